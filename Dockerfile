@@ -23,7 +23,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 FROM dependencies AS build
 # Without a compiler the package is built all the same, and computes on torch alone: slower, no int8.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++
-# Baked into the image; empty: none, and the server fetches EMBEDDING_MODEL when it starts.
+# Baked into the image; empty: none, and the server fetches EMBEDWELL_MODEL when it starts.
 ARG MODEL=all-MiniLM-L6-v2
 COPY . .
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
@@ -34,14 +34,14 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
  && pip wheel --no-deps --wheel-dir /wheels . \
  && pip install --no-deps /wheels/*.whl \
  && if [ -n "$MODEL" ]; then \
-      EMBEDDING_MODEL="$MODEL" EMBEDDING_CACHE=/weights HF_TOKEN_PATH=/run/secrets/hf_token embedding-service pull; \
+      EMBEDWELL_MODEL="$MODEL" EMBEDWELL_CACHE=/weights HF_TOKEN_PATH=/run/secrets/hf_token embedwell pull; \
     fi
 
 FROM ${BASE}
 # It may add models to /weights, and change no file of the image.
-RUN groupadd --system --gid 10001 embedding \
- && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent embedding \
- && install --directory --owner embedding --group embedding /weights
+RUN groupadd --system --gid 10001 embedwell \
+ && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent embedwell \
+ && install --directory --owner embedwell --group embedwell /weights
 # Large and rarely changed first, so that a change of the code is a layer of kilobytes.
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=build /weights /weights
@@ -50,16 +50,16 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --no-deps /wheels/*.whl
 
 ARG MODEL=all-MiniLM-L6-v2
-ENV EMBEDDING_HOST=0.0.0.0 \
-    EMBEDDING_PORT=8080 \
-    EMBEDDING_CACHE=/weights \
+ENV EMBEDWELL_HOST=0.0.0.0 \
+    EMBEDWELL_PORT=8080 \
+    EMBEDWELL_CACHE=/weights \
     HF_HOME=/weights/huggingface \
-    EMBEDDING_MODEL=${MODEL:-all-MiniLM-L6-v2} \
+    EMBEDWELL_MODEL=${MODEL:-all-MiniLM-L6-v2} \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1
 ARG VERSION=0
 ARG REVISION=unknown
-LABEL org.opencontainers.image.title="embedding-service" \
+LABEL org.opencontainers.image.title="embedwell" \
       org.opencontainers.image.description="Self-hosted text embedding server" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
@@ -69,5 +69,5 @@ EXPOSE 8080
 STOPSIGNAL SIGTERM
 # Alive, not ready: an orchestrator restarts what is unhealthy, and a busy server needs no restart.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["python", "-c", \
-    "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', os.environ['EMBEDDING_PORT'], timeout=4); c.request('GET', '/live'); exit(c.getresponse().status != 200)"]
-CMD ["embedding-service", "serve"]
+    "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', os.environ['EMBEDWELL_PORT'], timeout=4); c.request('GET', '/live'); exit(c.getresponse().status != 200)"]
+CMD ["embedwell", "serve"]

@@ -10,8 +10,8 @@ TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(s
 .PHONY: help serve test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
-CHECK_KERNELS = @ls models/kernels/*.so >/dev/null 2>&1 || \
-	echo "No kernels were compiled, and a CPU takes several times as long: see models/kernels/compile.log"
+CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
+	echo "No kernels were compiled, and a CPU takes several times as long: see models/embedwell_models/kernels/compile.log"
 
 .DEFAULT_GOAL := serve
 
@@ -20,14 +20,14 @@ help:                          ## list the targets
 
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	$(CHECK_KERNELS)
-	@$(BIN)/embedding-service serve
+	@$(BIN)/embedwell serve
 
 # Tests of a file run one after the other, in one process: they share its servers.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
 test: .venv/dev                ## set up, fetch the model, run the quick tests
 	$(CHECK_KERNELS)
-	$(BIN)/embedding-service pull
+	$(BIN)/embedwell pull
 	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
 test-all:                      ## the same with those that take long or repeat much
@@ -41,8 +41,8 @@ ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision tes
 	tests/service/api/test_status.py
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
-	@set -e; for isa in $$($(BIN)/python -c 'from models.cpu_backend import library; print(*library.lower_caps())'); do \
-		echo "EMBEDDING_ISA=$$isa"; EMBEDDING_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
+	@set -e; for isa in $$($(BIN)/python -c 'from embedwell_models.cpu_backend import library; print(*library.lower_caps())'); do \
+		echo "EMBEDWELL_ISA=$$isa"; EMBEDWELL_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
 	done
 
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
@@ -53,11 +53,11 @@ kernels: .venv/runtime         ## compile the kernels again, as after installing
 	$(CHECK_KERNELS)
 
 attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills and hangs
-	$(BIN)/embedding-service pull
+	$(BIN)/embedwell pull
 	$(BIN)/pytest -s -m attack tests/attacks
 
 gpu: .venv/dev                 ## the tests that need a GPU
-	$(BIN)/embedding-service pull
+	$(BIN)/embedwell pull
 	$(BIN)/pytest tests/gpu -m gpu
 
 # The tests of JavaScript clients need them; they are skipped where there is no npm.
@@ -126,7 +126,7 @@ ifneq ($(TORCH_INDEX),)
 endif
 	@touch $@
 
-.venv/runtime: .venv/torch pyproject.toml constraints.txt hatch_build.py $(wildcard models/kernels/*.cpp models/kernels/*.h)
+.venv/runtime: .venv/torch pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)
 	$(PIP) -e .
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""Compiles models/kernels for each instruction set; without a compiler the package does without.
+"""Compile the kernels for each instruction set; without a compiler the package does without.
 
 `python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout.
 """
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNELS = "models/kernels"
+KERNELS = "models/embedwell_models/kernels"
 SOURCES = ["encoder.cpp", "linear.cpp"]
 FLAGS = [
     *["-std=c++17", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno"],
@@ -24,7 +24,7 @@ FLAGS = [
     "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
-ISAS = {  # the names that models/cpu_backend/library.py knows
+ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4"],
     "vnni": ["-march=x86-64-v4", "-mavx512vnni"],
@@ -62,7 +62,7 @@ def compiler() -> list[str] | None:
 
 
 def source_checksum(folder: Path) -> int:
-    """The checksum of the sources, as models/cpu_backend/abi.py compares it."""
+    """The checksum of the sources, as models/embedwell_models/cpu_backend/abi.py compares it."""
     sources = (path.read_bytes() for path in sorted(folder.glob("*.[ch]*")))
     return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
 

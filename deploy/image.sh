@@ -2,12 +2,12 @@
 # Builds, runs and tests the image; with docker where its engine answers, else as root with buildah.
 #   deploy/image.sh build [--build-arg NAME=VALUE ...]
 #   deploy/image.sh run | test
-# IMAGE and PORT name the image and the port on 127.0.0.1. run passes EMBEDDING_* variables on, and
+# IMAGE and PORT name the image and the port on 127.0.0.1. run passes EMBEDWELL_* variables on, and
 # HF_TOKEN, which build uses for a model that is not public and leaves no trace of.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-image=${IMAGE:-embedding-service}
+image=${IMAGE:-embedwell}
 port=${PORT:-8080}
 engine=buildah
 if docker info >/dev/null 2>&1; then engine=docker; fi
@@ -69,13 +69,13 @@ PYTHON
 
 run() {
   local options=()
-  for name in $(env | sed -n 's/^\(EMBEDDING_[A-Z_]*\|HF_TOKEN\)=.*/\1/p'); do options+=(--env "$name"); done
+  for name in $(env | sed -n 's/^\(EMBEDWELL_[A-Z_]*\|HF_TOKEN\)=.*/\1/p'); do options+=(--env "$name"); done
   "run_$engine" "${options[@]}"
 }
 
 run_docker() {
   exec docker run --rm --init --read-only --tmpfs /tmp --cap-drop ALL \
-    --security-opt no-new-privileges "$@" --env EMBEDDING_HOST=0.0.0.0 --env EMBEDDING_PORT=8080 \
+    --security-opt no-new-privileges "$@" --env EMBEDWELL_HOST=0.0.0.0 --env EMBEDWELL_PORT=8080 \
     --publish "127.0.0.1:$port:8080" "$image"
 }
 
@@ -88,7 +88,7 @@ run_buildah() {
   # buildah kills the server at once when it is told to stop, so the server is told instead;
   # a session of its own keeps Ctrl-C from buildah.
   # shellcheck disable=SC2086
-  setsid buildah run --isolation chroot "$@" --env EMBEDDING_HOST=127.0.0.1 --env EMBEDDING_PORT="$port" \
+  setsid buildah run --isolation chroot "$@" --env EMBEDWELL_HOST=127.0.0.1 --env EMBEDWELL_PORT="$port" \
     "$container" -- $command &
   runtime=$!
   trap 'kill -TERM "$(descendant $runtime 3)"' TERM INT

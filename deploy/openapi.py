@@ -6,12 +6,12 @@ from pathlib import Path
 
 import httpx
 
-from models.hub.sources import DEFAULT, resolve
-from service.app import create_app
-from service.context import ModelContext, ServerContext
-from service.engine.client.current_engine import CurrentEngine
-from service.process.shared_counters import SharedCounters
-from service.settings.settings import Settings
+from embedwell.app import create_app
+from embedwell.context import ModelContext, ServerContext
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.settings.settings import Settings
+from embedwell_models.hub.sources import DEFAULT, resolve
 
 FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from service.settings.settings import PREFIX, Settings
+from embedwell.settings.settings import PREFIX, Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "settings.md"
 GROUPS = {  # by their first settings
@@ -14,13 +14,13 @@ GROUPS = {  # by their first settings
     "max_wait": "Times",
     "log_level": "Log and traces",
 }
-_CACHE = "`~/.cache/embedding-service`"  # on another machine than this
+_CACHE = "`~/.cache/embedwell`"  # on another machine than this
 ABOUT = """\
 # Settings
 
-A flag (`--port 9000`), an environment variable (`EMBEDDING_PORT=9000`) or a line of a
+A flag (`--port 9000`), an environment variable (`EMBEDWELL_PORT=9000`) or a line of a
 `.env` file; the first of these wins. `make serve` honours the last
-two. `embedding-service serve --help` shows the same.
+two. `embedwell serve --help` shows the same.
 """
 MORE = """
 Which models can be named is in [Models](models.md), how the server is deployed in

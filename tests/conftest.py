@@ -9,10 +9,10 @@ from typing import Any
 import hypothesis
 import pytest
 
-from models.cpu_backend import library
-from models.embedder import Embedder
-from models.hub import sources
-from models.precision.encoder_factory import torch_bfloat16_is_usable
+from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
+from embedwell_models.hub import sources
+from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 from tests import full, programs
 from tests.full import (
     pytest_collection_modifyitems,

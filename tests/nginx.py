@@ -61,7 +61,7 @@ class Gateway(Proxy):
         shutil.copy(GATEWAY / "nginx.conf", folder)
         (folder / "listen.conf").write_text(f"listen 127.0.0.1:{self.port};")
         upstream = (GATEWAY / "upstream.conf").read_text()
-        lines = [upstream.replace("embedding:8080", server) for server in servers]
+        lines = [upstream.replace("embedwell:8080", server) for server in servers]
         (folder / "upstream.conf").write_text("".join(lines))
         nginx = program("nginx", "nginx-light")
         self.command = [nginx, "-p", str(folder), "-c", str(folder / "nginx.conf")]

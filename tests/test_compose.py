@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from service.settings.settings import PREFIX, Settings
+from embedwell.settings.settings import PREFIX, Settings
 
 COMPOSE = Path(__file__).parent.parent / "deploy" / "compose.yaml"
 SET_BY_THE_IMAGE = {"host", "port", "cache"}

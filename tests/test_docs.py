@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from models.vectors import Floats
-from service.api.model_choice import ModelChoice
-from service.api.router import DirectRoute
-from service.api.served_names import ServedNames
-from service.errors import BadRequest, ServiceError
-from service.request.request_context import RequestContext
+from embedwell.api.model_choice import ModelChoice
+from embedwell.api.router import DirectRoute
+from embedwell.api.served_names import ServedNames
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.request.request_context import RequestContext
+from embedwell_models.vectors import Floats
 
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
 
 
 class Axes:
-    """An EmbeddingService that gives texts with the same first letter the same vector."""
+    """An DenseVectorService that gives texts with the same first letter the same vector."""
 
     async def vectors(self, context: RequestContext, request: Any) -> tuple[list[Any], Floats]:
         if "" in request.inputs:

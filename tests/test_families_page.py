@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from deploy.families_page import FILE, Row, page, rows
-from models import families
-from models.errors import ModelError
-from models.families import FAMILIES, VARIANTS
-from models.folder import Folder
+from embedwell_models import families
+from embedwell_models.errors import ModelError
+from embedwell_models.families import FAMILIES, VARIANTS
+from embedwell_models.folder import Folder
 
 SERVED, REFUSED = rows()["served"], rows()["refused"]
 SIZES = {

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from deploy.scaling.autoscaler import Rule
-from service.settings.settings import PREFIX, Settings
+from embedwell.settings.settings import PREFIX, Settings
 from tests.programs import program
 
 pytestmark = pytest.mark.full
@@ -55,7 +55,7 @@ def run_helm(
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     helm = program("helm", "(no package; .ci/helm.py fetches it)")
-    names = ["embedding"] if command == "template" else []
+    names = ["embedwell"] if command == "template" else []
     options = ["--namespace", "search", "--values", str(file)]
     return subprocess.run(
         [helm, command, *names, str(CHART), *options], capture_output=True, text=True, check=False
@@ -116,7 +116,7 @@ def test_settings_become_valid_variables(tmp_path: Path) -> None:
     read = Settings(**{"_env_file": None, **settings})
     assert (read.max_body_bytes, read.tracing, read.max_wait) == (16777216, True, 0.5)
     secrets = [variable["name"] for variable in variables if "valueFrom" in variable]
-    assert secrets == ["EMBEDDING_API_KEY", "HF_TOKEN"]
+    assert secrets == ["EMBEDWELL_API_KEY", "HF_TOKEN"]
     assert values["OTEL_SERVICE_NAME"] == "search"
 
 
@@ -181,11 +181,11 @@ def test_the_autoscalers_ask_for_the_wait_and_own_the_number_of_servers(tmp_path
     with_hpa, with_keda = rendered(EVERYTHING, tmp_path), rendered(KEDA, tmp_path)
     assert all("replicas" not in each["Deployment"]["spec"] for each in (with_hpa, with_keda))
     [metric] = with_hpa["HorizontalPodAutoscaler"]["spec"]["metrics"]
-    assert metric["pods"]["metric"] == {"name": "embedding_wait_seconds"}
+    assert metric["pods"]["metric"] == {"name": "embedwell_wait_seconds"}
     assert metric["pods"]["target"]["averageValue"] == "500m"
     triggers = with_keda["ScaledObject"]["spec"]["triggers"]
     assert [trigger["metadata"]["threshold"] for trigger in triggers] == ["0.25", "0.7"]
-    query = 'sum(embedding_wait_seconds{namespace="search", service="embedding"})'
+    query = 'sum(embedwell_wait_seconds{namespace="search", service="embedwell"})'
     assert triggers[0]["metadata"]["query"] == query
 
 
@@ -212,5 +212,5 @@ def test_the_alerts_are_those_of_prometheus(tmp_path: Path) -> None:
     manifests = rendered(EVERYTHING, tmp_path)
     assert manifests["PrometheusRule"]["spec"] == yaml.safe_load(ALERTS.read_text())
     [endpoint] = manifests["ServiceMonitor"]["spec"]["endpoints"]
-    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "embedding"}]
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "embedwell"}]
     assert manifests["PrometheusRule"]["metadata"]["labels"]["release"] == "prometheus"

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from deploy.hybrid_search.__main__ import main
 from deploy.hybrid_search.documents import read_documents
-from models.hub.sources import resolve
-from models.training.corpus import open_corpus
-from models.training.heads import HeadTraining, train_heads
-from models.training.pairs import Pairs
+from embedwell_models.hub.sources import resolve
+from embedwell_models.training.corpus import open_corpus
+from embedwell_models.training.heads import HeadTraining, train_heads
+from embedwell_models.training.pairs import Pairs
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.postgres import postgres

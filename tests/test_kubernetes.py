@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from service.settings.settings import PREFIX, Settings
+from embedwell.settings.settings import PREFIX, Settings
 from tests.service.server import Server
 
 pytestmark = pytest.mark.full
@@ -36,7 +36,7 @@ def test_the_service_selects_the_pods() -> None:
 
 
 def test_the_grace_period_covers_draining_and_shutdown() -> None:
-    drain, shutdown = float(ENVIRONMENT["EMBEDDING_DRAIN_DELAY"]), Settings().shutdown_timeout
+    drain, shutdown = float(ENVIRONMENT["EMBEDWELL_DRAIN_DELAY"]), Settings().shutdown_timeout
     assert drain > CONTAINER["readinessProbe"]["periodSeconds"]
     assert POD["spec"]["terminationGracePeriodSeconds"] > drain + shutdown
 

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MODELS = sorted((ROOT / "models").rglob("*.py"))
-SERVICE = sorted((ROOT / "service").rglob("*.py"))
+MODELS = sorted((ROOT / "models/embedwell_models").rglob("*.py"))
+SERVICE = sorted((ROOT / "service/embedwell").rglob("*.py"))
+CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "models": "errors checksum vectors neighbors outputs positions config tables checkpoint images "
+    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables checkpoint images "
     "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "word_table footprint new_folder convert compress hub assembly embedder training",
-    "service": "settings errors process engine request inputs "
-    "inference metrics tracing batches api http client bulk context playground routers "
+    "embedwell": "settings errors process engine request inputs "
+    "inference metrics tracing batches api http bulk context playground routers "
     "fastapi_app app uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
 }
 
@@ -48,15 +49,19 @@ def relative_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])
+
+
 @pytest.mark.parametrize("path", MODELS, ids=relative_path)
 def test_models_does_not_import_the_service(path: Path) -> None:
-    forbidden = {"service", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
+    forbidden = {"embedwell", "embedwell_client", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
     assert not forbidden & set(imported_packages(path))
 
 
 @pytest.mark.parametrize("path", [*MODELS, *SERVICE], ids=relative_path)
 def test_packages_import_only_from_those_before_them(path: Path) -> None:
-    root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
+    _, root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
         return
     order = ORDER[root].split()
@@ -64,6 +69,12 @@ def test_packages_import_only_from_those_before_them(path: Path) -> None:
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
         assert top != root or inner in allowed or inner.startswith("__"), module
+
+
+@pytest.mark.parametrize("path", CLIENT, ids=relative_path)
+def test_the_client_needs_httpx_and_numpy_alone(path: Path) -> None:
+    others = {*imported_packages(path)} - sys.stdlib_module_names
+    assert others <= {"embedwell_client", "httpx", "numpy"}
 
 
 @pytest.mark.parametrize("path", TESTS, ids=relative_path)
@@ -84,11 +95,16 @@ def test_the_service_outside_its_engine_never_imports_torch(path: Path) -> None:
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
     packages = {"config", "families", "hub", "positions", "sentence_transformers", "tokenizer"}
-    modules = [relative_path(path).removesuffix(".py").replace("/", ".") for path in MODELS]
+    modules = [module_name(path) for path in MODELS]
     without_torch = [module for module in modules if module.split(".")[1] in packages]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"
-        for module in [*without_torch, "models.vectors", "service.app", "service.cli.commands"]
+        for module in [
+            *without_torch,
+            "embedwell_models.vectors",
+            "embedwell.app",
+            "embedwell.cli.commands",
+        ]
     )
     process = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
@@ -98,7 +114,7 @@ def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
 
 def test_the_supervisor_loads_no_large_packages() -> None:
     program = (
-        "import sys, service.cli.commands, service.server.bootstrap\n"
+        "import sys, embedwell.cli.commands, embedwell.server.bootstrap\n"
         "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
     )
     process = subprocess.run(
@@ -108,16 +124,16 @@ def test_the_supervisor_loads_no_large_packages() -> None:
 
 
 def test_the_package_exports_only_its_facade() -> None:
-    import models
-    from models.embedder import Embedder
+    import embedwell_models
+    from embedwell_models.embedder import Embedder
 
-    assert models.Embedder is Embedder
-    with pytest.raises(AttributeError, match="'models' has no attribute 'Encoder'"):
-        _ = models.Encoder
+    assert embedwell_models.Embedder is Embedder
+    with pytest.raises(AttributeError, match="'embedwell_models' has no attribute 'Encoder'"):
+        _ = embedwell_models.Encoder
 
 
 def test_git_ignores_no_source_file(tmp_path: Path) -> None:
-    sources = [*MODELS, *SERVICE, *(ROOT / "models/kernels").glob("*.[ch]*")]
+    sources = [*MODELS, *SERVICE, *CLIENT, *(ROOT / "models/embedwell_models/kernels").glob("*.[ch]*")]
     files = "\n".join(relative_path(path) for path in sources)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)

@@ -33,26 +33,26 @@ for query in re.findall(r"query: (.*)", AUTOSCALING):
 
 HEALTHY = {
     "up{}": "1x60",
-    "embedding_ready{}": "1x60",
-    'embedding_requests_total{path="/embed", status="200"}': "0+600x60",
-    'embedding_requests_total{path="/embed", status="400"}': "0+60x60",
-    'embedding_requests_total{path="/embed", status="429"}': "0+6x60",
-    'embedding_requests_total{path="/ready", status="503"}': "0+6x60",
-    "embedding_wait_seconds{}": "0.5x60",
-    "embedding_engine_restarts{}": "1x60",
-    "embedding_quarantined_inputs_total{}": "2x60",
-    "embedding_texts_total{}": "0+100x60",
-    "embedding_truncated_texts_total{}": "0+5x60",
+    "embedwell_ready{}": "1x60",
+    'embedwell_requests_total{path="/embed", status="200"}': "0+600x60",
+    'embedwell_requests_total{path="/embed", status="400"}': "0+60x60",
+    'embedwell_requests_total{path="/embed", status="429"}': "0+6x60",
+    'embedwell_requests_total{path="/ready", status="503"}': "0+6x60",
+    "embedwell_wait_seconds{}": "0.5x60",
+    "embedwell_engine_restarts{}": "1x60",
+    "embedwell_quarantined_inputs_total{}": "2x60",
+    "embedwell_texts_total{}": "0+100x60",
+    "embedwell_truncated_texts_total{}": "0+5x60",
 }
 FAULTS = {  # of each alert, the series that differ, a value each minute
-    "EmbeddingServerDown": {"up{}": "1x50 0x10"},
-    "EmbeddingNotReady": {"embedding_ready{}": "1x50 0x10"},
-    "EmbeddingErrors": {'embedding_requests_total{path="/embed", status="500"}': "0+12x60"},
-    "EmbeddingRefusesLoad": {'embedding_requests_total{path="/embed", status="429"}': "0+60x60"},
-    "EmbeddingLongWait": {"embedding_wait_seconds{}": "1.5x60"},
-    "EmbeddingEngineDies": {"embedding_engine_restarts{}": "1x55 3 4 4 4 4"},
-    "EmbeddingQuarantinedInput": {"embedding_quarantined_inputs_total{}": "2x55 3x5"},
-    "EmbeddingTruncatesTexts": {"embedding_truncated_texts_total{}": "0+20x60"},
+    "EmbedwellServerDown": {"up{}": "1x50 0x10"},
+    "EmbedwellNotReady": {"embedwell_ready{}": "1x50 0x10"},
+    "EmbedwellErrors": {'embedwell_requests_total{path="/embed", status="500"}': "0+12x60"},
+    "EmbedwellRefusesLoad": {'embedwell_requests_total{path="/embed", status="429"}': "0+60x60"},
+    "EmbedwellLongWait": {"embedwell_wait_seconds{}": "1.5x60"},
+    "EmbedwellEngineDies": {"embedwell_engine_restarts{}": "1x55 3 4 4 4 4"},
+    "EmbedwellQuarantinedInput": {"embedwell_quarantined_inputs_total{}": "2x55 3x5"},
+    "EmbedwellTruncatesTexts": {"embedwell_truncated_texts_total{}": "0+20x60"},
 }
 
 
@@ -60,7 +60,7 @@ def firing_alerts(folder: Path, series: dict[str, str], expected: list[str]) -> 
     """What promtool says when exactly the expected alerts fire after an hour; "" if they do."""
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in expected]
     with_labels = {
-        name.replace("{", '{job="embedding", instance="a:8080", '): values
+        name.replace("{", '{job="embedwell", instance="a:8080", '): values
         for name, values in series.items()
     }
     test = {
@@ -128,7 +128,7 @@ def scraping(tiny_bert: Folder, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_the_dashboard_has_a_value(name: str, scraping: Prometheus) -> None:
     query = QUERIES[name].replace("$__rate_interval", "5s").replace("1m", "5s")
-    query = query.replace("$job", "embedding")
+    query = query.replace("$job", "embedwell")
     assert "$" not in query
     wait_until(lambda: scraping.values(query))
 

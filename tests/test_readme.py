@@ -60,7 +60,7 @@ def test_a_console_example_prints_the_documented_output(
     server: Server, command: str, expected_output: str
 ) -> None:
     local = command.replace("localhost:8080", server.url.removeprefix("http://"))
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where embedding-service is
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where embedwell is
     process = subprocess.run(
         ["bash", "-c", local],
         capture_output=True,

@@ -1,7 +1,7 @@
 """docs/settings.md matches the settings."""
 
 from deploy.settings_page import FILE, GROUPS, page
-from service.settings.settings import Settings
+from embedwell.settings.settings import Settings
 
 
 def test_the_page_is_up_to_date() -> None:

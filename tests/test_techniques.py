@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.commands import main
+from embedwell.cli.commands import main
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "techniques.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def test_a_technique_has_a_place_a_way_and_a_test(row: list[str]) -> None:
         assert (ROOT / path).is_file() and Path(path).name == name
     for route in re.findall(r"`(/[^`]+)`", way):
         assert route in ROUTES
-    for command in re.findall(r"`embedding-service (\w+)", way):
+    for command in re.findall(r"`embedwell (\w+)", way):
         assert command in main.commands
 
 

@@ -17,17 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deploy.loadtest.corpus import Corpus
-from models.embedder import Embedder
-from models.hub.sources import DEFAULT
-from service.bulk.columns import Columns
-from service.bulk.local_model import LocalModel
-from service.bulk.progress import Progress
-from service.bulk.run import BulkJob, run
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.local_model import LocalModel
+from embedwell.bulk.progress import Progress
+from embedwell.bulk.run import BulkJob, run
+from embedwell_models.embedder import Embedder
+from embedwell_models.hub.sources import DEFAULT
 
 
 @click.group()
 def main() -> None:
-    """Measure `embedding-service embed` from Parquet to Parquet."""
+    """Measure `embedwell embed` from Parquet to Parquet."""
 
 
 @main.command()
@@ -128,7 +128,7 @@ def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
 def embed(source: Path, out: Path, dtype: str) -> list[str]:
     """The command of a run."""
     options = ["--dtype", dtype, "--id", "id", "--resume"]
-    return [sys.executable, "-m", "service", "embed", str(source), "-o", str(out), *options]
+    return [sys.executable, "-m", "embedwell", "embed", str(source), "-o", str(out), *options]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

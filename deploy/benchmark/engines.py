@@ -11,8 +11,8 @@ from deploy.benchmark.contestants import ALL, REFERENCE
 from deploy.benchmark.fidelity import fidelity
 from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.workloads import Workload, calibration, workloads
-from models.folder import Folder
-from models.hub.sources import resolve
+from embedwell_models.folder import Folder
+from embedwell_models.hub.sources import resolve
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from deploy.benchmark.tables import spread, summary, table
 from deploy.benchmark.worker import Groups
 from deploy.benchmark.workloads import Workload
 from deploy.loadtest.corpus import Corpus
-from models.hub.sources import resolve
+from embedwell_models.hub.sources import resolve
 
 GROUP = 32  # texts that are computed together
 QUERY, PASSAGE = (4, 8), (60, 160)  # fewest and most words

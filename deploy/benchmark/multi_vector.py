@@ -13,8 +13,8 @@ import torch
 
 from deploy.benchmark import heads, options
 from deploy.benchmark.heads import GROUP, PASSAGE, QUERY
-from models import Embedder
-from models.sentence_transformers.multi_vector import TextRole
+from embedwell_models import Embedder
+from embedwell_models.sentence_transformers.multi_vector import TextRole
 
 _DIM = 128
 _LENGTHS = {"query_maxlen": 32, "doc_maxlen": 300}

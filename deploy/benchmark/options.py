@@ -11,7 +11,7 @@ from typing import Any
 
 from deploy.benchmark.environments import ROOT
 from deploy.benchmark.machine import cores
-from models.hub.sources import DEFAULT
+from embedwell_models.hub.sources import DEFAULT
 
 
 def parser(about: str | None, name: str) -> argparse.ArgumentParser:

@@ -19,7 +19,7 @@ from deploy.benchmark import load, machine, options
 from deploy.benchmark.load import Load
 from deploy.benchmark.serving import ours, running
 from deploy.benchmark.tables import spread, summary, table
-from models.hub.sources import resolve
+from embedwell_models.hub.sources import resolve
 
 _JSON = "application/json"
 

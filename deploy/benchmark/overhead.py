@@ -21,8 +21,8 @@ from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.serving import drain, ours, running
 from deploy.benchmark.tables import spread, summary, table
 from deploy.benchmark.worker import Groups, Worker
-from models.folder import Folder
-from models.hub.sources import resolve
+from embedwell_models.folder import Folder
+from embedwell_models.hub.sources import resolve
 
 _BUSY = {Load("short", 128): 1024, Load("passage", 32): 128}  # texts that the engine is given
 _ALONE = {Load("short", 1): 256, Load("passage", 1): 64}  # of which it is given one at a time

@@ -41,7 +41,7 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     ]
     for index, (name, value, label) in enumerate(rows, start=1):
         y, width = _ROW * index + 6, max(2, round(_BAR * value / longest))
-        kind = "bar ours" if name.startswith("embedding-service") else "bar"
+        kind = "bar ours" if name.startswith("embedwell") else "bar"
         lines += [
             f'<text x="{_LEFT - 10}" y="{y + 17}" text-anchor="end">{name}</text>',
             f'<rect class="{kind}" x="{_LEFT}" y="{y}" width="{width}" height="24" rx="3"/>',
@@ -56,7 +56,7 @@ def plots(result: dict[str, Any]) -> dict[str, str]:
     latency: list[Bar] = []
     for server, workloads in result["servers"].items():
         rounds = workloads[WORKLOAD]
-        name = server.replace(OURS, "embedding-service, ")
+        name = server.replace(OURS, "embedwell, ")
         rate = statistics.median(each["requests_per_second"] for each in rounds)
         p50, p99 = (1e3 * statistics.median(each[key] for each in rounds) for key in ("p50", "p99"))
         throughput.append((name, rate, f"{rate:,.0f}"))

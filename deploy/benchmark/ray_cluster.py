@@ -17,7 +17,7 @@ from deploy.benchmark.bulk import write_texts
 
 _DATASET = """
 import sys, ray
-from service.ray.dataset import EmbedTexts
+from embedwell.ray.dataset import EmbedTexts
 source, out, dtype, actors, address = sys.argv[1:]
 ray.init(address, logging_level="ERROR", log_to_driver=False)
 ray.data.read_parquet(source).repartition(64).map_batches(
@@ -60,7 +60,7 @@ def main(texts: int, rounds: int, actors: Sequence[int], dtype: str) -> None:
 
 def commands(dtype: str, actors: Sequence[int], address: str) -> Mapping[str, list[str]]:
     """The commands by their names; SOURCE and OUT stand for what each call names."""
-    plain = [sys.executable, "-m", "service", "embed", "SOURCE", "-o", "OUT", "--dtype", dtype]
+    plain = [sys.executable, "-m", "embedwell", "embed", "SOURCE", "-o", "OUT", "--dtype", dtype]
     dataset = [sys.executable, "-c", _DATASET, "SOURCE", "OUT", dtype]
     kinds = {"one process": [*plain, "--id", "id"]}
     for count in actors:

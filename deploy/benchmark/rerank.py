@@ -12,9 +12,9 @@ import torch
 from deploy.benchmark import heads, options
 from deploy.benchmark.heads import GROUP, PASSAGE, QUERY
 from deploy.loadtest.corpus import Corpus
-from models import Embedder
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.pairs import PairTokenizer
+from embedwell_models import Embedder
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.pairs import PairTokenizer
 
 CONFIG = {
     "architectures": ["BertForSequenceClassification"],

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from deploy.benchmark.environments import ROOT
-from models import families
+from embedwell_models import families
 
 
 def peaks(count: int) -> dict[str, float | None]:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from models import families
-from models.checkpoint import weights
-from models.encoder.batch import Batch
-from models.precision.encoder_factory import EncoderFactory
-from models.torch_backend.encoder import InputEmbeddings
-from models.vectors import Floats, normalize
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.precision.encoder_factory import EncoderFactory
+from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.vectors import Floats, normalize
 
 SIZES = {
     "vocab_size": 1000,

@@ -29,7 +29,7 @@ from deploy.benchmark.serving import (
     ours,
     vectors,
 )
-from models.hub.sources import resolve
+from embedwell_models.hub.sources import resolve
 
 _WARM = 2  # seconds of a load before it is timed
 _CHECKED = 64  # texts whose vectors are compared

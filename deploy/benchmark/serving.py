@@ -78,7 +78,7 @@ def ours(dtype: str) -> Server:
         None,
         "python",
         lambda folder, port: (
-            *("-m", "service", "serve", "--model", folder, "--served-name", MODEL),
+            *("-m", "embedwell", "serve", "--model", folder, "--served-name", MODEL),
             *("--port", port, "--dtype", dtype),
         ),
     )
@@ -129,14 +129,14 @@ def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[st
     name = server.environment
     python = environments.python(home, name) if name else Path(sys.executable)
     environment = {
-        key: text for key, text in os.environ.items() if not key.startswith("EMBEDDING_")
+        key: text for key, text in os.environ.items() if not key.startswith("EMBEDWELL_")
     }
     environment |= OFFLINE if server.own_threads else OFFLINE | threads(count)
     with (home / "servers.log").open("a") as log:
         process = subprocess.Popen(
             [str(python.with_name(server.program)), *server.arguments(str(folder), str(_PORT))],
             cwd=ROOT,
-            env=environment | {"EMBEDDING_THREADS": str(count)},
+            env=environment | {"EMBEDWELL_THREADS": str(count)},
             stdout=log,
             stderr=log,
             start_new_session=True,  # so that its children can be stopped with it

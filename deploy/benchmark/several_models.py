@@ -20,7 +20,7 @@ import psutil
 from deploy.benchmark import heads, options, rerank, sparse
 from deploy.benchmark.machine import describe, line
 from deploy.benchmark.tables import table
-from models.hub.sources import resolve
+from embedwell_models.hub.sources import resolve
 
 _PORT, _KEY = 8091, "operator"
 _CLIENT = httpx.Client(base_url=f"http://127.0.0.1:{_PORT}", timeout=60, trust_env=False)
@@ -67,8 +67,8 @@ def _server(
         pooling = ['pooling = "splade"'] if name == "sparse" else []
         lines += [f"[{name}]", f"source = {json.dumps(str(folder))}", f'keep = "{kept}"', *pooling]
     file.write_text("\n".join(lines), encoding="utf-8")
-    own = {"EMBEDDING_ADMIN_KEY": _KEY, "EMBEDDING_DTYPE": "float32"}
-    command = ["-m", "service", "serve", "--models-file", str(file), "--port", str(_PORT)]
+    own = {"EMBEDWELL_ADMIN_KEY": _KEY, "EMBEDWELL_DTYPE": "float32"}
+    command = ["-m", "embedwell", "serve", "--models-file", str(file), "--port", str(_PORT)]
     begin = time.perf_counter()
     with (args.home / "several_models.log").open("w") as log:
         process = subprocess.Popen([sys.executable, *command], env=os.environ | own, stderr=log)
@@ -101,7 +101,7 @@ def _engines(process: psutil.Process) -> set[psutil.Process]:
     return {
         engine
         for child in process.children()
-        if child.cmdline()[-1:] == ["service.engine.fork_server"]
+        if child.cmdline()[-1:] == ["embedwell.engine.fork_server"]
         for launcher in child.children()
         for engine in launcher.children()
     }

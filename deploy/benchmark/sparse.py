@@ -12,7 +12,7 @@ import torch
 from deploy.benchmark import heads, options
 from deploy.benchmark.heads import GROUP, PASSAGE
 from deploy.loadtest.corpus import Corpus
-from models import Embedder
+from embedwell_models import Embedder
 
 _BIAS = -4.4  # with which about 1 % of the weights are above 0
 

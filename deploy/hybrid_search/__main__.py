@@ -7,8 +7,8 @@ import psycopg
 
 from deploy.hybrid_search.documents import Document, read_documents
 from deploy.hybrid_search.store import DocumentStore, dense_literal, sparse_literal
-from service.client import Client
-from service.client.request_builders import SparseOptions
+from embedwell_client import Client
+from embedwell_client.request_builders import SparseOptions
 
 RERANKED = 20  # documents that a reranker reads for a query
 TOP_K = 256  # entries of a sparse vector that are stored

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import scalar_row
 
-from service.client import SparseWeights
+from embedwell_client import SparseWeights
 
 VOCABULARY = 1_000_000  # the width of sparse vectors: more than a tokenizer has entries
 CANDIDATES = 50  # the best of each ranking are fused

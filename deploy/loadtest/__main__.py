@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     add("--url", default="http://127.0.0.1:8080", help="the server")
     add("--path", choices=["/embed", "/v1/embeddings"], default="/embed", help="the API")
     add("--model", default="all-MiniLM-L6-v2", help="model name for /v1/embeddings")
-    add("--api-key", help="sent as a bearer token; by default EMBEDDING_API_KEY")
+    add("--api-key", help="sent as a bearer token; by default EMBEDWELL_API_KEY")
     add("--duration", type=float, default=30.0, help="seconds")
     add("--warmup", type=float, default=5.0, help="first seconds, which are not counted")
     add("--timeout", type=float, default=60.0, help="seconds until a request is given up")
@@ -118,7 +118,7 @@ def main() -> None:
     args = vars(options.parse_args())
     if args["duration"] <= args["warmup"]:
         options.error("--duration must be longer than --warmup, which is not counted")
-    args["api_key"] = args["api_key"] or os.environ.get("EMBEDDING_API_KEY")
+    args["api_key"] = args["api_key"] or os.environ.get("EMBEDWELL_API_KEY")
     file, processes, bound = args.pop("json"), args.pop("processes"), args.pop("find_capacity")
     plot, baseline, bodies = args.pop("plot"), args.pop("baseline"), args.pop("write_bodies")
     plan = Plan(**args)

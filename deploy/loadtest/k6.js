@@ -9,7 +9,7 @@ import { SharedArray } from "k6/data";
 const bodies = new SharedArray("bodies", () => open(__ENV.BODIES).split("\n"));
 const url = (__ENV.URL || "http://127.0.0.1:8080") + (__ENV.ROUTE || "/embed");
 const headers = { "content-type": "application/json" };
-if (__ENV.EMBEDDING_API_KEY) headers.authorization = `Bearer ${__ENV.EMBEDDING_API_KEY}`;
+if (__ENV.EMBEDWELL_API_KEY) headers.authorization = `Bearer ${__ENV.EMBEDWELL_API_KEY}`;
 
 export const options = {
   scenarios: {

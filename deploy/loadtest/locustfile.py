@@ -12,7 +12,7 @@ from deploy.loadtest.corpus import Corpus
 from deploy.loadtest.loadtest import KINDS
 
 WEIGHTS = {"query": 70, "passage": 25, "document": 5}
-KEY = os.environ.get("EMBEDDING_API_KEY")
+KEY = os.environ.get("EMBEDWELL_API_KEY")
 HEADERS = {"authorization": f"Bearer {KEY}"} if KEY else {}
 
 

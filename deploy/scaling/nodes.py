@@ -21,7 +21,7 @@ from deploy.benchmark import load
 from deploy.benchmark.load import Load
 from deploy.benchmark.machine import cores
 from deploy.benchmark.serving import ours, running
-from models.hub.sources import DEFAULT, resolve
+from embedwell_models.hub.sources import DEFAULT, resolve
 
 _LOAD = Load("short", 32)
 _WARM = 3  # seconds
@@ -29,7 +29,7 @@ _NODES = (1, 10, 100)
 _GATEWAY = Path(__file__).parents[1] / "gateway"
 _PORT = 8766
 _PATH = "/v1/embeddings"
-_ROLES = {"http_worker": "http", "service.engine": "engine", "nginx": "gateway"}
+_ROLES = {"http_worker": "http", "embedwell.engine": "engine", "nginx": "gateway"}
 """A word of a process's command, and what it is."""
 FORMS: Mapping[str, Mapping[str, str]] = {
     "numbers": {},

@@ -60,8 +60,8 @@ def test_no_request_fails_when_the_engine_is_killed(
             time.sleep(1)
         sys.stdout.write(f"\n2 kills, {workers} HTTP processes: {load.report()}\n")
         assert load.statuses[200] > 32 and not load.failures
-        assert metric(server, "embedding_replayed_requests_total") >= 32
-        assert metric(server, "embedding_quarantined_inputs_total") == 0
+        assert metric(server, "embedwell_replayed_requests_total") >= 32
+        assert metric(server, "embedwell_quarantined_inputs_total") == 0
 
 
 def test_several_outputs_are_the_same_while_the_engine_is_killed(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_several_outputs_are_the_same_while_the_engine_is_killed(tmp_path: Path)
             counts = [pool.submit(count_equal_responses, ask()) for _ in range(8)]
             kills = 0
             try:
-                while kills < 2 or not metric(server, "embedding_replayed_requests_total"):
+                while kills < 2 or not metric(server, "embedwell_replayed_requests_total"):
                     assert kills < 20, "no kill met a request"
                     time.sleep(1)
                     kill_engine(server)
@@ -96,7 +96,7 @@ def test_several_outputs_are_the_same_while_the_engine_is_killed(tmp_path: Path)
             finally:
                 stop.set()
             total = sum(count.result() for count in counts)
-        replayed = metric(server, "embedding_replayed_requests_total")
+        replayed = metric(server, "embedwell_replayed_requests_total")
         sys.stdout.write(f"\n{kills} kills, {total} equal responses, {replayed:.0f} replayed\n")
 
 
@@ -113,7 +113,7 @@ def test_an_input_that_crashes_the_engine_fails_alone(
         sys.stdout.write(f"\na fatal text, {workers} HTTP processes: {load.report()}\n")
         assert load.statuses[200] > 32 and not load.failures
         assert restarts(server) == 3
-        assert metric(server, "embedding_quarantined_inputs_total") == 1
+        assert metric(server, "embedwell_quarantined_inputs_total") == 1
         response = server.post("/embed", FATAL_INPUTS)
         assert error(response, 500)["code"] == "engine_crash"
         assert response.headers["x-should-retry"] == "false"

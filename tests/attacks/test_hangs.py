@@ -13,7 +13,7 @@ from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
 
-WORKER = "service.server.http_worker"
+WORKER = "embedwell.server.http_worker"
 
 
 def pids(server: Server, module: str) -> set[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import openai
 import pytest
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.clients.example_program import run_program
 from tests.service.batches.stores import requests
 from tests.service.local_server import local_server

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from cohere.core.api_error import ApiError
 
-from models import Embedder
-from models.hub.sources import DEFAULT
-from models.vectors import quantize
-from service.api.cohere import CohereRequest
-from service.api.cohere_v1 import CohereV1Request
+from embedwell.api.cohere import CohereRequest
+from embedwell.api.cohere_v1 import CohereV1Request
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.vectors import quantize
 from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 

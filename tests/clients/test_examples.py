@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Embedder
-from service.api.body import Body
-from service.api.cohere import CohereRequest
-from service.api.cohere_v1 import CohereV1Request
-from service.api.ollama import OllamaPromptRequest, OllamaRequest
-from service.api.openai_request import EmbeddingsRequest
+from embedwell.api.body import Body
+from embedwell.api.cohere import CohereRequest
+from embedwell.api.cohere_v1 import CohereV1Request
+from embedwell.api.ollama import OllamaPromptRequest, OllamaRequest
+from embedwell.api.openai_request import EmbeddingsRequest
+from embedwell_models import Embedder
 from tests.clients.conftest import PROMPTS
 from tests.clients.example_program import PAGE, run_program
 from tests.service.server import HttpServer, Server

@@ -13,8 +13,8 @@ from infinity_client.api.default import embeddings
 from infinity_client.models import OpenAIEmbeddingInputImage, OpenAIEmbeddingInputText
 from infinity_client.vision_client import InfinityVisionAPI
 
-from models import Embedder
-from models.vectors import Floats, normalize
+from embedwell_models import Embedder
+from embedwell_models.vectors import Floats, normalize
 from tests.models.image_models import encoded, picture, write_clip
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer

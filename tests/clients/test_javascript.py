@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.hub.sources import DEFAULT
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
 from tests.clients.conftest import DOCUMENTS, QUERY
 from tests.models.cross_encoder import write_cross_encoder
 from tests.programs import program

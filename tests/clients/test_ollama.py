@@ -8,9 +8,9 @@ import numpy as np
 import ollama
 import pytest
 
-from models import Embedder
-from models.hub.sources import DEFAULT
-from service import __version__
+from embedwell import __version__
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
 from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 

@@ -11,8 +11,8 @@ import openai
 import pytest
 from openai.types import CreateEmbeddingResponse
 
-from models import Embedder
-from models.hub.sources import DEFAULT
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
 from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 

@@ -9,9 +9,9 @@ from voyageai.client import Client
 from voyageai.client_async import AsyncClient
 from voyageai.error import APIError, AuthenticationError, InvalidRequestError, RateLimitError
 
-from models import Embedder
-from models.hub.sources import DEFAULT
-from models.vectors import finish, quantize
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.vectors import finish, quantize
 from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.embedder import Embedder
+from embedwell_models.embedder import Embedder
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, TEXTS, write_model
 

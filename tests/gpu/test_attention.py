@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.encoder.sequence_layout import BatchShape, SequenceLayout
-from models.torch_backend.attention import AttentionOptions, padded_attention
-from models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
+from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
 from tests.gpu.card import since_ampere
 from tests.models.torch_backend.heads import WINDOWS
 

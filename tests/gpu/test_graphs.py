@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from models import families
-from models.checkpoint import weights
-from models.encoder.batch import Batch
-from models.encoder.sequence_layout import BatchShape
-from models.torch_backend.cuda_graphs import (
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.sequence_layout import BatchShape
+from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
     CudaGraphRunner,
     EagerRunner,
     Forward,
 )
-from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import TorchLinearFactory
-from models.vectors import normalize
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
 from tests.models.torch_backend.graph_cases import CASES

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.embedder import Embedder
-from models.outputs.names import DENSE
-from service.engine.process.batch_limit import choose_batch_limit
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.loop import Loop
-from service.engine.protocol.messages import Job, Result, pack_jobs
+from embedwell.engine.process.batch_limit import choose_batch_limit
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.loop import Loop
+from embedwell.engine.protocol.messages import Job, Result, pack_jobs
+from embedwell_models.embedder import Embedder
+from embedwell_models.outputs.names import DENSE
 from tests.service.rig import FakeConnection, FakeConnections
 
 pytestmark = pytest.mark.gpu

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.precision.trials import MIN_COSINE
-from models.vectors import Floats, normalize
-from service.engine.process.load import load
-from service.settings.settings import Settings
+from embedwell.engine.process.load import load
+from embedwell.settings.settings import Settings
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.precision.trials import MIN_COSINE
+from embedwell_models.vectors import Floats, normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, TEXTS, write_model

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.embedder import Embedder
+from embedwell_models.embedder import Embedder
 from tests.service.server import Server
 
 pytestmark = pytest.mark.gpu

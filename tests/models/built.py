@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.cpu_backend.library import ISAS, features, supports
-from models.cpu_backend.prepack import DTYPES
+from embedwell_models.cpu_backend.library import ISAS, features, supports
+from embedwell_models.cpu_backend.prepack import DTYPES
 
 # Without a compiler at installation there are no libraries, and torch's layers are used: then
 # there is nothing here to compare.

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.config.json_config import read_json
+from embedwell_models.config.json_config import read_json
 from tests.models.families.checkpoint import SIZES, Case, write
 from tests.models.families.files import edit
 from tests.models.tiny import VOCABULARY, write_tokenizer

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.torch_backend.attention import AttentionFunction, AttentionOptions
-from models.torch_backend.flash_attention import FlashAttention
+from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
+from embedwell_models.torch_backend.flash_attention import FlashAttention
 
 
 def kernel(*args: Any, scale: float, window_size: tuple[int, int], enable_gqa: bool) -> Tensor:

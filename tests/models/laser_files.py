@@ -9,7 +9,7 @@ import sentencepiece
 import torch
 from torch import nn
 
-from models.precision.sentences import SENTENCES
+from embedwell_models.precision.sentences import SENTENCES
 from tests.models import kinds
 
 WIDTH, CELLS, LAYERS, HEADS = 24, 13, 3, 4

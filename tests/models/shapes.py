@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from models.checkpoint.weights import Weights
-from models.config.encoder_config import EncoderConfig
-from models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scaling, Scheme
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scaling, Scheme
 
 VOCABULARY = 100
 Size = TypeVar("Size")

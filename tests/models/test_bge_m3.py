@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
-from models import Embedder
-from models.convert.folder import convert_folder
-from models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models import Embedder
+from embedwell_models.convert.folder import convert_folder
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 

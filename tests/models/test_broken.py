@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.conftest import Folder as Write
 from tests.models.tiny import VOCABULARY
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_models.cpu_backend.library import kernels_missing
 from hatch_build import ISAS as ISA_FLAGS
 from hatch_build import LOG, compile_kernels
-from models.cpu_backend.library import kernels_missing
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]

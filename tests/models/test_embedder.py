@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from deploy.loadtest.corpus import Corpus
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.vectors import finish
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.vectors import finish
 from tests.conftest import WORDS, Folder, precisions
 from tests.models.sentence_transformers.options import (
     NORMALIZE,

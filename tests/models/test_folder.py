@@ -12,9 +12,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from transformers import LlamaModel
 
-from models.embedder import Embedder
-from models.folder import Folder
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.folder import Folder
+from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pytest
 from safetensors.numpy import save_file
 
-from models.checkpoint import weights
-from models.folder import Folder
-from models.footprint import Footprint
+from embedwell_models.checkpoint import weights
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.special import SPECIAL
 from tests.models.tiny import write_tokenizer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.conftest import WORDS
 from tests.models.families.checkpoint import Case, configure
 from tests.models.families.every import EVERY, write_model

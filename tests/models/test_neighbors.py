@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from models import neighbors
-from models.neighbors import BLOCK, Question, lengths, nearest
-from models.vectors import METRICS, Floats
+from embedwell_models import neighbors
+from embedwell_models.neighbors import BLOCK, Question, lengths, nearest
+from embedwell_models.vectors import METRICS, Floats
 
 COUNT, WIDTH = 2 * BLOCK + 77, 16
 WORDS = [f"w{index}" for index in range(COUNT)]

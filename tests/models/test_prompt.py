@@ -10,8 +10,8 @@ import tokenizers
 import torch
 from sentence_transformers import SentenceTransformer
 
-from models.embedder import Embedder
-from models.folder import Folder
+from embedwell_models.embedder import Embedder
+from embedwell_models.folder import Folder
 from tests.conftest import Folder as Write
 from tests.models.prompted import PROMPT, write
 from tests.models.sentence_transformers.chains import SENTENCES, WIDTH

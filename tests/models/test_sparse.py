@@ -9,12 +9,12 @@ import pytest
 import torch
 from sentence_transformers import SparseEncoder
 
-from models import Embedder
-from models.outputs.names import SPARSE, SPARSE_QUERY
-from models.outputs.text_outputs import SparseVector
-from models.torch_backend.encoder import InputEmbeddings
-from models.torch_backend.splade import SpladeEncoder
-from models.vectors import Floats
+from embedwell_models import Embedder
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.torch_backend.splade import SpladeEncoder
+from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.sparse_encoder import (
     FAMILIES,

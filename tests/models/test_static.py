@@ -16,10 +16,10 @@ from safetensors.numpy import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
-from models.embedder import Embedder
-from models.encoder.threads import single_threaded
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import single_threaded
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models import tiny
 from tests.models.sentence_transformers.chains import SENTENCES, randomised
 

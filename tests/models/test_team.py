@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.encoder import KernelEncoder
 from tests.models.built import BUILT
 from tests.models.cpu_backend.pair import Pair, batch
 

@@ -12,9 +12,9 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 from transformers import PreTrainedTokenizerFast
 
-from models.errors import ModelError
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 
 LONG = 4096

@@ -16,7 +16,7 @@ from sentence_transformers.util import (
     truncate_embeddings,
 )
 
-from models.vectors import METRICS, cosine, finish, maxsim, normalize, quantize
+from embedwell_models.vectors import METRICS, cosine, finish, maxsim, normalize, quantize
 
 Floats = npt.NDArray[np.float32]
 

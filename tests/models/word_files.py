@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.vectors import Floats
+from embedwell_models.vectors import Floats
 
 WORDS = ["the", "king", "queen", "man", "woman", "Berlin", "straße", "日本", "U.S.", "x"]
 WIDTH = 12

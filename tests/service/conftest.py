@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.inputs.reader import InputReader
+from embedwell.inputs.reader import InputReader
 from tests.service.inputs.readers import CountingTokenizer, reader_with
 
 

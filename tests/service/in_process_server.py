@@ -10,15 +10,15 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from service.http.browser_checks import BrowserChecks
-from service.http.keys import ApiKeys
-from service.http.middleware import Middleware
-from service.http.request_body import HttpLimits
-from service.http.timeouts import Timeouts
-from service.metrics.metrics import Metrics
-from service.process.shared_counters import SharedCounters
-from service.settings.settings import Settings
-from service.uvicorn_adapter.server import config
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.keys import ApiKeys
+from embedwell.http.middleware import Middleware
+from embedwell.http.request_body import HttpLimits
+from embedwell.http.timeouts import Timeouts
+from embedwell.metrics.metrics import Metrics
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.settings.settings import Settings
+from embedwell.uvicorn_adapter.server import config
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 import uvicorn
 
-from service.app import create_app, wrap
-from service.context import ModelContext, ServerContext
-from service.engine.client.current_engine import CurrentEngine
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.connections import Connections
-from service.engine.process.loop import Loop
-from service.engine.process.main import describe, load_and_measure
-from service.engine.protocol.spec import EngineSpec
-from service.http.listeners import open_exclusive
-from service.server.bootstrap import open_model_contexts
-from service.settings.settings import Settings
-from service.uvicorn_adapter.server import config
+from embedwell.app import create_app, wrap
+from embedwell.context import ModelContext, ServerContext
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.connections import Connections
+from embedwell.engine.process.loop import Loop
+from embedwell.engine.process.main import describe, load_and_measure
+from embedwell.engine.protocol.spec import EngineSpec
+from embedwell.http.listeners import open_exclusive
+from embedwell.server.bootstrap import open_model_contexts
+from embedwell.settings.settings import Settings
+from embedwell.uvicorn_adapter.server import config
 from tests.service.server import MAX_ISA, HttpServer
 
 _DEFAULTS: dict[str, Any] = {

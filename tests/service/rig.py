@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from models.outputs.text_outputs import SparseVector, TextOutputs
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.connections import ReceivedMessages
-from service.engine.process.loop import Loop
-from service.engine.protocol.messages import (
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.connections import ReceivedMessages
+from embedwell.engine.process.loop import Loop
+from embedwell.engine.protocol.messages import (
     Failure,
     Job,
     Result,
@@ -20,8 +19,9 @@ from service.engine.protocol.messages import (
     pack_jobs,
     unpack_results,
 )
-from service.engine.protocol.running_text_counts import RunningTextCounts
-from service.engine.protocol.wire import HttpProcessConnection
+from embedwell.engine.protocol.running_text_counts import RunningTextCounts
+from embedwell.engine.protocol.wire import HttpProcessConnection
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 Floats = npt.NDArray[np.float32]
 POISON, NAN, BIG, HUGE, BROKEN = 13, 14, 15, 16, 17

@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 import psutil
 
-MAX_ISA = os.environ.get("EMBEDDING_ISA") or "auto"
+MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
 _LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
@@ -39,7 +39,7 @@ class HttpServer:
 
 
 class Server(HttpServer):
-    """`embedding-service serve` in a process, for the time of a `with` block.
+    """`embedwell serve` in a process, for the time of a `with` block.
 
     The defaults give the same results on any machine: float32, as the choice of `auto` depends on
     the processor, and a `max_wait` so long that a slow or busy machine refuses no request.
@@ -49,15 +49,15 @@ class Server(HttpServer):
         self._log, self._port = log, port
         settings = {"dtype": "float32", "isa": MAX_ISA, "max_wait": 60} | settings
         self._environment = {
-            **{name: value for name, value in os.environ.items() if "EMBEDDING_" not in name},
-            **{f"EMBEDDING_{name.upper()}": str(value) for name, value in settings.items()},
+            **{name: value for name, value in os.environ.items() if "EMBEDWELL_" not in name},
+            **{f"EMBEDWELL_{name.upper()}": str(value) for name, value in settings.items()},
         }
         self.url = ""
 
     def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "service", "serve", "--port", str(self._port)],
+                [sys.executable, "-m", "embedwell", "serve", "--port", str(self._port)],
                 stdout=log,
                 stderr=log,
                 env=self._environment,
@@ -90,7 +90,7 @@ class Server(HttpServer):
         """The process id of the engine."""
         deadline = time.monotonic() + 60
         while True:  # a restarted engine may not be forked yet
-            [launcher] = self.children("service.engine")
+            [launcher] = self.children("embedwell.engine")
             with contextlib.suppress(ValueError):
                 [(engine, _)] = _alive(launcher)
                 return engine.pid

@@ -14,7 +14,7 @@ Options = Mapping[str, object]
 
 
 class SeveralModels(Server):
-    """`embedding-service serve` with a file of models: their options by their names."""
+    """`embedwell serve` with a file of models: their options by their names."""
 
     def __init__(self, folder: Path, models: Mapping[str, Options], **settings: Any) -> None:
         """folder: for the log and the file of the models."""
@@ -34,7 +34,7 @@ class SeveralModels(Server):
         """Return the process ids of the engines."""
         pids = set()
         with contextlib.suppress(psutil.Error):
-            for fork_server in self.children("service.engine.fork_server"):
+            for fork_server in self.children("embedwell.engine.fork_server"):
                 for launcher in fork_server.children():
                     pids |= {engine.pid for engine in launcher.children()}
         return pids

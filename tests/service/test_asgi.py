@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from models.embedder import Embedder
+from embedwell_models.embedder import Embedder
 from tests.nginx import free_port
 from tests.service.readiness import wait_ready
 from tests.service.server import MAX_ISA
@@ -29,9 +29,17 @@ def run_server(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the application under an ASGI server until the end of the block."""
     settings_values = {"dtype": "float32", "isa": MAX_ISA, **settings}
-    environment = {f"EMBEDDING_{name.upper()}": value for name, value in settings_values.items()}
+    environment = {f"EMBEDWELL_{name.upper()}": value for name, value in settings_values.items()}
     program, *options = SERVERS[server]
-    command = [sys.executable, "-m", program, *options, "--port", str(port), "service.asgi:create"]
+    command = [
+        sys.executable,
+        "-m",
+        program,
+        *options,
+        "--port",
+        str(port),
+        "embedwell.asgi:create",
+    ]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, env={**os.environ, **environment}
@@ -55,7 +63,7 @@ def test_an_asgi_server_serves_vectors_and_stops_its_engine(
         wait_ready(client, process, log)
         response = client.post("/embed", json={"inputs": texts})
         assert client.get("/nothing").json()["code"] == "not_found"
-        assert client.get("/openapi.json").json()["info"]["title"] == "embedding-service"
+        assert client.get("/openapi.json").json()["info"]["title"] == "embedwell"
         processes = psutil.Process(process.pid).children(recursive=True)
     np.testing.assert_array_equal(np.float32(response.json()), embedder.embed(texts))
     assert response.headers["x-truncated"] == "1"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from service.context import ModelContext, ServerContext
-from service.settings.settings import Settings
+from embedwell.context import ModelContext, ServerContext
+from embedwell.settings.settings import Settings
 
 
 def test_a_worker_config_restores_the_context_including_the_key() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.vectors import normalize
+from embedwell_models.vectors import normalize
 from tests.models.families import nvembed_files
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from models import Embedder
-from models.vectors import Floats
+from embedwell_models import Embedder
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.tiny import LETTERS
 from tests.service.local_server import local_server

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.vectors import Floats, normalize
+from embedwell_models import Embedder
+from embedwell_models.vectors import Floats, normalize
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors

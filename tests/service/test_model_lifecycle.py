@@ -95,7 +95,7 @@ def test_a_model_without_room_beside_those_that_are_kept_is_refused(
         response = server.post("/embed", {"inputs": "red", "model": "b"})
         assert "could not be loaded" in error(response, 503)["message"]
         assert 1 <= int(response.headers["retry-after"]) <= 30
-        assert "do not fit into EMBEDDING_MAX_MODEL_BYTES" in server.log
+        assert "do not fit into EMBEDWELL_MAX_MODEL_BYTES" in server.log
         assert server.post("/embed", {"inputs": "red"}).status_code == 200
 
 
@@ -123,7 +123,7 @@ def test_all_engines_are_replaced_when_the_fork_server_dies(source: str, tmp_pat
         before = server.engines()
         with requests_of(server, "a") as statuses:
             server.wait_until(more_than(statuses))
-            [fork_server] = server.children("service.engine.fork_server")
+            [fork_server] = server.children("embedwell.engine.fork_server")
             fork_server.kill()
             server.wait_until(lambda: len(server.engines() - before) == 2)
             server.wait_until(more_than(statuses))

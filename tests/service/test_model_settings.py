@@ -7,10 +7,10 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
-from service.cli.commands import main
-from service.cli.options import read_models
-from service.settings.model_settings import model_settings
-from service.settings.settings import Settings
+from embedwell.cli.commands import main
+from embedwell.cli.options import read_models
+from embedwell.settings.model_settings import model_settings
+from embedwell.settings.settings import Settings
 
 
 def settings(**values: Any) -> Settings:
@@ -29,8 +29,8 @@ def test_a_single_model_has_the_settings_of_the_server() -> None:
 
 
 def test_each_model_has_its_source_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EMBEDDING_MODELS", "a=org/one, b = /models/two ,")
-    monkeypatch.setenv("EMBEDDING_MODEL", "of-an-image")
+    monkeypatch.setenv("EMBEDWELL_MODELS", "a=org/one, b = /models/two ,")
+    monkeypatch.setenv("EMBEDWELL_MODEL", "of-an-image")
     models = model_settings(settings(dtype="float32"))
     assert [(m.name, m.names, m.model) for m in models] == [
         ("a", ["a"], "org/one"),
@@ -116,7 +116,7 @@ def test_the_flag_of_a_model_may_be_repeated() -> None:
 
 
 def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("EMBEDDING_MODELS", "a=x")
+    monkeypatch.setenv("EMBEDWELL_MODELS", "a=x")
     folder = tmp_path / "a=b"
     folder.mkdir()
     for source, name in (("org/name", "org/name"), (str(folder), "a=b")):

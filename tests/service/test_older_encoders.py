@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 from gensim.models.doc2vec import Doc2Vec, TaggedDocument
 
-from models.convert.doc2vec import convert_doc2vec
-from models.convert.elmo import convert_elmo
-from models.convert.laser import convert_laser
-from models.embedder import Embedder
-from models.vectors import normalize
+from embedwell_models.convert.doc2vec import convert_doc2vec
+from embedwell_models.convert.elmo import convert_elmo
+from embedwell_models.convert.laser import convert_laser
+from embedwell_models.embedder import Embedder
+from embedwell_models.vectors import normalize
 from tests.models.elmo_files import write_elmo
 from tests.models.laser_files import write_laser2
 from tests.service.local_server import local_server

@@ -16,7 +16,7 @@ import psutil
 import pytest
 import yaml
 
-from models.embedder import Embedder
+from embedwell_models.embedder import Embedder
 from tests.nginx import free_port
 from tests.service.readiness import wait_ready
 from tests.service.server import MAX_ISA

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from models.embedder import Embedder
-from models.tokenizer.truncation import Side
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
 from tests.models.prompted import PROMPT, write
 from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER

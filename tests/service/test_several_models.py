@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import httpx
 import pytest
 
-from service.client import Client
+from embedwell_client import Client
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.responses import error
@@ -170,13 +170,13 @@ def test_metrics_have_the_label_of_the_model(three: SeveralModels) -> None:
     after = three.client.get("/metrics").text
 
     def texts(page: str) -> float:
-        [line] = [x for x in page.splitlines() if x.startswith('embedding_texts_total{model="org')]
+        [line] = [x for x in page.splitlines() if x.startswith('embedwell_texts_total{model="org')]
         return float(line.rpartition(" ")[2])
 
     assert texts(after) - texts(before) == 2
-    assert 'embedding_ready{model="small"} 1.0' in after
-    assert 'embedding_request_seconds_bucket{le="0.5",model="judge"}' in after
-    assert 'embedding_requests_total{path="/embed",status="200"}' in after
+    assert 'embedwell_ready{model="small"} 1.0' in after
+    assert 'embedwell_request_seconds_bucket{le="0.5",model="judge"}' in after
+    assert 'embedwell_requests_total{path="/embed",status="200"}' in after
 
 
 def test_the_server_is_ready_with_the_models_that_are_kept(
@@ -190,7 +190,7 @@ def test_without_the_key_of_an_operator_nothing_is_loaded_by_request(
     three: SeveralModels, on_demand: SeveralModels
 ) -> None:
     fault = error(three.client.post("/models/small/unload"), 403)
-    assert fault["code"] == "admin_disabled" and "EMBEDDING_ADMIN_KEY" in fault["message"]
+    assert fault["code"] == "admin_disabled" and "EMBEDWELL_ADMIN_KEY" in fault["message"]
     assert three.state("small") == "loaded"
     for headers in ({}, {"authorization": "Bearer other"}):
         response = on_demand.client.post("/models/small/load", headers=headers)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.settings.model_settings import model_settings
-from service.settings.settings import Settings
+from embedwell.settings.model_settings import model_settings
+from embedwell.settings.settings import Settings
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.several import SeveralModels

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.vectors import finish
-from service.client import Client
+from embedwell_client import Client
+from embedwell_models import Embedder
+from embedwell_models.vectors import finish
 from tests.conftest import Folder
 from tests.models.jina_adapters import PROMPTS, TASKS, write_sentence_model
 from tests.service.local_server import local_server

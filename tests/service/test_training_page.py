@@ -11,15 +11,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from models.embedder import Embedder
-from models.folder import Folder
-from models.tokenizer.tokenizer import Tokenizer
-from models.vectors import normalize
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.embedder import Embedder
+from embedwell_models.folder import Folder
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import normalize
 from tests.service.local_server import local_server
 
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
-COMMANDS = dict(re.findall(r"^embedding-service (train (\w+) .*)$", TEXT, re.MULTILINE))
+COMMANDS = dict(re.findall(r"^embedwell (train (\w+) .*)$", TEXT, re.MULTILINE))
 BY_NAME = {name: command for command, name in COMMANDS.items()}
 
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_page_has_every_command() -> None:
     assert sorted(BY_NAME) == ["distill", "heads", "sentences", "tokenizer", "words"]
-    served = re.findall(r"^embedding-service serve --model (\S+)$", TEXT, re.MULTILINE)
+    served = re.findall(r"^embedwell serve --model (\S+)$", TEXT, re.MULTILINE)
     assert [BY_NAME["sentences"].split()[4], BY_NAME["heads"].split()[5]] == served
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.cli.commands import main
+from embedwell.cli.commands import main
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer
 
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The converted file of the page."""
     folder = tmp_path_factory.mktemp("page")
     content, _ = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
-    [name, target] = re.findall(r"^embedding-service convert (royal\S*) -o (\S+)$", TEXT, re.M)[0]
+    [name, target] = re.findall(r"^embedwell convert (royal\S*) -o (\S+)$", TEXT, re.M)[0]
     (folder / name).write_text(content, encoding="utf-8")
     run("convert", str(folder / name), "-o", str(folder / target))
     return folder / str(target)
@@ -44,7 +44,7 @@ def run(*arguments: str) -> str:
 
 
 def test_compress_prints_what_the_page_says(folder: Path, tmp_path: Path) -> None:
-    [options] = re.findall(r"^embedding-service compress royal -o small (.*)$", TEXT, re.M)
+    [options] = re.findall(r"^embedwell compress royal -o small (.*)$", TEXT, re.M)
     output = run("compress", str(folder), "-o", str(tmp_path / "small"), *options.split())
     _, expected = re.findall(r"```text\n(.*?)```", TEXT, re.DOTALL)
     assert output == f"{expected}{tmp_path / 'small'}\n"

@@ -9,10 +9,10 @@ import torch
 
 from deploy.benchmark.peers.batching import Floats, Ids
 from deploy.benchmark.peers.protocol import Job, Refused, serve
-from models import Embedder
-from models.errors import ModelError
-from models.outputs.names import SPARSE
-from models.sentence_transformers.pooling import AUTO
+from embedwell_models import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.outputs.names import SPARSE
+from embedwell_models.sentence_transformers.pooling import AUTO
 
 
 class Ours:

@@ -1,18 +1,18 @@
-{{- define "embedding.name" -}}
+{{- define "embedwell.name" -}}
 {{- .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- define "embedding.selector" -}}
+{{- define "embedwell.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "embedding.labels" -}}
-{{ include "embedding.selector" . }}
+{{- define "embedwell.labels" -}}
+{{ include "embedwell.selector" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- define "embedding.serviceAccount" -}}
-{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "embedding.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- define "embedwell.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "embedwell.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
 {{- end }}

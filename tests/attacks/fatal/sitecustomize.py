@@ -10,16 +10,16 @@ import sys
 
 
 def _install(token: int) -> None:
-    import models.embedder
+    import embedwell_models.embedder
 
-    class CrashingEmbedder(models.embedder.Embedder):
+    class CrashingEmbedder(embedwell_models.embedder.Embedder):
         def encode(self, ids, **options):  # type: ignore[no-untyped-def]
             if any(token in row for row in ids):
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().encode(ids, **options)
 
-    models.embedder.Embedder = CrashingEmbedder  # type: ignore[misc]
+    embedwell_models.embedder.Embedder = CrashingEmbedder  # type: ignore[misc]
 
 
-if "service.engine" in sys.orig_argv and "FATAL_TOKEN" in os.environ:
+if "embedwell.engine" in sys.orig_argv and "FATAL_TOKEN" in os.environ:
     _install(int(os.environ["FATAL_TOKEN"]))

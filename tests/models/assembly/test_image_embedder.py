@@ -10,15 +10,15 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
-from models.cpu_backend import library
-from models.cpu_backend.encoder import KernelEncoder
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.footprint import Footprint
-from models.outputs.names import DENSE
-from models.torch_backend.encoder import TorchEncoder
-from models.vectors import Floats
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.torch_backend.encoder import TorchEncoder
+from embedwell_models.vectors import Floats
 from tests.models.image_models import SIDE, encoded, features, picture, write_clip, write_siglip
 
 SIZES = [(200, 100), (90, 333), (SIDE, SIDE), (17, 40)]

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from models.assembly.word_vectors import load_word_vector_encoder
-from models.compress.folder import compress_folder
-from models.compress.methods import Compression
-from models.convert.words.folder import Choices, convert_words
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.tables.codes import CodedTable
-from models.tables.table import Array, PlainTable, ScaledTable, Table
-from models.word_table import WordTable
+from embedwell_models.assembly.word_vectors import load_word_vector_encoder
+from embedwell_models.compress.folder import compress_folder
+from embedwell_models.compress.methods import Compression
+from embedwell_models.convert.words.folder import Choices, convert_words
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.tables.codes import CodedTable
+from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
+from embedwell_models.word_table import WordTable
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 WORDS = [f"w{number}" for number in range(2000)]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models.checkpoint import safetensors_files
-from models.errors import ModelError
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.errors import ModelError
 
 TABLE = torch.randn(32, 12, generator=torch.Generator().manual_seed(1))
 

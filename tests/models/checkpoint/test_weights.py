@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import BertForMaskedLM
 
-from models import families
-from models.checkpoint import safetensors_files, weights
-from models.checkpoint.weights import Weights
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder as ModelFolder
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder as ModelFolder
 from tests.conftest import Folder, precisions
 from tests.models.tiny import reference
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models.compress.codes import product_quantize
-from models.errors import ModelError
-from models.tables.codes import CodedTable
-from models.vectors import Floats
+from embedwell_models.compress.codes import product_quantize
+from embedwell_models.errors import ModelError
+from embedwell_models.tables.codes import CodedTable
+from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 
 TABLE = vectors(3000, 12)

@@ -13,17 +13,17 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import models, pre_tokenizers
 
-from models.compress.folder import compress_folder
-from models.compress.methods import Compression
-from models.compress.tiers import parse_bands
-from models.convert.words.folder import Choices, convert_words
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.footprint import Footprint
-from models.neighbors import by_metric, lengths, nearest
-from models.vectors import Floats
-from models.word_table import WordTable
+from embedwell_models.compress.folder import compress_folder
+from embedwell_models.compress.methods import Compression
+from embedwell_models.compress.tiers import parse_bands
+from embedwell_models.convert.words.folder import Choices, convert_words
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.neighbors import by_metric, lengths, nearest
+from embedwell_models.vectors import Floats
+from embedwell_models.word_table import WordTable
 from tests.conftest import Folder as WriteModel
 from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
 from tests.service.static_model import write_static_model

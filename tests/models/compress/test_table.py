@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.compress.table import principal_directions, quantize_rows
-from models.errors import ModelError
+from embedwell_models.compress.table import principal_directions, quantize_rows
+from embedwell_models.errors import ModelError
 from tests.models.word_files import vectors
 
 TABLE = vectors(40_000, 12) * np.linspace(0.1, 2, 12, dtype=np.float32)

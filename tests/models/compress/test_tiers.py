@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models.compress.tiers import Band, as_parts, parse_bands, split_rows
-from models.errors import ModelError
-from models.tables import stored
-from models.vectors import Floats
+from embedwell_models.compress.tiers import Band, as_parts, parse_bands, split_rows
+from embedwell_models.errors import ModelError
+from embedwell_models.tables import stored
+from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 
 TABLE = vectors(300, 12) * np.linspace(0.1, 2, 12, dtype=np.float32)

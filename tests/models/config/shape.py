@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from models.config.encoder_config import EncoderConfig
+from embedwell_models.config.encoder_config import EncoderConfig
 
 
 def shape(**different: Any) -> EncoderConfig:

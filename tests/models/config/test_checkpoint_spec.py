@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.config.checkpoint_spec import CheckpointSpec, affine, linear, split
-from models.errors import ModelError
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear, split
+from embedwell_models.errors import ModelError
 from tests.models.config.shape import shape
 
 TENSORS = {

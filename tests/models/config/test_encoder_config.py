@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from models.config.encoder_config import Heads
-from models.positions.schemes import Learned, Rotary, Sinusoidal
+from embedwell_models.config.encoder_config import Heads
+from embedwell_models.positions.schemes import Learned, Rotary, Sinusoidal
 from tests.models.config.shape import shape
 
 

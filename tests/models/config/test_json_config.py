@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models.config.json_config import JsonConfig, read_json
-from models.errors import ModelError
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.errors import ModelError
 
 
 def raw(folder: Path, values: object) -> JsonConfig:

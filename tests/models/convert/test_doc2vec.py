@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from gensim.models.doc2vec import Doc2Vec, TaggedDocument, pseudorandom_weak_vector
 
-from models.convert.doc2vec import convert_doc2vec
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.torch_backend.doc2vec import step
-from models.vectors import Floats, normalize
+from embedwell_models.convert.doc2vec import convert_doc2vec
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.torch_backend.doc2vec import step
+from embedwell_models.vectors import Floats, normalize
 
 TOPICS = [
     ["cat", "dog", "fur", "paw", "tail", "whisker", "kitten", "puppy", "bark", "meow"],

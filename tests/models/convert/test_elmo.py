@@ -9,10 +9,10 @@ import h5py
 import numpy as np
 import pytest
 
-from models.convert.elmo import convert_elmo
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.vectors import Doubles
+from embedwell_models.convert.elmo import convert_elmo
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.vectors import Doubles
 from tests.models.elmo_files import CELLS, FILTERS, LAYERS, OPTIONS, WIDTH, write_elmo
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenfabrik"  # more than 48 bytes

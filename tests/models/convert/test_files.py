@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from models.convert.files import convert_file
-from models.convert.words.folder import Choices
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models.convert.files import convert_file
+from embedwell_models.convert.words.folder import Choices
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.laser_files import write_laser2
 from tests.models.word_files import vectors, write_text
 

@@ -12,10 +12,10 @@ import torch
 from safetensors import safe_open
 from sentence_transformers import SentenceTransformer
 
-from models import convert
-from models.convert.folder import convert_folder
-from models.embedder import Embedder
-from models.errors import ModelError
+from embedwell_models import convert
+from embedwell_models.convert.folder import convert_folder
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
 from tests.conftest import Folder
 from tests.models.colbert import write_stanford
 from tests.models.convert.older import OLDER, contriever, instructor, pickled
@@ -124,14 +124,15 @@ def test_a_model_without_weights_is_named(tmp_path: Path, source: Path) -> None:
 
 
 def test_the_weights_of_the_original_are_refused_with_the_command(source: Path) -> None:
-    with pytest.raises(ModelError, match=r"is a pickle, .* `embedding-service convert MODEL`"):
+    with pytest.raises(ModelError, match=r"is a pickle, .* `embedwell convert MODEL`"):
         Embedder.load(source)
 
 
 def test_weights_need_nothing_but_torch(tmp_path: Path, source: Path) -> None:
     program = (
         "import sys; sys.modules['transformers'] = None; from pathlib import Path;"
-        "from models.convert.folder import convert_folder; convert_folder(*map(Path, sys.argv[1:]))"
+        "from embedwell_models.convert.folder import convert_folder;"
+        "convert_folder(*map(Path, sys.argv[1:]))"
     )
     target = tmp_path / "target"
     subprocess.run([sys.executable, "-c", program, source, target], check=True)

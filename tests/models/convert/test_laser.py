@@ -14,11 +14,11 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import normalizers
 from torch import Tensor, nn
 
-from models.convert.laser import convert_laser
-from models.convert.moses import normalizer_steps
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.precision.sentences import SENTENCES
+from embedwell_models.convert.laser import convert_laser
+from embedwell_models.convert.moses import normalizer_steps
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.precision.sentences import SENTENCES
 from tests.models.laser_files import HEADS, LAYERS, WIDTH, write_laser2, write_laser3
 
 TEXTS = [

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from models.convert import tokenizer
-from models.errors import ModelError
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.convert import tokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import raw
 
 MARKED = [

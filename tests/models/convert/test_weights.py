@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.checkpoint import safetensors_files
-from models.convert import weights
-from models.errors import ModelError
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.convert import weights
+from embedwell_models.errors import ModelError
 
 FORMATS = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "first format"])
 TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64)

@@ -6,19 +6,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.checkpoint.weights import Weights
-from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.encoder import KernelEncoder
-from models.cpu_backend.layer_weights import LayerWeights
-from models.cpu_backend.support import kernels_support
-from models.encoder.batch import Batch
-from models.encoder.pooling import POOLINGS
-from models.encoder.position_tensors import layer_position_hooks
-from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import LinearFactory, ObserverLinearFactory, TorchLinearFactory
-from models.torch_backend.quantization import quantize_weight
-from models.vectors import Floats
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.pooling import POOLINGS
+from embedwell_models.encoder.position_tensors import layer_position_hooks
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import (
+    LinearFactory,
+    ObserverLinearFactory,
+    TorchLinearFactory,
+)
+from embedwell_models.torch_backend.quantization import quantize_weight
+from embedwell_models.vectors import Floats
 from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 
 CPU = torch.device("cpu")

@@ -14,15 +14,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.config.encoder_config import EncoderConfig
-from models.cpu_backend.layer_weights import LayerWeights
-from models.cpu_backend.support import kernels_support
-from models.encoder.batch import Batch
-from models.encoder.pooling import POOLINGS, pool
-from models.encoder.sequence_layout import SequenceLayout
-from models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
-from models.torch_backend.linear import ACTIVATIONS
-from models.vectors import Floats
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.pooling import POOLINGS, pool
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
+from embedwell_models.torch_backend.linear import ACTIVATIONS
+from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
 from tests.models.shapes import KINDS, LONGROPE, VOCABULARY, modern, random_weights, shape

@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_models.cpu_backend import abi
+from embedwell_models.cpu_backend.library import (
+    CAPS,
+    FOLDER,
+    ISAS,
+    best_isa,
+    features,
+    kernels_missing,
+)
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
 from hatch_build import FLAGS, SOURCES, compiler, source_checksum
-from models.cpu_backend import abi
-from models.cpu_backend.library import CAPS, FOLDER, ISAS, best_isa, features, kernels_missing
-from models.embedder import Embedder
-from models.errors import ModelError
 from tests.programs import program
 from tests.service.server import MAX_ISA
 
@@ -55,8 +62,8 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
-        "import torch\nfrom models.cpu_backend import library\n"
-        "from models.precision import encoder_factory\n"
+        "import torch\nfrom embedwell_models.cpu_backend import library\n"
+        "from embedwell_models.precision import encoder_factory\n"
         "print('avx2' in library.features(), library.best_isa('float32', library.ISAS['avx2']))\n"
         "library.cap_isa('avx2')\n"
         "features = library.features('bf16')\n"

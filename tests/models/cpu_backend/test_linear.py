@@ -8,10 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.cpu_backend.linear import KernelLinearFactory
-from models.cpu_backend.prepack import DTYPES
-from models.encoder.threads import single_threaded
-from models.torch_backend.linear import ACTIVATIONS, Linear, LinearFactory, TorchLinearFactory
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import DTYPES
+from embedwell_models.encoder.threads import single_threaded
+from embedwell_models.torch_backend.linear import (
+    ACTIVATIONS,
+    Linear,
+    LinearFactory,
+    TorchLinearFactory,
+)
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded
 

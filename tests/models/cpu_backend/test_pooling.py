@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from models.cpu_backend import library
-from models.cpu_backend.pooling import pooling_index
-from models.encoder.pooling import POOLINGS
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.pooling import pooling_index
+from embedwell_models.encoder.pooling import POOLINGS
 
 
 def test_the_kernels_have_every_pooling_in_the_order_of_their_source() -> None:

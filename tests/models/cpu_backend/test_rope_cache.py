@@ -2,11 +2,11 @@
 
 import torch
 
-from models.cpu_backend.rope_cache import RopeCache, paired_order
-from models.encoder.batch import Batch
-from models.encoder.position_hooks import Rotary as Twin
-from models.encoder.sequence_layout import SequenceLayout
-from models.positions.schemes import Alibi, Rotary, Scaling
+from embedwell_models.cpu_backend.rope_cache import RopeCache, paired_order
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.position_hooks import Rotary as Twin
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.positions.schemes import Alibi, Rotary, Scaling
 
 PLAIN = Rotary(dim=8)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.encoder.batch import Batch
+from embedwell_models.encoder.batch import Batch
 
 
 def test_sequences_of_any_integers_lie_one_after_another() -> None:

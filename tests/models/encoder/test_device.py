@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from models.encoder.device import resolve_device
-from models.errors import ModelError
+from embedwell_models.encoder.device import resolve_device
+from embedwell_models.errors import ModelError
 
 
 def test_auto_is_a_gpu_where_there_is_one() -> None:

@@ -7,9 +7,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
-from models.errors import ModelError
-from models.sentence_transformers.masked_lm_heads import MaskedLMHead
+from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.masked_lm_heads import MaskedLMHead
 from tests.models.sparse_encoder import write_masked_lm
 
 HEAD = MaskedLMHead(

@@ -6,10 +6,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from models.encoder.pooling import POOLINGS, pool
-from models.encoder.sequence_layout import SequenceLayout
-from models.sentence_transformers.pooling import MODES
-from models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.encoder.pooling import POOLINGS, pool
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.sentence_transformers.pooling import MODES
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
 from tests.models.meta import META, Sent
 
 LENGTHS = [3, 1, 8]

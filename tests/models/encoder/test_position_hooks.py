@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as turned_by_gptj
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as turned_by_llama
 
-from models.embedder import Embedder
-from models.encoder.position_hooks import (
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.position_hooks import (
     Alibi,
     Buckets,
     Disentangled,
@@ -25,9 +25,9 @@ from models.encoder.position_hooks import (
     Rotary,
     TransformerXL,
 )
-from models.encoder.sequence_layout import SequenceLayout
-from models.positions import schemes, tables
-from models.positions.schemes import Scaling
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.positions import schemes, tables
+from embedwell_models.positions.schemes import Scaling
 
 CPU = torch.device("cpu")
 ALL = slice(None)

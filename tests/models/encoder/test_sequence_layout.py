@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.encoder.sequence_layout import SequenceLayout, rounded_rows
+from embedwell_models.encoder.sequence_layout import SequenceLayout, rounded_rows
 from tests.models.meta import META
 
 CPU = torch.device("cpu")

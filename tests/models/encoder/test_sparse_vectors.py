@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
-from models.errors import ModelError
-from models.outputs.text_outputs import SparseVector
-from models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
-from models.sentence_transformers.sparse import QueryWeights
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
+from embedwell_models.errors import ModelError
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
+from embedwell_models.sentence_transformers.sparse import QueryWeights
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 THE, WORK, CLS, SEP, UNK = (VOCABULARY[name] for name in ("the", "work", "[CLS]", "[SEP]", "[UNK]"))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from models.embedder import Embedder
-from models.encoder.threads import single_threaded, thread_count
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import single_threaded, thread_count
 
 
 def test_a_single_threaded_caller_counts_itself_and_no_other() -> None:

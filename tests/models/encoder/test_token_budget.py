@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.encoder.token_budget import batches_of_similar_length
+from embedwell_models.encoder.token_budget import batches_of_similar_length
 
 
 def test_texts_of_similar_length_share_a_batch() -> None:

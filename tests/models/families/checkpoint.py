@@ -12,19 +12,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
-from models import families
-from models.assembly.state_encoders import load_state_encoder
-from models.checkpoint import weights
-from models.config.json_config import read_json
-from models.cpu_backend.linear import row_exact_linear_factory
-from models.encoder.batch import Batch
-from models.encoder.encoder import Encoder
-from models.errors import ModelError
-from models.folder import Folder
-from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
-from models.torch_backend.state_encoder import StateEncoder
+from embedwell_models import families
+from embedwell_models.assembly.state_encoders import load_state_encoder
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.json_config import read_json
+from embedwell_models.cpu_backend.linear import row_exact_linear_factory
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
+from embedwell_models.torch_backend.state_encoder import StateEncoder
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)

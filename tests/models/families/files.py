@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models import families
-from models.checkpoint import weights
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.errors import ModelError
 
 Tensors = dict[str, Tensor]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import BigBirdForMaskedLM, BigBirdForQuestionAnswering
 
-from models import Embedder, families
-from models.errors import ModelError
-from models.vectors import normalize
+from embedwell_models import Embedder, families
+from embedwell_models.errors import ModelError
+from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     Case,

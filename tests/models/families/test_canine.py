@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from transformers import CanineForSequenceClassification, CanineModel, CanineTokenizer
 
-from models import families
-from models.convert.folder import convert_folder
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import families
+from embedwell_models.convert.folder import convert_folder
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.families.checkpoint import Case, assert_close, state_encoder, states, write
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 

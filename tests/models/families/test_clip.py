@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import CLIPModel, CLIPTextModel, CLIPTextModelWithProjection
 
-from models import families
+from embedwell_models import families
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

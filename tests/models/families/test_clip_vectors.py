@@ -16,11 +16,11 @@ from transformers import (
     CLIPTextModelWithProjection,
 )
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.footprint import Footprint
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import SIZES, Case, configure, write
 from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

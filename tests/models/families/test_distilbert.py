@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from transformers import DistilBertForMaskedLM, DistilBertForSequenceClassification
 
-from models import families
-from models.positions.schemes import Sinusoidal
+from embedwell_models import families
+from embedwell_models.positions.schemes import Sinusoidal
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import DPRContextEncoder, DPRQuestionEncoder
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

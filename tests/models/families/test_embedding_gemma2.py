@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
-from models import families
-from models.checkpoint import weights
-from models.config.encoder_config import Heads
-from models.cpu_backend.support import kernels_support
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.sentence_transformers.chat_template import FILE as TEMPLATE
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.encoder_config import Heads
+from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.sentence_transformers.chat_template import FILE as TEMPLATE
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     SIZES,

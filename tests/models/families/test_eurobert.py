@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from transformers import EuroBertForMaskedLM
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_same_weights, edit, loaded
 

@@ -13,17 +13,17 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import AutoConfig
 
-from models import Embedder, families
-from models.checkpoint import weights
-from models.config.checkpoint_spec import CheckpointSpec
-from models.config.json_config import read_json
-from models.encoder.batch import Batch
-from models.encoder.sequence_layout import SequenceLayout
-from models.families import FAMILIES
-from models.torch_backend.encoder import InputEmbeddings
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import TorchLinearFactory
-from models.vectors import normalize
+from embedwell_models import Embedder, families
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import read_json
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.families import FAMILIES
+from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
 from tests.models.families.every import EVERY, TEXTS, write_model

@@ -7,8 +7,8 @@ import pytest
 import torch
 from transformers import T5EncoderModel, UMT5EncoderModel
 
-from models import Embedder
-from models.cpu_backend import encoder, library
+from embedwell_models import Embedder
+from embedwell_models.cpu_backend import encoder, library
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 

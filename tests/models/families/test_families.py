@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 
 
 @pytest.mark.parametrize("config", [{"model_type": "convnext"}, {}])

@@ -19,11 +19,11 @@ from transformers import (
     PreTrainedModel,
 )
 
-from models import families
-from models.embedder import Embedder
-from models.encoder.batch import Batch
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import families
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.families.checkpoint import (
     Case,
     assert_close,

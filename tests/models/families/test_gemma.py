@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models import families
+from embedwell_models import families
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,

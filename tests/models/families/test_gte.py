@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import GteForSequenceClassification
 
-from models import families
-from models.config.json_config import JsonConfig
-from models.errors import ModelError
-from models.positions import tables
-from models.positions.schemes import Rotary
+from embedwell_models import families
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.positions import tables
+from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
     Tensors,

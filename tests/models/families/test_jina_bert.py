@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models import Embedder, families
-from models.errors import ModelError
+from embedwell_models import Embedder, families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
 from tests.models.families.files import (
     assert_refused,

@@ -6,11 +6,11 @@ import pytest
 import torch
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
-from models import families
-from models.checkpoint import weights
-from models.errors import ModelError
-from models.folder import Folder
-from models.positions.schemes import Rotary
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
     assert_refused,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from models import families
-from models.encoder.batch import Batch
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,

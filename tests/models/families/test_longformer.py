@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from transformers import LongformerForMaskedLM, LongformerForSequenceClassification
 
-from models import families
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import families
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused, edit
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
 
-from models import families
-from models.errors import ModelError
-from models.positions.schemes import Rotary
+from embedwell_models import families
+from embedwell_models.errors import ModelError
+from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused, change, edit, loaded
 from tests.models.families.special import SPECIAL

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transformers import MPNetForMaskedLM
 
-from models import families
+from embedwell_models import families
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused
 

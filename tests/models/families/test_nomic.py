@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import NomicBertForMaskedLM
 
-from models import families
-from models.errors import ModelError
-from models.positions.schemes import Rotary
+from embedwell_models import families
+from embedwell_models.errors import ModelError
+from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import (
     SIZES,
     Case,

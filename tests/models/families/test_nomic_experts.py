@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models import Embedder, families
-from models.checkpoint import weights
-from models.errors import ModelError
+from embedwell_models import Embedder, families
+from embedwell_models.checkpoint import weights
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
 from tests.models.families.files import assert_refused
 from tests.models.families.nomic_experts import Reference, tensors

@@ -9,16 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models import Embedder, families
-from models.config.checkpoint_spec import LatentSpec
-from models.config.json_config import JsonConfig
-from models.encoder.latents import load_latent_weights
-from models.errors import ModelError
-from models.folder import Folder
-from models.footprint import Footprint
-from models.torch_backend.latent_attention import LatentAttention
-from models.torch_backend.linear import TorchLinearFactory
-from models.vectors import normalize
+from embedwell_models import Embedder, families
+from embedwell_models.config.checkpoint_spec import LatentSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.encoder.latents import load_latent_weights
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.torch_backend.latent_attention import LatentAttention
+from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.vectors import normalize
 from tests.models.built import BUILT
 from tests.models.families.checkpoint import CPU, assert_close
 from tests.models.families.files import assert_refused, change, edit, rename

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.models.families.checkpoint import Case, encoder, reference, states, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from models import Embedder, families
-from models.vectors import normalize
+from embedwell_models import Embedder, families
+from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     Case,

@@ -11,10 +11,10 @@ from tokenizers import Tokenizer, pre_tokenizers, processors
 from tokenizers.models import BPE
 from torch import Tensor
 
-from models import families
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import families
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,

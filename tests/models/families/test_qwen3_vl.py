@@ -9,12 +9,12 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from models import families
-from models.embedder import Embedder
-from models.errors import ModelError, PromptTooLongError
-from models.folder import Folder
-from models.positions.schemes import Rotary
-from models.sentence_transformers.transformer import TransformerOptions
+from embedwell_models import families
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError, PromptTooLongError
+from embedwell_models.folder import Folder
+from embedwell_models.positions.schemes import Rotary
+from embedwell_models.sentence_transformers.transformer import TransformerOptions
 from tests.models.families.checkpoint import (
     Case,
     assert_close,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from models import families
-from models.errors import ModelError
-from models.families.remote_code import REPLACED
+from embedwell_models import families
+from embedwell_models.errors import ModelError
+from embedwell_models.families.remote_code import REPLACED
 from tests.models.families.checkpoint import Case, configure, write
 
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}

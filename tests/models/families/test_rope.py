@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from transformers import AutoModel
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, configure, write
 
 LINEAR = {"rope_type": "linear", "factor": 4.0}

@@ -14,9 +14,9 @@ from transformers import (
     UMT5EncoderModel,
 )
 
-from models import families
-from models.checkpoint import weights
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 
 SIZES = {

@@ -11,12 +11,12 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
 
-from models.convert.folder import convert_folder
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.footprint import Footprint
-from models.word_table import WordTable
+from embedwell_models.convert.folder import convert_folder
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.word_table import WordTable
 from tests.models.convert.older import pickled
 from tests.models.sentence_transformers.chains import randomised
 from tests.models.word_files import WIDTH, WORDS, vectors

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models import families
-from models.config.json_config import read_json
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.config.json_config import read_json
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY, write_model
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transformers import XLNetForSequenceClassification, XLNetLMHeadModel
 
-from models import families
-from models.errors import ModelError
+from embedwell_models import families
+from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 
 SIZES = {

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from models.convert import weights
-from models.errors import ModelError
-from models.hub.sources import resolve
+from embedwell_models.convert import weights
+from embedwell_models.errors import ModelError
+from embedwell_models.hub.sources import resolve
 from tests.conftest import Folder
 from tests.models import kinds
 from tests.models.convert.older import instructor
@@ -39,7 +39,7 @@ Pull = Callable[..., Done]
 def run(hub: Hub, cache: Path, *command: str, **environment: str) -> Done:
     """Runs the command: the client of a hub reads its settings once in a process."""
     return subprocess.run(
-        [sys.executable, "-m", "service", *command, "--cache", str(cache)],
+        [sys.executable, "-m", "embedwell", *command, "--cache", str(cache)],
         env={**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, **environment},
         capture_output=True,
         text=True,
@@ -50,7 +50,7 @@ def run(hub: Hub, cache: Path, *command: str, **environment: str) -> Done:
 
 @pytest.fixture
 def pull(tmp_path: Path) -> Pull:
-    """Runs `embedding-service pull`."""
+    """Runs `embedwell pull`."""
 
     def pull(hub: Hub, *flags: str, **environment: str) -> Done:
         return run(hub, tmp_path, "pull", "--model", NAME, *flags, **environment)
@@ -129,7 +129,7 @@ def test_what_a_hub_does_not_have_is_told(pull: Pull, flags: list[str], told: st
 
 
 def test_a_model_of_a_hub_is_served_like_any_other(pull: Pull, tiny_bert: Folder) -> None:
-    from models.embedder import Embedder
+    from embedwell_models.embedder import Embedder
 
     folder = tiny_bert()
     with Hub(NAME, {path.name: path.read_bytes() for path in folder.iterdir()}) as hub:
@@ -178,7 +178,7 @@ def test_a_model_without_safetensors_is_fetched_and_converted_once(
 def test_what_was_converted_has_the_vectors_of_the_original(
     pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
-    from models.embedder import Embedder
+    from embedwell_models.embedder import Embedder
 
     source = tmp_path / "source"
     for name, content in pickled.items():
@@ -222,7 +222,7 @@ def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
         refused = pull(hub, **without_extra)
         assert "pytorch_model.bin" not in fetched(hub)
     assert refused.returncode == 1
-    assert f"run `embedding-service convert {NAME}` once" in refused.stderr
+    assert f"run `embedwell convert {NAME}` once" in refused.stderr
     assert "the extra 'convert' (in the project's checkout: " in refused.stderr
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.checksum import sha256
-from models.errors import ModelError
-from models.hub.sources import (
+from embedwell_models.checksum import sha256
+from embedwell_models.errors import ModelError
+from embedwell_models.hub.sources import (
     BUNDLES,
     DEFAULT,
     Bundle,
@@ -196,13 +196,13 @@ def test_a_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
 
 def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    assert default_cache() == Path("/elsewhere/embedding-service")
+    assert default_cache() == Path("/elsewhere/embedwell")
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", "/somebody")
-    assert default_cache() == Path("/somebody/.cache/embedding-service")
+    assert default_cache() == Path("/somebody/.cache/embedwell")
 
 
 def test_a_file_is_refused_with_the_command_for_word_vectors(tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2")
-    with pytest.raises(ModelError, match=r"is a file: `embedding-service convert \S+glove\.txt -o"):
+    with pytest.raises(ModelError, match=r"is a file: `embedwell convert \S+glove\.txt -o"):
         resolve(str(tmp_path / "glove.txt"))

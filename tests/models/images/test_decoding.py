@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from transformers.image_transforms import convert_to_rgb
 
-from models.errors import ImageError
-from models.images.decoding import decode
+from embedwell_models.errors import ImageError
+from embedwell_models.images.decoding import decode
 from tests.models.image_models import encoded, picture
 
 LIMIT = 1 << 20

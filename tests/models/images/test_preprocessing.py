@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProcessorPil
 
-from models import families
-from models.config.checkpoint_spec import ImageSpec
-from models.errors import ImageError, ModelError
-from models.images.preprocessing import Preprocessing, files
+from embedwell_models import families
+from embedwell_models.config.checkpoint_spec import ImageSpec
+from embedwell_models.errors import ImageError, ModelError
+from embedwell_models.images.preprocessing import Preprocessing, files
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 
 LIMIT = 1 << 20

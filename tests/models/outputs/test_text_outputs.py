@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.outputs.text_outputs import SparseVector, TextOutputs, common_entries, over_entries
+from embedwell_models.outputs.text_outputs import (
+    SparseVector,
+    TextOutputs,
+    common_entries,
+    over_entries,
+)
 
 DENSE = np.array([0.5, -2], dtype=np.float32)
 SPARSE = SparseVector(np.array([3, 250_001], dtype=np.int32), np.array([0.25, 7], dtype=np.float32))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.positions.schemes import Disentangled
+from embedwell_models.positions.schemes import Disentangled
 
 
 @pytest.mark.parametrize(("buckets", "span"), [(0, 512), (256, 256)])

@@ -18,10 +18,10 @@ from transformers.models.marian.modeling_marian import MarianSinusoidalPositiona
 from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.config.json_config import JsonConfig
-from models.families import rope
-from models.positions.schemes import Rotary, Scaling
-from models.positions.tables import (
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import rope
+from embedwell_models.positions.schemes import Rotary, Scaling
+from embedwell_models.positions.tables import (
     alibi_bias,
     alibi_slopes,
     deberta_buckets,

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from models.embedder import Embedder
-from models.encoder.batch import Batch
-from models.encoder.encoder import Encoder
-from models.errors import ModelError
-from models.precision.encoder_factory import EncoderFactory
-from models.precision.trials import MIN_COSINE, MIN_ROUNDS, ROUNDS_SECONDS, build_in_precision
-from models.torch_backend.encoder import InputEmbeddings
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.errors import ModelError
+from embedwell_models.precision.encoder_factory import EncoderFactory
+from embedwell_models.precision.trials import (
+    MIN_COSINE,
+    MIN_ROUNDS,
+    ROUNDS_SECONDS,
+    build_in_precision,
+)
+from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.shapes import random_weights, shape
 

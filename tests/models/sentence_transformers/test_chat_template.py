@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.sentence_transformers import chat_template
-from models.sentence_transformers.rerank_formats import CHOICES, FORMATS
-from models.tokenizer.pair_format import PairFormat, Slot, around
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers import chat_template
+from embedwell_models.sentence_transformers.rerank_formats import CHOICES, FORMATS
+from embedwell_models.tokenizer.pair_format import PairFormat, Slot, around
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"
 REST = (Slot.QUERY, ". document: ", Slot.DOCUMENT, ". ")

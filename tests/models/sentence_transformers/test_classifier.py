@@ -9,9 +9,9 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from models import Embedder
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.cross_encoder import OPTIONS, configure_tokenizer, write_cross_encoder
 
 PAIRS = [

@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from models import Embedder
-from models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from models.folder import Folder
+from embedwell_models import Embedder
+from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.folder import Folder
 from tests.models.decoder_reranker import (
     DOCUMENT_FIRST,
     STRUCTURED,
@@ -267,7 +267,7 @@ def test_a_template_without_a_place_for_the_document_is_refused(
     folder = write_reranker(tmp_path, labels=labels, template=GENERIC)
     if labels is None:
         layout(folder)
-    with pytest.raises(ModelError, match=r"0 places for .* query, .*EMBEDDING_RERANK_FORMAT"):
+    with pytest.raises(ModelError, match=r"0 places for .* query, .*EMBEDWELL_RERANK_FORMAT"):
         load(folder)
 
 

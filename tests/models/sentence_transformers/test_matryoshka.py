@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.sentence_transformers.matryoshka import declared_dimensions
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.matryoshka import declared_dimensions
 
 
 def write(folder: Path, **config: object) -> Path:

@@ -13,10 +13,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from torch import nn
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.sentence_transformers.vector_modules import ACTIVATIONS
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.sentence_transformers.vector_modules import ACTIVATIONS
 from tests.conftest import Folder as Write
 from tests.conftest import precisions
 from tests.models import tiny

@@ -10,12 +10,12 @@ import pytest
 from sentence_transformers import MultiVectorEncoder
 from torch import nn
 
-from models import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.outputs.names import MULTI
-from models.sentence_transformers.multi_vector import TextRole
-from models.vectors import maxsim
+from embedwell_models import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.outputs.names import MULTI
+from embedwell_models.sentence_transformers.multi_vector import TextRole
+from embedwell_models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford
 
 Write = Callable[[Path], MultiVectorEncoder]

@@ -9,11 +9,11 @@ import transformers
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.sentence_transformers.pooling import MODES
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.sentence_transformers.pooling import MODES
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case
 from tests.models.families.checkpoint import write as write_case
@@ -99,7 +99,7 @@ def test_a_model_for_another_task_is_refused_by_name(
 
 def test_a_masked_language_model_is_refused_until_its_pooling_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path, "bert", BertForMaskedLM)
-    with pytest.raises(ModelError, match=r"BertForMaskedLM .*EMBEDDING_POOLING=splade.*=mean"):
+    with pytest.raises(ModelError, match=r"BertForMaskedLM .*EMBEDWELL_POOLING=splade.*=mean"):
         Folder.read(folder)
     close(embed(folder, pooling="mean"), theirs(folder))
 
@@ -129,7 +129,7 @@ def test_modules_without_a_pooling_are_refused_until_one_is_named(
     folder = tiny_bert({"modules.json": [TRANSFORMER, *after]})
     with pytest.raises(KeyError, match="sentence_embedding"):
         theirs(folder)
-    with pytest.raises(ModelError, match=r"modules\.json has no Pooling: .*EMBEDDING_POOLING"):
+    with pytest.raises(ModelError, match=r"modules\.json has no Pooling: .*EMBEDWELL_POOLING"):
         Folder.read(folder)
     assert Folder.read(folder, "cls").sentence.pooling == ("cls",)
 

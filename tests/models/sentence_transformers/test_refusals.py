@@ -9,8 +9,8 @@ from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers import sparse_encoder as sparse
 from transformers import BertForMaskedLM
 
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.conftest import Folder as Write
 from tests.models.sentence_transformers.options import POOLING, TRANSFORMER, configure
 from tests.models.tiny import reference, write_tokenizer
@@ -25,7 +25,7 @@ def test_an_adapter_beside_the_weights_is_refused(tiny_bert: Write) -> None:
 @pytest.mark.parametrize("method", ["fp8", "compressed-tensors", "bitsandbytes"])
 def test_weights_that_are_stored_quantised_are_refused(tiny_bert: Write, method: str) -> None:
     folder = configure(tiny_bert(), quantization_config={"quant_method": method})
-    with pytest.raises(ModelError, match=rf"quantization_config.*{method}.*EMBEDDING_DTYPE=int8"):
+    with pytest.raises(ModelError, match=rf"quantization_config.*{method}.*EMBEDWELL_DTYPE=int8"):
         Folder.read(folder)
 
 

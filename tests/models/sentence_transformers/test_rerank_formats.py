@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 
-from models import Embedder
-from models.errors import ModelError
-from models.folder import Folder
+from embedwell_models import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
 from tests.models.decoder_reranker import token_id, write_layout
 from tests.models.qwen3_vl import PAIRS as TEMPLATE
 from tests.models.qwen3_vl import tokenized, write_processor, write_qwen3_vl

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from models.config.checkpoint_spec import CheckpointSpec
-from models.config.encoder_config import EncoderConfig
-from models.errors import ModelError
-from models.positions.schemes import Learned
-from models.sentence_transformers import modules
-from models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.positions.schemes import Learned
+from embedwell_models.sentence_transformers import modules
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
 from tests.models.sentence_transformers.options import (
     NORMALIZE,
     POOLING,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from models.errors import ModelError
-from models.folder import Folder
-from models.outputs.names import SPARSE, SPARSE_QUERY
-from models.sentence_transformers.sparse import QueryWeights, Splade
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.sentence_transformers.sparse import QueryWeights, Splade
 from tests.conftest import Folder as Write
 from tests.models.sparse_encoder import write_inference_free, write_masked_lm, write_splade
 from tests.models.tiny import VOCABULARY

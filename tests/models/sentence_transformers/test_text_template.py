@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.sentence_transformers.text_template import VARIABLES, read_text_format
-from models.tokenizer.text_format import TextFormat
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.text_template import VARIABLES, read_text_format
+from embedwell_models.tokenizer.text_format import TextFormat
 from tests.models.qwen3_vl import TEMPLATE, rendered
 
 FLAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.folder import Folder
-from models.sentence_transformers.transformer import NAMES
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+from embedwell_models.sentence_transformers.transformer import NAMES
 from tests.conftest import Folder as Write
 from tests.models.sentence_transformers.options import POOLING, TRANSFORMER
 

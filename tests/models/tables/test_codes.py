@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.tables.codes import CodedTable
+from embedwell_models.tables.codes import CodedTable
 
 SOME = np.random.default_rng(1)
 CODES = SOME.integers(0, 9, (50, 4)).astype(np.uint8)

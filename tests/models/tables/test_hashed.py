@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models.tables.hashed import HashedTable, pool_rows
+from embedwell_models.tables.hashed import HashedTable, pool_rows
 
 SOME = np.random.default_rng(1)
 POOL = SOME.normal(size=(7, 5)).astype(np.float32)

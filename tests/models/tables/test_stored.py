@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models.errors import ModelError
-from models.tables import stored
-from models.tables.names import TensorNames
-from models.tables.table import Array
+from embedwell_models.errors import ModelError
+from embedwell_models.tables import stored
+from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.table import Array
 
 NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
 CODES = np.zeros((5, 3), np.uint8)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.formatted_pairs import FormattedPairTokenizer
-from models.tokenizer.pair_format import PairFormat, Slot
-from models.tokenizer.pairs import Pair
-from models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.formatted_pairs import FormattedPairTokenizer
+from embedwell_models.tokenizer.pair_format import PairFormat, Slot
+from embedwell_models.tokenizer.pairs import Pair
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from tests.models import kinds
 from tests.models.decoder_reranker import write_reranker
 

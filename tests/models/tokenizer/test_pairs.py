@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as RustTokenizer
 
-from models.config.encoder_config import EncoderConfig
-from models.errors import ModelError
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.pairs import Pair, PairTokenizer
-from models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.pairs import Pair, PairTokenizer
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from tests.models.shapes import shape
 from tests.models.tiny import VOCABULARY, with_token, write_tokenizer
 

@@ -3,8 +3,8 @@
 import pytest
 from tokenizers import AddedToken, Tokenizer, processors
 
-from models.errors import ModelError
-from models.tokenizer.special_tokens import SpecialTokens, append_text
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.special_tokens import SpecialTokens, append_text
 from tests.models import kinds
 
 AFTER = "<|im_end|>\nthe end\n"

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from models.convert.tokenizer import convert
-from models.errors import UnsplittableTextError
-from models.tokenizer import tokenizer as tokenizing
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.loading import loader
-from models.tokenizer.split_points import SplitPoints
+from embedwell_models.convert.tokenizer import convert
+from embedwell_models.errors import UnsplittableTextError
+from embedwell_models.tokenizer import tokenizer as tokenizing
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.split_points import SplitPoints
 from tests.models import kinds, raw
 
 WORDS = [

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from models.errors import ModelError
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.tokenizer import Token, Tokenizer, TruncatedIds
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Token, Tokenizer, TruncatedIds
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
 

@@ -9,8 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
 
-from models.tokenizer.loading import loader
-from models.tokenizer.word_cache import CachingTokenizer, UncachedTokenizer, fastest_tokenizer
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.word_cache import (
+    CachingTokenizer,
+    UncachedTokenizer,
+    fastest_tokenizer,
+)
 from tests.models import kinds
 
 CLS, SEP = 101, 102

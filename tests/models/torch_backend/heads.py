@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from models.encoder.position_hooks import PositionHooks
-from models.encoder.sequence_layout import SequenceLayout
-from models.torch_backend.attention import AttentionOptions
+from embedwell_models.encoder.position_hooks import PositionHooks
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.attention import AttentionOptions
 
 CPU = torch.device("cpu")
 

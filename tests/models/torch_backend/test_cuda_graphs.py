@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import families
-from models.checkpoint import weights
-from models.encoder.batch import Batch
-from models.encoder.sequence_layout import BatchShape, SequenceLayout, rounded_rows
-from models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
-from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from models.torch_backend.flash_attention import FlashAttention
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout, rounded_rows
+from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.flash_attention import FlashAttention
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.config.encoder_config import EncoderConfig
-from models.torch_backend.doc2vec import Doc2VecEncoder, Inference, WordTables
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.torch_backend.doc2vec import Doc2VecEncoder, Inference, WordTables
 
 WORDS, WIDTH = 7, 5
 OPTIONS = Inference(

@@ -13,18 +13,22 @@ import torch
 from torch import Tensor
 from transformers import BertModel
 
-from models import families
-from models.checkpoint import weights
-from models.checkpoint.weights import Weights
-from models.encoder.batch import Batch
-from models.encoder.encoder import Encoder
-from models.encoder.sequence_layout import SequenceLayout
-from models.precision.encoder_factory import EncoderFactory
-from models.torch_backend.cuda_graphs import EagerRunner, Forward
-from models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from models.torch_backend.layer_builder import TorchLayers
-from models.torch_backend.linear import LinearFactory, OneDnnLinearFactory, TorchLinearFactory
-from models.vectors import Floats
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.precision.encoder_factory import EncoderFactory
+from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import (
+    LinearFactory,
+    OneDnnLinearFactory,
+    TorchLinearFactory,
+)
+from embedwell_models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.meta import META, OnDevice
 

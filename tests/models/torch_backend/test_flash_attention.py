@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.encoder.position_hooks import PositionHooks
-from models.encoder.sequence_layout import BatchShape, SequenceLayout
-from models.torch_backend.attention import AttentionOptions, padded_attention
-from models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.encoder.position_hooks import PositionHooks
+from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
+from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
 from tests.models.kernel import kernel
 from tests.models.torch_backend.heads import CPU, PLAIN, SCALE, WINDOWS, Contents, Slanted, heads_of
 

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from models.config.activations import ACTIVATIONS as NAMES
-from models.cpu_backend import library
-from models.cpu_backend.linear import KernelLinearFactory
-from models.precision.encoder_factory import torch_bfloat16_is_usable
-from models.torch_backend.linear import (
+from embedwell_models.config.activations import ACTIVATIONS as NAMES
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
+from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
     ObserverLinearFactory,

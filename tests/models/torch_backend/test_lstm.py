@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from models.cpu_backend import library
-from models.cpu_backend.linear import row_exact_linear_factory
-from models.torch_backend.lstm import LstmLayer, sigmoid, time_steps
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import row_exact_linear_factory
+from embedwell_models.torch_backend.lstm import LstmLayer, sigmoid, time_steps
 
 LENGTHS = [3, 40, 1, 17, 16, 33, 16, 2]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.torch_backend.quantization import quantize_weight
+from embedwell_models.torch_backend.quantization import quantize_weight
 
 
 def weight() -> torch.Tensor:

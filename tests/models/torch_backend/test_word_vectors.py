@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from models.config.encoder_config import EncoderConfig
-from models.encoder.batch import Batch
-from models.sentence_transformers.pooling import MODES, MODES_WITHOUT_WORD_WEIGHTS
-from models.tables.table import PlainTable
-from models.torch_backend.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.sentence_transformers.pooling import MODES, MODES_WITHOUT_WORD_WEIGHTS
+from embedwell_models.tables.table import PlainTable
+from embedwell_models.torch_backend.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
 from tests.models.word_files import vectors
 
 ROWS, WIDTH = 20, 6

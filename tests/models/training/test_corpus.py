@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.training.corpus import WordSequences, open_corpus
+from embedwell_models.errors import ModelError
+from embedwell_models.training.corpus import WordSequences, open_corpus
 
 
 def write(folder: Path, content: bytes) -> Path:

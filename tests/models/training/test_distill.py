@@ -10,13 +10,13 @@ from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.training.corpus import Corpus
-from models.training.distill import distill
-from models.training.pairs import Pairs
-from models.training.sentences import SentenceTraining, new_model
-from models.training.tokenizer import Algorithm
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.training.corpus import Corpus
+from embedwell_models.training.distill import distill
+from embedwell_models.training.pairs import Pairs
+from embedwell_models.training.sentences import SentenceTraining, new_model
+from embedwell_models.training.tokenizer import Algorithm
 from tests.models.training.texts import texts, write_texts
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from models.training import glove
-from models.training.glove import Glove
+from embedwell_models.training import glove
+from embedwell_models.training.glove import Glove
 
 TEXTS = [["a", "b", "x", "a", "c"], ["c", "b"]]
 

@@ -13,14 +13,14 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.outputs.names import DENSE, MULTI, SPARSE
-from models.outputs.text_outputs import TextOutputs, common_entries, over_entries
-from models.training.corpus import open_corpus
-from models.training.heads import HeadTraining, train_heads
-from models.training.pairs import Pairs
-from models.vectors import Floats, maxsim
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import TextOutputs, common_entries, over_entries
+from embedwell_models.training.corpus import open_corpus
+from embedwell_models.training.heads import HeadTraining, train_heads
+from embedwell_models.training.pairs import Pairs
+from embedwell_models.vectors import Floats, maxsim
 from tests.models.sparse_encoder import write_bge_m3
 
 WORDS = [
@@ -142,7 +142,7 @@ def test_the_server_computes_what_was_trained(trained: Path) -> None:
 def test_progress_is_logged(
     minilm_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "models.training")
+    caplog.set_level(logging.INFO, "embedwell_models.training")
     lines = [f"text {number}\tanswer {number}" for number in range(5)]
     training = HeadTraining(epochs=2, batch_size=2, dtype="float32")
     train(minilm_folder, tmp_path / "model", lines, training)

@@ -5,7 +5,7 @@ import math
 import pytest
 from torch import nn
 
-from models.training.initialization import INITIALIZATIONS, Initialization, initialize
+from embedwell_models.training.initialization import INITIALIZATIONS, Initialization, initialize
 
 ROWS, WIDTH, OUTPUTS = 600, 200, 300
 # Standard deviations of a table and of a matrix from WIDTH to OUTPUTS.

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.training.corpus import Corpus
-from models.training.pairs import Pairs
+from embedwell_models.errors import ModelError
+from embedwell_models.training.corpus import Corpus
+from embedwell_models.training.pairs import Pairs
 
 
 def read(folder: Path, name: str, content: str) -> Pairs:

@@ -12,12 +12,12 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import set_seed
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.training.corpus import open_corpus
-from models.training.pairs import Pairs
-from models.training.sentences import SentenceTraining, new_model, train_sentences
-from models.vectors import Floats
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.training.corpus import open_corpus
+from embedwell_models.training.pairs import Pairs
+from embedwell_models.training.sentences import SentenceTraining, new_model, train_sentences
+from embedwell_models.vectors import Floats
 from tests.models.training.texts import pairs, texts
 
 SMALL: dict[str, Any] = {
@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_model(tmp_path: Path) -> None:
 def test_accumulation_takes_a_step_for_several_batches(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "models.training.sentences")
+    caplog.set_level(logging.INFO, "embedwell_models.training.sentences")
     source = write_pairs(tmp_path / "pairs.tsv", 60)
     trained(source, "one", batch_size=10, epochs=2)
     trained(source, "three", batch_size=10, epochs=2, accumulation=3)

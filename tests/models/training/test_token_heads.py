@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from models.embedder import Embedder
-from models.encoder.sparse_vectors import ignored_ids
-from models.outputs.names import MULTI, SPARSE
-from models.outputs.text_outputs import TextOutputs, common_entries, over_entries
-from models.training.token_heads import TokenHeads, TokenStates
-from models.vectors import Floats, maxsim
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.sparse_vectors import ignored_ids
+from embedwell_models.outputs.names import MULTI, SPARSE
+from embedwell_models.outputs.text_outputs import TextOutputs, common_entries, over_entries
+from embedwell_models.training.token_heads import TokenHeads, TokenStates
+from embedwell_models.vectors import Floats, maxsim
 
 QUERIES = ["work the work", "of the license"]
 BIAS = 2.0  # with which most weights are above zero

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from models.errors import ModelError
-from models.tokenizer.tokenizer import Tokenizer
-from models.training.tokenizer import ROLES, Algorithm, train_tokenizer, write_tokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.training.tokenizer import ROLES, Algorithm, train_tokenizer, write_tokenizer
 from tests.conftest import PROSE
 
 TEXTS = PROSE.splitlines()

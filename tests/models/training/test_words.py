@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from gensim.models import FastText, Word2Vec
 
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.training.corpus import WordSequences, open_corpus
-from models.training.words import Algorithm, WordTraining, train_words
-from models.vectors import Floats, normalize
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.training.corpus import WordSequences, open_corpus
+from embedwell_models.training.words import Algorithm, WordTraining, train_words
+from embedwell_models.vectors import Floats, normalize
 from tests.models.training.texts import TOPICS, write_texts
 
 SMALL: dict[str, Any] = {"dimensions": 24, "window": 3, "min_count": 2, "buckets": 500}

@@ -206,7 +206,7 @@ def test_without_a_folder_batches_are_refused(tmp_path: Path) -> None:
         ]
     for response in responses:
         assert (response.status_code, error_of(response)["code"]) == (403, "batches_disabled")
-        assert "EMBEDDING_BATCH_FOLDER" in error_of(response)["message"]
+        assert "EMBEDWELL_BATCH_FOLDER" in error_of(response)["message"]
 
 
 def test_files_and_batches_need_the_key(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
         id = create(server, content).json()["id"]
         for at_least in (50, 400):
             server.wait_until(lambda: completed() > at_least)  # noqa: B023 - called at once
-            [worker] = server.children("service.server.http_worker")
+            [worker] = server.children("embedwell.server.http_worker")
             worker.kill()
         server.wait_until(lambda: completed() > 800)
         assert server.stop() == 0
@@ -252,7 +252,7 @@ def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "embedwell", "serve", "--port", "0"]
     done = subprocess.run(
         [*command, "--batch-folder", str(tmp_path / "file" / "batches")],
         capture_output=True,

@@ -6,8 +6,8 @@ import httpx
 import numpy as np
 import pytest
 
-from models.vectors import Floats, quantize
-from service.api.binary_response import BYTES, JSON, NPY, preferred_media_type
+from embedwell.api.binary_response import BYTES, JSON, NPY, preferred_media_type
+from embedwell_models.vectors import Floats, quantize
 from tests.service.responses import error, vectors
 from tests.service.server import Server
 

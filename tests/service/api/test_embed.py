@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.vectors import quantize
+from embedwell_models import Embedder
+from embedwell_models.vectors import quantize
 from tests.service.responses import error, vectors
 from tests.service.server import Server
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from openai import OpenAI
 
-from models import Embedder
-from models.outputs.names import MULTI, SPARSE, SPARSE_QUERY
-from models.outputs.text_outputs import SparseVector
-from models.vectors import Floats
-from service.client import AsyncClient, Client
+from embedwell_client import AsyncClient, Client
+from embedwell_models import Embedder
+from embedwell_models.outputs.names import MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.vectors import Floats
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
 from tests.service.local_server import local_server

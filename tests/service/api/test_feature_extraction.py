@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from models.hub.sources import DEFAULT
+from embedwell_models.hub.sources import DEFAULT
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from models.config.checkpoint_spec import CheckpointSpec
-from models.config.encoder_config import EncoderConfig
-from models.folder import Folder
-from models.hub.sources import DEFAULT
-from models.sentence_transformers.sentence import SentenceConfig
-from service.api.info import server_info
-from service.engine.client.current_engine import CurrentEngine
-from service.engine.protocol.fd_handoff import request_connection
-from service.inference.dimensions import AllowedDimensions
-from service.process.shared_counters import SharedCounters
-from service.settings.settings import Settings
+from embedwell.api.info import server_info
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.protocol.fd_handoff import request_connection
+from embedwell.inference.dimensions import AllowedDimensions
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.settings.settings import Settings
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.folder import Folder
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
 from tests.service.server import Server
 
 ENDLESS = 1 << 30

@@ -7,8 +7,8 @@ import numpy as np
 import orjson
 import pytest
 
-from service.api.json_dump import dump, dump_response
-from service.request.request_context import RequestContext
+from embedwell.api.json_dump import dump, dump_response
+from embedwell.request.request_context import RequestContext
 
 ROWS = np.arange(200_000, dtype=np.float32).reshape(-1, 10)
 CONTENTS: dict[str, Any] = {

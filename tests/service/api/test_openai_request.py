@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.hub.sources import DEFAULT
-from models.vectors import normalize, quantize
-from service.api.openai_request import EmbeddingsRequest
+from embedwell.api.openai_request import EmbeddingsRequest
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.vectors import normalize, quantize
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.service.responses import error
 from tests.service.server import Server
 

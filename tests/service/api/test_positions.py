@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from models.config.encoder_config import EncoderConfig
-from models.families import rope
-from models.positions import tables
-from models.positions.schemes import (
+from embedwell.api.position_encoding import compute_tables, option_names
+from embedwell.api.positions import PositionService
+from embedwell.api.positions_request import PositionsRequest, SchemeName
+from embedwell.errors import BadRequest
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.request.request_context import RequestContext
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.families import rope
+from embedwell_models.positions import tables
+from embedwell_models.positions.schemes import (
     Alibi,
     Buckets,
     Disentangled,
@@ -24,13 +30,7 @@ from models.positions.schemes import (
     Sinusoidal,
     TransformerXL,
 )
-from models.vectors import Floats
-from service.api.position_encoding import compute_tables, option_names
-from service.api.positions import PositionService
-from service.api.positions_request import PositionsRequest, SchemeName
-from service.errors import BadRequest
-from service.inputs.tokenized_input import TokenizedInput
-from service.request.request_context import RequestContext
+from embedwell_models.vectors import Floats
 from tests.service.responses import error
 from tests.service.server import Server
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from models import Embedder
-from service.client import AsyncClient, Client, RequestFailed
+from embedwell_client import AsyncClient, Client, RequestFailed
+from embedwell_models import Embedder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.local_server import local_server
 from tests.service.responses import error

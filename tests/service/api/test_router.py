@@ -10,17 +10,17 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.body import Body
-from service.api.router import Context, api_router, direct_routes
-from service.errors import BadRequest
-from service.http import handlers
-from service.http.browser_checks import BrowserChecks
-from service.http.keys import ApiKeys
-from service.http.middleware import Middleware
-from service.http.request_body import HttpLimits
-from service.http.timeouts import Timeouts
-from service.metrics.metrics import Metrics
-from service.process.shared_counters import SharedCounters
+from embedwell.api.body import Body
+from embedwell.api.router import Context, api_router, direct_routes
+from embedwell.errors import BadRequest
+from embedwell.http import handlers
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.keys import ApiKeys
+from embedwell.http.middleware import Middleware
+from embedwell.http.request_body import HttpLimits
+from embedwell.http.timeouts import Timeouts
+from embedwell.metrics.metrics import Metrics
+from embedwell.process.shared_counters import SharedCounters
 
 
 class Numbers(Body):

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from models.hub.sources import DEFAULT
-from service.api.model_choice import ModelChoice
-from service.api.served_names import ServedNames
-from service.errors import UnknownModel
-from service.settings.settings import Settings
+from embedwell.api.model_choice import ModelChoice
+from embedwell.api.served_names import ServedNames
+from embedwell.errors import UnknownModel
+from embedwell.settings.settings import Settings
+from embedwell_models.hub.sources import DEFAULT
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

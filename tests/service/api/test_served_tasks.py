@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.api.served_tasks import ServedTasks
-from service.errors import BadRequest
+from embedwell.api.served_tasks import ServedTasks
+from embedwell.errors import BadRequest
 
 TASKS = ServedTasks(
     [("bert", None), ("jina:a", "a"), ("jina:b", "b"), ("other", "a"), ("other:b", "b")]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sentence_transformers import util
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error

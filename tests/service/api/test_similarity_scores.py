@@ -8,9 +8,9 @@ import numpy as np
 import orjson
 import pytest
 
-from models.vectors import METRICS, Floats
-from service.api.similarity_scores import similarity_scores
-from service.errors import TooLarge
+from embedwell.api.similarity_scores import similarity_scores
+from embedwell.errors import TooLarge
+from embedwell_models.vectors import METRICS, Floats
 
 RANDOM = np.random.default_rng(5)
 

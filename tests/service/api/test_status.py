@@ -8,16 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from models.cpu_backend.library import best_isa, features
-from models.hub.sources import DEFAULT
-from service import __version__
-from service.api.model_choice import ModelChoice
-from service.api.served_names import ServedNames
-from service.api.status import Info, router
-from service.errors import Overloaded, ServiceError
-from service.metrics.metrics import Metrics
-from service.process.shared_counters import SharedCounters
-from service.request.admission import Admission
+from embedwell import __version__
+from embedwell.api.model_choice import ModelChoice
+from embedwell.api.served_names import ServedNames
+from embedwell.api.status import Info, router
+from embedwell.errors import Overloaded, ServiceError
+from embedwell.metrics.metrics import Metrics
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.admission import Admission
+from embedwell_models.cpu_backend.library import best_isa, features
+from embedwell_models.hub.sources import DEFAULT
 from tests.service.api.committed import DOCUMENT
 from tests.service.responses import error
 from tests.service.server import MAX_ISA, Server
@@ -105,17 +105,17 @@ def _metric(server: Server, name: str) -> float:
 
 
 def test_metrics_count_requests_texts_and_tokens(server: Server) -> None:
-    ok = 'embedding_requests_total{path="/embed",status="200"}'
-    bad = 'embedding_requests_total{path="/embed",status="400"}'
-    names = [ok, bad, "embedding_texts_total", "embedding_tokens_total"]
-    names += ["embedding_truncated_texts_total", "embedding_compute_seconds_count"]
+    ok = 'embedwell_requests_total{path="/embed",status="200"}'
+    bad = 'embedwell_requests_total{path="/embed",status="400"}'
+    names = [ok, bad, "embedwell_texts_total", "embedwell_tokens_total"]
+    names += ["embedwell_truncated_texts_total", "embedwell_compute_seconds_count"]
     before = [_metric(server, name) for name in names]
     server.post("/embed", {"inputs": ["a b", "c " * 300]})
     server.post("/embed", {"inputs": []})
     after = [_metric(server, name) for name in names]
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 2, 260, 1, 1]
-    assert _metric(server, "embedding_ready") == 1
-    assert _metric(server, "embedding_queued_tokens") == 0
+    assert _metric(server, "embedwell_ready") == 1
+    assert _metric(server, "embedwell_queued_tokens") == 0
 
 
 def test_the_metrics_page_has_every_metric_with_its_type(server: Server) -> None:

@@ -5,7 +5,7 @@ import base64
 import numpy as np
 import pytest
 
-from models import Embedder
+from embedwell_models import Embedder
 from tests.service.responses import error
 from tests.service.server import Server
 

@@ -10,14 +10,14 @@ import pytest
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 
-from models.compress.folder import compress_folder
-from models.compress.methods import Compression
-from models.compress.tiers import parse_bands
-from models.convert.words.folder import Choices, convert_words
-from models.embedder import Embedder
-from models.folder import Folder
-from models.vectors import METRICS
-from models.word_table import WordTable
+from embedwell_models.compress.folder import compress_folder
+from embedwell_models.compress.methods import Compression
+from embedwell_models.compress.tiers import parse_bands
+from embedwell_models.convert.words.folder import Choices, convert_words
+from embedwell_models.embedder import Embedder
+from embedwell_models.folder import Folder
+from embedwell_models.vectors import METRICS
+from embedwell_models.word_table import WordTable
 from tests.conftest import Folder as WriteModel
 from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
 from tests.service.local_server import local_server

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from service.batches.batch_store import BatchStore
-from service.batches.batch_work import BatchWork
-from service.batches.file_store import FileStore
-from service.batches.limits import BatchLimits
-from service.batches.request_lines import RequestLine
-from service.batches.route_calls import RouteResponse
+from embedwell.batches.batch_store import BatchStore
+from embedwell.batches.batch_work import BatchWork
+from embedwell.batches.file_store import FileStore
+from embedwell.batches.limits import BatchLimits
+from embedwell.batches.request_lines import RequestLine
+from embedwell.batches.route_calls import RouteResponse
 
 ENDPOINT = "/v1/embeddings"
 WINDOW = "24h", 86400

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import NotFound
+from embedwell.errors import NotFound
 from tests.service.batches.stores import ENDPOINT, WINDOW, Stores
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from service.batches.batch import Batch
-from service.errors import TooLarge
+from embedwell.batches.batch import Batch
+from embedwell.errors import TooLarge
 from tests.service.batches.stores import ENDPOINT, WINDOW, Stores, requests, responses
 
 SIZE = len(requests(1))
@@ -138,5 +138,5 @@ def test_results_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     stores = Stores(tmp_path, folder_bytes=2 * SIZE)
     work = stores.work(stores.create(1))
     work.start()
-    with pytest.raises(TooLarge, match="EMBEDDING_BATCH_MAX_BYTES"):
+    with pytest.raises(TooLarge, match="EMBEDWELL_BATCH_MAX_BYTES"):
         work.record(responses(work.next_requests(1)))

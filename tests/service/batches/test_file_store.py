@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import NotFound, TooLarge
+from embedwell.errors import NotFound, TooLarge
 from tests.service.batches.stores import Stores
 
 
@@ -35,7 +35,7 @@ def test_files_are_listed_the_newest_first_until_they_are_deleted(tmp_path: Path
 def test_a_full_folder_takes_no_file_and_keeps_nothing_of_it(tmp_path: Path) -> None:
     stores = Stores(tmp_path, folder_bytes=20)
     first = stores.add(b"x" * 15)
-    with pytest.raises(TooLarge, match="EMBEDDING_BATCH_MAX_BYTES") as caught:
+    with pytest.raises(TooLarge, match="EMBEDWELL_BATCH_MAX_BYTES") as caught:
         stores.add(b"x" * 6)
     assert caught.value.code == "storage_full"
     assert [path.name for path in (tmp_path / "files").iterdir()] == [first]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.batches import request_lines
-from service.batches.limits import MAX_REQUESTS
-from service.batches.request_lines import check_requests, request_groups
+from embedwell.batches import request_lines
+from embedwell.batches.limits import MAX_REQUESTS
+from embedwell.batches.request_lines import check_requests, request_groups
 
 ENDPOINT = "/v1/embeddings"
 

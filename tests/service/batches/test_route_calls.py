@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from service.api.binary_response import BinaryResponse
-from service.api.body import Body
-from service.api.router import Context, api_router, direct_routes
-from service.batches.route_calls import RouteCalls, RouteResponse
-from service.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
-from service.request.memory_budget import MemoryBudget
+from embedwell.api.binary_response import BinaryResponse
+from embedwell.api.body import Body
+from embedwell.api.router import Context, api_router, direct_routes
+from embedwell.batches.route_calls import RouteCalls, RouteResponse
+from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
+from embedwell.request.memory_budget import MemoryBudget
 
 
 class Text(Body):

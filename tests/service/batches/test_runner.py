@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from service.batches.batch import Batch
-from service.batches.route_calls import RouteResponse
-from service.batches.runner import BatchRunner
+from embedwell.batches.batch import Batch
+from embedwell.batches.route_calls import RouteResponse
+from embedwell.batches.runner import BatchRunner
 from tests.service.batches.stores import ENDPOINT, Stores
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.embedder import Embedder
-from service.bulk.local_model import LocalModel
+from embedwell.bulk.local_model import LocalModel
+from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.vectors import Floats
-from service.bulk.columns import EMBEDDING, Columns
-from service.bulk.progress import Progress
-from service.bulk.run import BulkJob, run
-from service.bulk.text_encoder import TextEncoder
+from embedwell.bulk.columns import EMBEDDING, Columns
+from embedwell.bulk.progress import Progress
+from embedwell.bulk.run import BulkJob, run
+from embedwell.bulk.text_encoder import TextEncoder
+from embedwell_models.vectors import Floats
 
 PROSE = (Path(__file__).parents[3] / "LICENSE").read_text(encoding="utf-8").lower().split()
 

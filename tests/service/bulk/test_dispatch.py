@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.vectors import Floats
-from service.bulk.dispatch import Dispatcher, cut_into_calls
-from service.bulk.errors import BulkError
-from service.bulk.worker import WorkerDied, WorkerFailed
+from embedwell.bulk.dispatch import Dispatcher, cut_into_calls
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.worker import WorkerDied, WorkerFailed
+from embedwell_models.vectors import Floats
 
 TEXTS = ["a" * length for length in range(1, 21)]
 

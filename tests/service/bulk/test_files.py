@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from service.bulk.columns import Columns
-from service.bulk.errors import BulkError
-from service.bulk.files import OutputFolder, find_inputs
-from service.bulk.local_model import LocalModel
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.files import OutputFolder, find_inputs
+from embedwell.bulk.local_model import LocalModel
 from tests.service.bulk.jobs import contents, run_job, write_parquet
 from tests.service.bulk.s3 import s3_bucket
 

@@ -6,10 +6,10 @@ import click
 import numpy as np
 import pytest
 
-from models.embedder import Embedder
-from service.bulk.errors import BulkError
-from service.bulk.local_model import LocalModel
-from service.cli import embed_texts
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel
+from embedwell.cli import embed_texts
+from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.qwen3_vl import write_qwen3_vl
 from tests.models.tiny import unframed

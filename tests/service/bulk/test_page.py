@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from models.embedder import Embedder
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.embedder import Embedder
 from tests.service.bulk.jobs import prose, vectors_of
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA
@@ -22,7 +22,7 @@ from tests.service.server import MAX_ISA
 pytestmark = pytest.mark.full
 
 PAGE = (Path(__file__).parents[3] / "docs" / "bulk.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^embedding-service (embed .*)$", PAGE, re.MULTILINE)
+COMMANDS = re.findall(r"^embedwell (embed .*)$", PAGE, re.MULTILINE)
 (READ,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FLOAT32 = ["--dtype", "float32", "--isa", MAX_ISA]
 

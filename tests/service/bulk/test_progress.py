@@ -2,7 +2,7 @@
 
 import io
 
-from service.bulk.progress import Progress, WindowProgress, progress_line
+from embedwell.bulk.progress import Progress, WindowProgress, progress_line
 
 
 class Clock:

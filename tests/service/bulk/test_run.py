@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from service.bulk.columns import Columns
-from service.bulk.errors import BulkError
-from service.bulk.local_model import LocalModel
-from service.bulk.run import Shard
-from service.bulk.text_encoder import Advance, Pending
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel
+from embedwell.bulk.run import Shard
+from embedwell.bulk.text_encoder import Advance, Pending
 from tests.service.bulk.jobs import (
     contents,
     prose,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from service.bulk.errors import BulkError
-from service.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
-from service.client import Client
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
+from embedwell_client import Client
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 

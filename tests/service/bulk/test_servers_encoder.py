@@ -11,9 +11,9 @@ import numpy as np
 import psutil
 import pytest
 
-from service.bulk.errors import BulkError
-from service.bulk.local_model import LocalModel
-from service.bulk.servers_encoder import connect
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel
+from embedwell.bulk.servers_encoder import connect
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade
 from tests.models.tiny import unframed

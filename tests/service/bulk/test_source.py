@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from service.bulk.columns import Columns
-from service.bulk.errors import BulkError
-from service.bulk.files import find_inputs
-from service.bulk.origin import POSITION, REASON, input_columns
-from service.bulk.source import Source
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.files import find_inputs
+from embedwell.bulk.origin import POSITION, REASON, input_columns
+from embedwell.bulk.source import Source
 
 TEXTS = ["one", "zwei", "trois, quatre"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from models.vectors import Floats
-from service.bulk.local_model import LocalModel
-from service.bulk.text_encoder import Advance, Pending, embed_window
+from embedwell.bulk.local_model import LocalModel
+from embedwell.bulk.text_encoder import Advance, Pending, embed_window
+from embedwell_models.vectors import Floats
 
 
 class Lengths:

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from qdrant_client import QdrantClient
 
-from models.embedder import Embedder
-from models.vectors import Floats
-from service.bulk.columns import Columns
-from service.bulk.local_model import LocalModel
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.local_model import LocalModel
+from embedwell_models.embedder import Embedder
+from embedwell_models.vectors import Floats
 from tests.postgres import postgres
 from tests.service.bulk.jobs import prose, run_job, vectors_of
 from tests.service.server import Server

@@ -7,9 +7,9 @@ from threading import Event
 import numpy as np
 import pytest
 
-from service.bulk.errors import BulkError
-from service.bulk.text_encoder import Encoded
-from service.bulk.write_behind import write_behind
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.text_encoder import Encoded
+from embedwell.bulk.write_behind import write_behind
 
 ENCODED = Encoded(np.zeros((0, 1), np.float32), {}, 0)
 

@@ -1,4 +1,4 @@
-"""The `embedding-service` command."""
+"""The `embedwell` command."""
 
 import json
 import os
@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from models import Embedder
-from models.hub.sources import DEFAULT
-from models.tokenizer.words.word_tokenizer import WordTokenizer
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models import Embedder
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
 from tests.conftest import Folder
 from tests.models.colbert import write_colbert
 from tests.models.convert.older import contriever
@@ -259,7 +259,7 @@ def test_a_failed_embed_leaves_the_output_unchanged(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_an_interrupted_embed_leaves_no_files(tiny_bert: Folder, tmp_path: Path) -> None:
     target, folder = tmp_path / "vectors.npy", str(tiny_bert())
-    command = [sys.executable, "-m", "service", "embed", "--model", folder, "-o", str(target)]
+    command = [sys.executable, "-m", "embedwell", "embed", "--model", folder, "-o", str(target)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(b"a text\n" * 1_000_000)

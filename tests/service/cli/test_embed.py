@@ -1,4 +1,4 @@
-"""`embedding-service embed` into a file and into a folder."""
+"""`embedwell embed` into a file and into a folder."""
 
 import json
 import subprocess
@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from models.embedder import Embedder
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade
 from tests.service.bulk.jobs import prose, vectors_of, write_parquet
@@ -138,7 +138,7 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
     program = (
         "import sys\n"
         "sys.modules |= dict.fromkeys(['pyarrow', 'fsspec'])\n"  # as if not installed
-        "from service.cli.commands import main\n"
+        "from embedwell.cli.commands import main\n"
         "main(['embed', *sys.argv[1:]])\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "in.txt"), "--model", str(model), "-o"]
@@ -147,7 +147,7 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
         [*command, str(tmp_path / "out")], capture_output=True, text=True, check=False
     )
     assert folder.returncode == 1
-    assert "pyarrow is not installed: pip install 'embedding-service[bulk]'" in folder.stderr
+    assert "pyarrow is not installed: pip install 'embedwell[bulk]'" in folder.stderr
 
 
 @pytest.mark.parametrize(

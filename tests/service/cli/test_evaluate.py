@@ -1,4 +1,4 @@
-"""`embedding-service evaluate`."""
+"""`embedwell evaluate`."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from sentence_transformers.sentence_transformer.evaluation import (
     InformationRetrievalEvaluator,
 )
 
-from models.precision.sentences import SENTENCES
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.precision.sentences import SENTENCES
 from tests.service.local_server import local_server
 from tests.service.server import Server
 
@@ -233,15 +233,13 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 ) -> None:
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        f"from service.cli.commands import main; main(['evaluate', *{arguments}])"
+        f"from embedwell.cli.commands import main; main(['evaluate', *{arguments}])"
     )
     command = [sys.executable, "-c", program]
     extra = "mteb" if module == "mteb" else "evaluate"
     done = subprocess.run(command, cwd=pairs.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (
-        f"Error: {module} is not installed: pip install 'embedding-service[{extra}]'\n"
-    )
+    assert done.stderr == (f"Error: {module} is not installed: pip install 'embedwell[{extra}]'\n")
 
 
 def write_sts_benchmark(folder: Path) -> Path:
@@ -256,7 +254,7 @@ def write_sts_benchmark(folder: Path) -> Path:
 
 def run_mteb(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own: mteb warns of much."""
-    command = [sys.executable, "-m", "service", "evaluate", "mteb", *arguments]
+    command = [sys.executable, "-m", "embedwell", "evaluate", "mteb", *arguments]
     environment = {**os.environ, "HF_HOME": str(folder / "hub")}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False

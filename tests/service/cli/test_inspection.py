@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from models.folder import Folder
-from service.cli.inspection import inspect, lines
+from embedwell.cli.inspection import inspect, lines
+from embedwell_models.folder import Folder
 from tests.conftest import Folder as WriteModel
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.special import SPECIAL

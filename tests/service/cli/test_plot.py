@@ -1,4 +1,4 @@
-"""`embedding-service plot`."""
+"""`embedwell plot`."""
 
 import io
 import os
@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from matplotlib.image import imread
 from transformers import T5EncoderModel
 
-from models.embedder import Embedder
-from models.folder import Folder as ModelFolder
-from models.vectors import normalize
-from service.api.positions_request import PositionsRequest, SchemeName
-from service.cli import position_options
-from service.cli.commands import main
-from service.plots.projection import project
+from embedwell.api.positions_request import PositionsRequest, SchemeName
+from embedwell.cli import position_options
+from embedwell.cli.commands import main
+from embedwell.plots.projection import project
+from embedwell_models.embedder import Embedder
+from embedwell_models.folder import Folder as ModelFolder
+from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -267,14 +267,12 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
 ) -> None:
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        f"from service.cli.commands import main; main(['plot', *{arguments}, '-o', 'plot.png'])"
+        f"from embedwell.cli.commands import main; main(['plot', *{arguments}, '-o', 'plot.png'])"
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=lines.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (
-        f"Error: {module} is not installed: pip install 'embedding-service[plot]'\n"
-    )
+    assert done.stderr == (f"Error: {module} is not installed: pip install 'embedwell[plot]'\n")
 
 
 def test_a_png_without_glyphs_says_how_to_get_them(tiny_bert: Folder, tmp_path: Path) -> None:

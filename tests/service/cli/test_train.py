@@ -1,4 +1,4 @@
-"""`embedding-service train`, to models that the server reads."""
+"""`embedwell train`, to models that the server reads."""
 
 import json
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from models.folder import Folder
-from models.tokenizer.tokenizer import Tokenizer
-from models.tokenizer.words.word_tokenizer import WordTokenizer
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.folder import Folder
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
 from tests.conftest import PROSE
 
 COMMANDS = ["tokenizer", "words", "sentences"]

@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 import pytest
 
-from models import Embedder
-from service.client import AsyncClient, Client, RequestFailed
+from embedwell_client import AsyncClient, Client, RequestFailed
+from embedwell_models import Embedder
 from tests.service.faulty_gateway import FaultyGateway, GatewayResponse
 from tests.service.server import Server
 
@@ -308,7 +308,7 @@ def test_the_progress_bar_without_tqdm_names_the_package_to_install(server: Serv
     program = f"""
 import sys
 sys.modules["tqdm"] = None  # as if it were not installed
-from service.client import Client
+from embedwell_client import Client
 with Client("{server.url}") as client:
     assert client.embed("a").shape == (1, 384)
     client.embed("a", progress=True)
@@ -322,9 +322,9 @@ with Client("{server.url}") as client:
 def test_the_client_loads_neither_the_server_nor_torch() -> None:
     program = """
 import sys
-import service.client
+import embedwell_client
 loaded = {name for name in sys.modules if name.partition(".")[0] in ("service", "models")}
-assert all(name == "service" or name.startswith("service.client") for name in loaded), loaded
+assert all(name == "service" or name.startswith("embedwell_client") for name in loaded), loaded
 assert not {"torch", "fastapi", "pydantic", "tokenizers", "tqdm"} & sys.modules.keys()
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from service.client import request_builders, responses
-from service.client.errors import RequestFailed
+from embedwell_client import request_builders, responses
+from embedwell_client.errors import RequestFailed
 
 LIMITS = {"max_texts": 9, "max_tokens": 999, "max_body_bytes": 999}
 

@@ -5,14 +5,14 @@ from typing import Any
 import orjson
 import pytest
 
-from service.api.body import Body
-from service.api.embed_request import EmbedRequest
-from service.api.embed_sparse import SparseRequest
-from service.api.similarity_request import SimilarityRequest
-from service.api.tokens_request import TokensRequest
-from service.client import request_builders
-from service.client.errors import RequestFailed
-from service.client.request_builders import (
+from embedwell.api.body import Body
+from embedwell.api.embed_request import EmbedRequest
+from embedwell.api.embed_sparse import SparseRequest
+from embedwell.api.similarity_request import SimilarityRequest
+from embedwell.api.tokens_request import TokensRequest
+from embedwell_client import request_builders
+from embedwell_client.errors import RequestFailed
+from embedwell_client.request_builders import (
     EmbedOptions,
     SimilarityOptions,
     SparseOptions,

@@ -6,7 +6,7 @@ from email.utils import formatdate
 import httpx
 import pytest
 
-from service.client.retry import MAX_DELAY, is_retryable, retry_delay
+from embedwell_client.retry import MAX_DELAY, is_retryable, retry_delay
 
 
 def no_jitter() -> float:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.process.main import load_and_measure
-from service.engine.protocol.spec import EngineSpec
-from service.process.supervisor import EXIT_PERMANENT_FAILURE
+from embedwell.engine.process.main import load_and_measure
+from embedwell.engine.protocol.spec import EngineSpec
+from embedwell.process.supervisor import EXIT_PERMANENT_FAILURE
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:

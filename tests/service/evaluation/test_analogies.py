@@ -6,7 +6,7 @@ import click
 import numpy as np
 import pytest
 
-from service.evaluation.analogies import read_analogies
+from embedwell.evaluation.analogies import read_analogies
 
 pytestmark = pytest.mark.full
 

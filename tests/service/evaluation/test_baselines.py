@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 
-from service.cli.evaluate_options import BASELINES as OFFERED
-from service.evaluation.baselines import BASELINES, DIMENSIONS, Baseline
+from embedwell.cli.evaluate_options import BASELINES as OFFERED
+from embedwell.evaluation.baselines import BASELINES, DIMENSIONS, Baseline
 
 TEXTS = ["the cat saw the dog", "A dog!", "the the", ""]
 

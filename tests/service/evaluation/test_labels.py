@@ -6,7 +6,7 @@ import click
 import numpy as np
 import pytest
 
-from service.evaluation.labels import read_classification, read_clustering
+from embedwell.evaluation.labels import read_classification, read_clustering
 
 pytestmark = pytest.mark.full
 

@@ -6,7 +6,7 @@ import click
 import numpy as np
 import pytest
 
-from service.evaluation.pairs import Similarity, read_similarity
+from embedwell.evaluation.pairs import Similarity, read_similarity
 
 pytestmark = pytest.mark.full
 

@@ -4,7 +4,7 @@ import click
 import numpy as np
 import pytest
 
-from service.evaluation.parity import compare
+from embedwell.evaluation.parity import compare
 
 pytestmark = pytest.mark.full
 

@@ -10,7 +10,7 @@ import click
 import numpy as np
 import pytest
 
-from service.evaluation.retrieval import Retrieval, rank, read_retrieval
+from embedwell.evaluation.retrieval import Retrieval, rank, read_retrieval
 
 pytestmark = pytest.mark.full
 

@@ -6,11 +6,11 @@ import click
 import numpy as np
 import pytest
 
-from models.vectors import Floats
-from service.evaluation.pairs import Similarity
-from service.evaluation.retrieval import Retrieval
-from service.evaluation.scoring import score
-from service.inputs.prompts import Role
+from embedwell.evaluation.pairs import Similarity
+from embedwell.evaluation.retrieval import Retrieval
+from embedwell.evaluation.scoring import score
+from embedwell.inputs.prompts import Role
+from embedwell_models.vectors import Floats
 
 pytestmark = pytest.mark.full
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.vectors import normalize
-from service.evaluation.variants import OUTPUT_TYPES, Variant, variants
+from embedwell.evaluation.variants import OUTPUT_TYPES, Variant, variants
+from embedwell_models.vectors import normalize
 
 pytestmark = pytest.mark.full
 

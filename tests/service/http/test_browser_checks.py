@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.errors import Forbidden
-from service.http.browser_checks import BrowserChecks
+from embedwell.errors import Forbidden
+from embedwell.http.browser_checks import BrowserChecks
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, Server
 
@@ -106,7 +106,7 @@ def test_requests_from_pages_of_other_origins_are_refused(server: Server) -> Non
     response = server.client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
     assert response.status_code == 403 and response.json()["error"]["code"] == "origin_not_allowed"
     response = server.client.get("/info", headers={"host": "evil.example"})
-    assert response.status_code == 403 and "EMBEDDING_ALLOWED_HOSTS" in response.text
+    assert response.status_code == 403 and "EMBEDWELL_ALLOWED_HOSTS" in response.text
     same_origin = {"origin": server.url, "content-type": "text/plain"}
     assert server.client.post("/embed", json=BODY, headers=same_origin).status_code == 200
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.http.failure_log import FailureLog
+from embedwell.http.failure_log import FailureLog
 
 
 def test_failures_are_logged_with_their_request_at_a_limited_rate(

@@ -2,7 +2,7 @@
 
 import httpx
 
-from service.http.headers import merge_headers, request_id_of
+from embedwell.http.headers import merge_headers, request_id_of
 from tests.service.server import Server
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.errors import Unauthorized
-from service.http.keys import ApiKeys
+from embedwell.errors import Unauthorized
+from embedwell.http.keys import ApiKeys
 
 
 def is_refused(keys: ApiKeys, authorization: bytes | None) -> bool:

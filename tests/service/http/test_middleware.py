@@ -10,17 +10,17 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from service.api.body import Body
-from service.api.router import Context, api_router, direct_routes
-from service.errors import BadRequest
-from service.http import handlers
-from service.http.browser_checks import BrowserChecks
-from service.http.keys import ApiKeys
-from service.http.middleware import Middleware
-from service.http.request_body import HttpLimits
-from service.http.timeouts import Timeouts
-from service.metrics.metrics import Metrics
-from service.process.shared_counters import SharedCounters
+from embedwell.api.body import Body
+from embedwell.api.router import Context, api_router, direct_routes
+from embedwell.errors import BadRequest
+from embedwell.http import handlers
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.keys import ApiKeys
+from embedwell.http.middleware import Middleware
+from embedwell.http.request_body import HttpLimits
+from embedwell.http.timeouts import Timeouts
+from embedwell.metrics.metrics import Metrics
+from embedwell.process.shared_counters import SharedCounters
 
 KEY = "sesame"
 
@@ -136,7 +136,7 @@ def test_refused_requests_are_counted_with_their_path(
     path: str, counted: str, status: int, headers: dict[str, str]
 ) -> None:
     def count() -> float:
-        line = f'embedding_requests_total{{path="{counted}",status="{status}"}} '
+        line = f'embedwell_requests_total{{path="{counted}",status="{status}"}} '
         return float((METRICS.render().decode() + line + "0").partition(line)[2].split()[0])
 
     before = count()

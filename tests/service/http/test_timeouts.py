@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from service.http.timeouts import Timeouts
+from embedwell.http.timeouts import Timeouts
 
 
 class Deadline:

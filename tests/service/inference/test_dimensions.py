@@ -5,11 +5,11 @@ from collections.abc import Collection
 import numpy as np
 import pytest
 
-from models.errors import ModelError
-from models.hub.sources import DEFAULT
-from models.vectors import normalize
-from service.errors import BadRequest
-from service.inference.dimensions import AllowedDimensions
+from embedwell.errors import BadRequest
+from embedwell.inference.dimensions import AllowedDimensions
+from embedwell_models.errors import ModelError
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -36,7 +36,7 @@ def test_a_model_without_declared_dimensions_is_not_truncated(server: HttpServer
     for path, field in (("/embed", "inputs"), ("/v1/embeddings", "input")):
         failure = error(server.post(path, {field: "a", "dimensions": 64}), 400)
         assert (failure["code"], failure["param"]) == ("dimensions_not_offered", "dimensions")
-        assert "EMBEDDING_DIMENSIONS" in failure["message"]
+        assert "EMBEDWELL_DIMENSIONS" in failure["message"]
         assert server.post(path, {field: "a", "dimensions": 384}).status_code == 200
     assert server.client.get("/info").json()["dimensions"] == {"full": 384, "allowed": []}
 

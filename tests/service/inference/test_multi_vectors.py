@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from models.folder import Folder
-from models.outputs.names import MULTI
-from service.api.maxsim import maxsim_similarity
-from service.api.similarity_request import SimilarityRequest
-from service.engine.protocol.messages import Job, Result
-from service.errors import EncodingFailed
-from service.inference.multi_vectors import MultiVectors
-from service.inference.pipeline import Pipeline
-from service.inputs.options import InputOptions
-from service.inputs.reader import InputReader
-from service.inputs.text_pair import TextPair
-from service.process.shared_counters import SharedCounters
-from service.request.admission import Admission
-from service.request.request_context import RequestContext
+from embedwell.api.maxsim import maxsim_similarity
+from embedwell.api.similarity_request import SimilarityRequest
+from embedwell.engine.protocol.messages import Job, Result
+from embedwell.errors import EncodingFailed
+from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.reader import InputReader
+from embedwell.inputs.text_pair import TextPair
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.admission import Admission
+from embedwell.request.request_context import RequestContext
+from embedwell_models.folder import Folder
+from embedwell_models.outputs.names import MULTI
 from tests.models.colbert import write_stanford
 
 

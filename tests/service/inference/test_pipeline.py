@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from models.outputs.names import DENSE
-from service.engine.protocol.messages import Job, Result
-from service.errors import EncodingFailed, Overloaded
-from service.inference.pipeline import Pipeline
-from service.inputs.options import InputOptions
-from service.inputs.reader import InputReader
-from service.inputs.tokenized_input import TokenizedInput
-from service.process.shared_counters import SharedCounters
-from service.request.admission import Admission
-from service.request.request_context import RequestContext
+from embedwell.engine.protocol.messages import Job, Result
+from embedwell.errors import EncodingFailed, Overloaded
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.reader import InputReader
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.admission import Admission
+from embedwell.request.request_context import RequestContext
+from embedwell_models.outputs.names import DENSE
 from tests.service.inputs.readers import LONG
 
 

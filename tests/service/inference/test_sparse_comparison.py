@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from models.outputs.names import SPARSE, SPARSE_QUERY
-from models.outputs.text_outputs import SparseVector, TextOutputs
-from service.engine.protocol.messages import Job, Result
-from service.errors import EncodingFailed
-from service.inference.pipeline import Pipeline
-from service.inference.sparse_comparison import compute_sparse_vectors
-from service.inputs.options import InputOptions
-from service.inputs.reader import InputReader
-from service.process.shared_counters import SharedCounters
-from service.request.admission import Admission
-from service.request.request_context import RequestContext
+from embedwell.engine.protocol.messages import Job, Result
+from embedwell.errors import EncodingFailed
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.sparse_comparison import compute_sparse_vectors
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.reader import InputReader
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.admission import Admission
+from embedwell.request.request_context import RequestContext
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.float32))
 

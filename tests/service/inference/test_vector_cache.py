@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.outputs.names import DENSE
-from models.vectors import Floats
-from service.engine.protocol.messages import (
+from embedwell.engine.protocol.messages import (
     IMAGE,
     EngineDescription,
     Job,
     Result,
     pack_pixels,
 )
-from service.errors import EncodingFailed
-from service.inference.vector_cache import VectorCache
+from embedwell.errors import EncodingFailed
+from embedwell.inference.vector_cache import VectorCache
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.vectors import Floats
 from tests.service.local_server import local_server
 from tests.service.server import Server
 

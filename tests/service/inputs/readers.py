@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Sequence
 
-from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.cooperative import Cooperative
-from models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
-from service.inputs.image_reader import ImageReader
-from service.inputs.input_queue import InputQueue
-from service.inputs.reader import InputReader
+from embedwell.inputs.image_reader import ImageReader
+from embedwell.inputs.input_queue import InputQueue
+from embedwell.inputs.reader import InputReader
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 
 LONG = "many words " * 300
 

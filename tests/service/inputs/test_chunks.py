@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import Embedder
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.tokenizer import Tokenizer
-from models.vectors import normalize
-from service.errors import BadRequest
-from service.inputs.chunks import ChunkReader
+from embedwell.errors import BadRequest
+from embedwell.inputs.chunks import ChunkReader
+from embedwell_models import Embedder
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import normalize
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors

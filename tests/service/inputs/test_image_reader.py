@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.folder import Folder
-from models.images.preprocessing import Pixels, Preprocessing
-from service.engine.protocol.messages import unpack_pixels
-from service.errors import BadRequest, TooLarge
-from service.inputs.image_input import ImageInput, PreparedImage
-from service.inputs.image_reader import ImageReader
-from service.inputs.input_queue import InputQueue
-from service.inputs.options import Input
-from service.request.request_context import RequestContext
+from embedwell.engine.protocol.messages import unpack_pixels
+from embedwell.errors import BadRequest, TooLarge
+from embedwell.inputs.image_input import ImageInput, PreparedImage
+from embedwell.inputs.image_reader import ImageReader
+from embedwell.inputs.input_queue import InputQueue
+from embedwell.inputs.options import Input
+from embedwell.request.request_context import RequestContext
+from embedwell_models.folder import Folder
+from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 
 DATA = encoded(picture(70, 90))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.tokenizer.cooperative import Cooperative
-from service.errors import BadRequest, Overloaded, TimedOut
-from service.inputs.input_queue import InputQueue
+from embedwell.errors import BadRequest, Overloaded, TimedOut
+from embedwell.inputs.input_queue import InputQueue
+from embedwell_models.tokenizer.cooperative import Cooperative
 
 LARGE = 8_000_000
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.tokenizer.tokenizer import Token
-from service.inputs.offsets import byte_offsets
+from embedwell.inputs.offsets import byte_offsets
+from embedwell_models.tokenizer.tokenizer import Token
 
 
 def token(start: int | None, stop: int | None) -> Token:

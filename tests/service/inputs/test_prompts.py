@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.sentence_transformers.sentence import SentenceConfig
-from service.errors import BadRequest
-from service.inputs.prompts import Prompt, Prompts, Role
+from embedwell.errors import BadRequest
+from embedwell.inputs.prompts import Prompt, Prompts, Role
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors

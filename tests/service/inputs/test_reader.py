@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-import models.folder
-from models import families
-from models.sentence_transformers.sentence import SentenceConfig
-from models.tokenizer.tokenizer import Side, Tokenizer
-from service.api.tokens import TokenVectorService
-from service.api.tokens_request import TokensRequest
-from service.engine.protocol.messages import Job, Result
-from service.errors import BadRequest, TooLarge
-from service.inference.pipeline import Pipeline
-from service.inputs.options import InputOptions
-from service.inputs.reader import InputReader
-from service.inputs.tokenized_input import TokenizedInput
-from service.inputs.windows import split_windows
-from service.process.shared_counters import SharedCounters
-from service.request.admission import Admission
-from service.request.request_context import RequestContext
+import embedwell_models.folder
+from embedwell.api.tokens import TokenVectorService
+from embedwell.api.tokens_request import TokensRequest
+from embedwell.engine.protocol.messages import Job, Result
+from embedwell.errors import BadRequest, TooLarge
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.reader import InputReader
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.windows import split_windows
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.admission import Admission
+from embedwell.request.request_context import RequestContext
+from embedwell_models import families
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
 from tests.service.inputs.readers import LONG, CountingTokenizer, reader_with
@@ -151,7 +151,7 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
 @pytest.fixture
 def ends(tiny_bert: Folder) -> InputReader:
     """Of a model that reads the ends of long texts."""
-    folder = models.folder.Folder.read(
+    folder = embedwell_models.folder.Folder.read(
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )
     sentence = replace(folder.sentence, include_prompt=False)
@@ -227,7 +227,7 @@ def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximu
 @pytest.fixture
 def short(tiny_bert: Folder) -> InputReader:
     """A reader whose tokenizer has the token <new>, which is not in the model's table."""
-    folder = models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
+    folder = embedwell_models.folder.Folder.read(with_token(tiny_bert(), "<new>"))
     vocabulary_rows = folder.spec.config.vocab_size
     return reader_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
 

@@ -8,13 +8,13 @@ import pytest
 from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
-from models import Embedder
-from models.tokenizer.cooperative import run_to_completion
-from models.tokenizer.tokenizer import Tokenizer
-from models.vectors import Floats, normalize
-from service.errors import BadRequest, TooLarge
-from service.inputs.tokenized_input import TokenizedInput
-from service.inputs.windows import WindowSplitter, split_windows
+from embedwell.errors import BadRequest, TooLarge
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.windows import WindowSplitter, split_windows
+from embedwell_models import Embedder
+from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats, normalize
 from tests.models import kinds
 from tests.service.responses import error, vectors
 from tests.service.server import Server

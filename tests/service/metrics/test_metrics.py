@@ -4,9 +4,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.core import Metric
 
-from service.metrics.metrics import Histogram, Metrics
-from service.process.shared_counters import SharedCounters, counters_file
-from service.request.request_context import RequestContext
+from embedwell.metrics.metrics import Histogram, Metrics
+from embedwell.process.shared_counters import SharedCounters, counters_file
+from embedwell.request.request_context import RequestContext
 
 BOUNDS = (0.001, 0.5, 1.0)
 
@@ -40,8 +40,8 @@ def test_a_request_without_texts_is_counted_without_its_times() -> None:
     metrics.track(["/live"])
     metrics.observe(RequestContext("a"), "/live", 200)
     text = metrics.render().decode()
-    assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
-    assert "embedding_request_seconds_count 0.0" in text
+    assert 'embedwell_requests_total{path="/live",status="200"} 1.0' in text
+    assert "embedwell_request_seconds_count 0.0" in text
 
 
 def test_texts_of_a_failed_request_are_not_counted() -> None:
@@ -50,7 +50,7 @@ def test_texts_of_a_failed_request_are_not_counted() -> None:
     for status in (413, 429, 504):
         metrics.observe(RequestContext("a", texts=2, tokens=7), "/embed", status)
     text = metrics.render().decode()
-    assert 'embedding_requests_total{path="/embed",status="429"} 1.0' in text
+    assert 'embedwell_requests_total{path="/embed",status="429"} 1.0' in text
     for name in ("texts_total", "tokens_total", "queue_seconds_count", "request_seconds_count"):
         assert f"embedding_{name} 0.0" in text
 
@@ -66,9 +66,9 @@ def test_all_processes_report_the_same_sums() -> None:
     processes[1].observe(RequestContext("b"), "/live", 200)
     assert processes[0].render() == processes[1].render()
     text = processes[0].render().decode()
-    assert 'embedding_requests_total{path="/embed",status="200"} 2.0' in text
-    assert 'embedding_requests_total{path="/live",status="200"} 1.0' in text
-    assert "embedding_tokens_total 14.0" in text and "embedding_request_tokens_count 2.0" in text
+    assert 'embedwell_requests_total{path="/embed",status="200"} 2.0' in text
+    assert 'embedwell_requests_total{path="/live",status="200"} 1.0' in text
+    assert "embedwell_tokens_total 14.0" in text and "embedwell_request_tokens_count 2.0" in text
 
 
 def test_numbers_of_several_models_have_its_label() -> None:
@@ -78,7 +78,7 @@ def test_numbers_of_several_models_have_its_label() -> None:
     metrics.register_gauge("ready", "Whether.", [lambda: 1.0, lambda: 0.0])
     metrics.observe(RequestContext("x", model_index=1, texts=2, tokens=7), "/embed", 200)
     text = metrics.render().decode()
-    assert 'embedding_requests_total{path="/embed",status="200"} 1.0' in text
+    assert 'embedwell_requests_total{path="/embed",status="200"} 1.0' in text
     for line in (
         'texts_total{model="a"} 0.0',
         'texts_total{model="b"} 2.0',

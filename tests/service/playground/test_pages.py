@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.playground import pages
+from embedwell.playground import pages
 from tests.service.local_server import local_server
 from tests.service.server import Server
 

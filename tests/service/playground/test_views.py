@@ -497,7 +497,7 @@ def test_the_copied_program_reads_the_metrics(open_view: OpenView) -> None:
     page.get_by_text("Copied as Python").wait_for()
     program = page.evaluate("navigator.clipboard.readText()")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert b"embedding_requests_total" in done.stdout
+    assert b"embedwell_requests_total" in done.stdout
 
 
 @pytest.mark.parametrize("view", ["tokens", "positions", "similarity", "document", "map"])
@@ -543,7 +543,7 @@ def test_a_key_is_typed_in_and_kept_from_links_and_commands(
         page.get_by_text("Copied as curl").wait_for()
         command = page.evaluate("navigator.clipboard.readText()")
         assert "sesame" not in command + page.url
-        env = {**os.environ, "EMBEDDING_API_KEY": "sesame"}
+        env = {**os.environ, "EMBEDWELL_API_KEY": "sesame"}
         done = subprocess.run(["bash", "-c", command], capture_output=True, check=True, env=env)
         assert len(json.loads(done.stdout)["results"]) == 2
         page.close()

@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Annotation
 
-from service.plots import labels
-from service.plots.coloring import color_by_column
-from service.plots.heatmap import Panel, Scale, draw_panels
-from service.plots.projection import Projection
-from service.plots.render import Picture, freeze_layout, render
-from service.plots.scatter import draw_map
-from service.plots.similarity import draw_similarity
-from service.plots.style import shorten, theme
+from embedwell.plots import labels
+from embedwell.plots.coloring import color_by_column
+from embedwell.plots.heatmap import Panel, Scale, draw_panels
+from embedwell.plots.projection import Projection
+from embedwell.plots.render import Picture, freeze_layout, render
+from embedwell.plots.scatter import draw_map
+from embedwell.plots.similarity import draw_similarity
+from embedwell.plots.style import shorten, theme
 from tests.conftest import UNUSUAL_TEXTS
 
 pytestmark = pytest.mark.full

@@ -6,12 +6,12 @@ import click
 import numpy as np
 import pytest
 
-from models.config.encoder_config import EncoderConfig
-from models.positions.schemes import Learned
-from service.api.position_encoding import compute_tables
-from service.api.positions_request import PositionsRequest
-from service.plots import positions
-from service.plots.heatmap import Panel
+from embedwell.api.position_encoding import compute_tables
+from embedwell.api.positions_request import PositionsRequest
+from embedwell.plots import positions
+from embedwell.plots.heatmap import Panel
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.positions.schemes import Learned
 
 CONFIG = EncoderConfig(
     family="bert",

@@ -4,8 +4,8 @@ import click
 import numpy as np
 import pytest
 
-from models.vectors import Floats, normalize
-from service.plots.projection import MIN_TEXTS, cluster, project
+from embedwell.plots.projection import MIN_TEXTS, cluster, project
+from embedwell_models.vectors import Floats, normalize
 
 
 def blobs(count: int, size: int) -> Floats:

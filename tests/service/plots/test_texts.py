@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from service.plots.texts import read_texts
+from embedwell.plots.texts import read_texts
 
 
 def written(folder: Path, name: str, content: str | bytes) -> Path:

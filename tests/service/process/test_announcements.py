@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from service.context import ModelContext, ServerContext
-from service.server.announcements import greeting
-from service.settings.settings import Settings
+from embedwell.context import ModelContext, ServerContext
+from embedwell.server.announcements import greeting
+from embedwell.settings.settings import Settings
 
 ENGINE = {
     **{"labels": None, "dim": 16, "vocab_size": 99, "max_length": 64, "device": "cpu"},

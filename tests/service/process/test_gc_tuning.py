@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import psutil
-from service.process.gc_tuning import settle_heap
+from embedwell.process.gc_tuning import settle_heap
 
 blocks = [bytes(2000) for _ in range(100_000)]
 last = blocks.pop()  # a block at the end of the heap prevents its trimming

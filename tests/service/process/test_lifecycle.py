@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from models.precision.trials import MIN_COSINE
+from embedwell_models.precision.trials import MIN_COSINE
 from tests.conftest import precisions
 from tests.service.responses import error
 from tests.service.server import Server
@@ -34,14 +34,14 @@ def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
 @pytest.mark.full
 def test_the_processes_without_the_model_are_small(server: Server) -> None:
     server.post("/embed", {"inputs": ["text " * 200] * 50})
-    [worker] = server.children("service.server.http_worker")
+    [worker] = server.children("embedwell.server.http_worker")
     assert worker.memory_info().rss < 150e6
     assert psutil.Process(server.process.pid).memory_info().rss < 60e6
 
 
 @pytest.mark.full
 def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(server: Server) -> None:
-    engine, [worker] = server.engine, server.children("service.server.http_worker")
+    engine, [worker] = server.engine, server.children("embedwell.server.http_worker")
     server.client.close()
     worker.kill()
     server.client = httpx.Client(base_url=server.url, timeout=60)
@@ -66,7 +66,7 @@ def test_auto_reports_its_trials_and_its_choice(minilm_folder: object, tmp_path:
 
 @pytest.mark.full
 def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
-    engine, [launcher] = server.engine, server.children("service.engine")
+    engine, [launcher] = server.engine, server.children("embedwell.engine")
     launcher.suspend()
     os.kill(engine, signal.SIGKILL)
     server.wait_until(lambda: server.client.get("/ready").status_code != 200)
@@ -90,7 +90,7 @@ def test_a_restarted_engine_does_not_repeat_the_trials(
         before = server.client.get("/info").json()["engine"]
         trials, [launcher] = (
             server.log.count("cosine to float32"),
-            server.children("service.engine"),
+            server.children("embedwell.engine"),
         )
         assert launcher.num_threads() == 1  # forked processes have no other threads
         os.kill(launcher.pid if kill_launcher else server.engine, signal.SIGKILL)
@@ -98,7 +98,7 @@ def test_a_restarted_engine_does_not_repeat_the_trials(
         assert server.log.count("listens on") == 1
         assert server.client.get("/info").json()["engine"] == before
         assert server.log.count("cosine to float32") == trials
-        assert (server.children("service.engine") == [launcher]) == (not kill_launcher)
+        assert (server.children("embedwell.engine") == [launcher]) == (not kill_launcher)
         assert "killed by signal 9, often for lack of memory" in server.log
         assert server.client.get("/info").json()["engine_restarts"] == 1
 
@@ -111,7 +111,7 @@ def test_the_limit_of_open_files_is_raised_to_the_maximum(
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
     try:
         with Server(tmp_path / "log") as server:
-            [worker] = server.children("service.server.http_worker")
+            [worker] = server.children("embedwell.server.http_worker")
             limits = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -156,7 +156,7 @@ def test_a_hung_engine_receives_no_more_work_and_is_replaced(server: Server) -> 
 
 @pytest.mark.full
 def test_a_hung_http_process_is_replaced(server: Server) -> None:
-    [worker] = server.children("service.server.http_worker")
+    [worker] = server.children("embedwell.server.http_worker")
     server.client.close()
     worker.suspend()
     server.wait_until(
@@ -182,7 +182,7 @@ def test_the_server_ends_if_there_are_too_few_file_descriptors(
     minilm_folder: object, limit: int
 ) -> None:
     # Set in a shell, as a hard limit lowered in this process could not be raised again.
-    command = f"ulimit -n {limit}; exec {sys.executable} -m service serve --port 0"
+    command = f"ulimit -n {limit}; exec {sys.executable} -m embedwell serve --port 0"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
     )
@@ -238,7 +238,7 @@ def test_an_interrupt_during_startup_logs_no_traceback(
     minilm_folder: object, tmp_path: Path
 ) -> None:
     with (tmp_path / "log").open("wb") as log:
-        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--workers", "2"]
+        command = [sys.executable, "-m", "embedwell", "serve", "--port", "0", "--workers", "2"]
         process = subprocess.Popen(command, stderr=log, start_new_session=True)
     while len(psutil.Process(process.pid).children()) < 2:
         time.sleep(0.01)
@@ -297,7 +297,7 @@ def test_requests_unfinished_at_the_shutdown_timeout_get_status_503(
             pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60) for _ in range(4)
         ]
         server.wait_until(
-            lambda: "embedding_queued_tokens 40.0" in server.client.get("/metrics").text
+            lambda: "embedwell_queued_tokens 40.0" in server.client.get("/metrics").text
         )
         assert server.stop() == 0
         for pending in responses:
@@ -342,7 +342,7 @@ def test_a_second_interrupt_ends_all_processes_at_once(
 
 def queued(server: Server) -> float:
     """The number of tokens that wait for the engine."""
-    [tokens] = re.findall(r"(?m)^embedding_queued_tokens (\S+)", server.client.get("/metrics").text)
+    [tokens] = re.findall(r"(?m)^embedwell_queued_tokens (\S+)", server.client.get("/metrics").text)
     return float(tokens)
 
 
@@ -490,7 +490,7 @@ def test_an_http_process_is_restarted_until_a_deleted_model_is_back(
     model = shutil.copytree(minilm_folder, tmp_path / "model")
     with Server(tmp_path / "log", model=model) as server:
         model.rename(tmp_path / "elsewhere")
-        server.children("service.server.http_worker")[0].kill()
+        server.children("embedwell.server.http_worker")[0].kill()
         server.wait_until(lambda: server.log.count("not a model folder") >= 2, 120)
         (tmp_path / "elsewhere").rename(model)
         server.client.close()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from service.http.failure_log import FailureLog
-from service.process.logging import JsonFormatter
+from embedwell.http.failure_log import FailureLog
+from embedwell.process.logging import JsonFormatter
 from tests.conftest import Folder
 from tests.service.server import Server
 
@@ -67,7 +67,7 @@ def test_a_failed_request_has_its_id_path_and_status_as_fields(
 )
 def test_nothing_that_python_reports_is_text_beside_json(failure: str) -> None:
     program = (
-        "import threading, warnings; from service.process.logging import configure_logging\n"
+        "import threading, warnings; from embedwell.process.logging import configure_logging\n"
         f"configure_logging('info', 'json')\n{failure}"
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
@@ -82,7 +82,7 @@ def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
         os.kill(server.engine, signal.SIGKILL)
         server.wait_until(lambda: "engine replaced" in server.log)
     lines = [json.loads(line) for line in server.log.splitlines()]
-    assert {line["logger"] for line in lines} >= {"service.engine", "service.process.logging"}
+    assert {line["logger"] for line in lines} >= {"embedwell.engine", "embedwell.process.logging"}
     messages = {line["message"].split("\n")[0]: line["level"] for line in lines}
     assert messages["engine replaced (restart 1)"] == "warning"
     assert any("NO_SETTING is no setting" in message for message in messages)

@@ -1,6 +1,6 @@
 """Which models are unloaded, for lack of requests or to make room."""
 
-from service.server.residency import ResidentModel, idle_models, models_to_replace
+from embedwell.server.residency import ResidentModel, idle_models, models_to_replace
 
 
 def model(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.process.shared_counters import SharedCounters, Slot, counters_file
+from embedwell.process.shared_counters import SharedCounters, Slot, counters_file
 
 ROWS = 3
 

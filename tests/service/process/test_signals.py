@@ -8,7 +8,7 @@ import pytest
 
 SLEEP = """
 import time
-from service.process.signals import install_signal_handlers
+from embedwell.process.signals import install_signal_handlers
 install_signal_handlers({})
 try:
     print("ready", flush=True)
@@ -40,7 +40,7 @@ def test_the_default_exit_status_is_that_of_the_signal() -> None:
 def test_a_second_signal_ends_the_cleanup_without_a_traceback() -> None:
     program = """
 import time
-from service.process.signals import install_signal_handlers
+from embedwell.process.signals import install_signal_handlers
 install_signal_handlers(0)
 try:
     print("ready", flush=True)
@@ -66,11 +66,11 @@ def test_the_command_handles_signals_before_it_loads_anything() -> None:
 import signal, sys, time, types
 class Loads:
     def find_spec(self, name, *_):
-        if name == "service.cli.commands":
+        if name == "embedwell.cli.commands":
             print("ready", flush=True)
             time.sleep(20)
 sys.meta_path.insert(0, Loads())
-from service.__main__ import main
+from embedwell.__main__ import main
 assert not {"click", "pydantic", "models"} & set(sys.modules)
 main()
 """

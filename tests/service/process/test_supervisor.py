@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from service.process.reports import Report
-from service.process.supervisor import EXIT_PERMANENT_FAILURE, ChildSpec, Supervisor
-from service.process.watchdog import HangLimits
+from embedwell.process.reports import Report
+from embedwell.process.supervisor import EXIT_PERMANENT_FAILURE, ChildSpec, Supervisor
+from embedwell.process.watchdog import HangLimits
 
 TICK = 0.01
 READY = """echo '{"event": "ready"}'"""

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from service.process.watchdog import HangLimits, Watchdog
+from embedwell.process.watchdog import HangLimits, Watchdog
 
 
 def checks_until_fault(watchdog: Watchdog, limit: int = 100) -> tuple[int, str | None]:

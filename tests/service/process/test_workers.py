@@ -33,7 +33,7 @@ def established() -> list[Any]:
 
 
 def workers(server: Server) -> list[psutil.Process]:
-    return server.children("service.server.http_worker")
+    return server.children("embedwell.server.http_worker")
 
 
 def processes_answering(server: Server) -> set[int]:
@@ -69,7 +69,7 @@ def test_all_processes_give_the_same_vectors_and_metrics(server: Server) -> None
         responses = list(pool.map(lambda _: embed(server, "alike"), range(60)))
     assert {response.status_code for response in responses} == {200}
     assert len({response.content for response in responses}) == 1
-    name = 'embedding_requests_total{path="/embed",status="200"}'
+    name = 'embedwell_requests_total{path="/embed",status="200"}'
     assert [metric(server, name) for _ in range(10)] == [60] * 10
 
 
@@ -81,8 +81,8 @@ def test_the_metrics_of_a_killed_process_are_kept(server: Server) -> None:
     before.kill()
     server.wait_until(lambda: len(processes_answering(server) - {before.pid}) == WORKERS)
     assert embed(server, "a").status_code == 200
-    assert metric(server, "embedding_texts_total") == 31
-    assert metric(server, "embedding_engine_restarts") == 0
+    assert metric(server, "embedwell_texts_total") == 31
+    assert metric(server, "embedwell_engine_restarts") == 0
 
 
 @pytest.mark.full
@@ -101,11 +101,11 @@ def test_the_queue_of_a_killed_process_is_dropped_at_once(server: Server) -> Non
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for _ in range(16):
             pool.submit(embed, server, "a " * 100)
-        server.wait_until(lambda: metric(server, "embedding_queued_tokens") == 16 * 102)
+        server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 16 * 102)
         worker.kill()
         server.wait_until(lambda: "an HTTP process was killed by signal 9" in server.log)
         # While the engine is stopped, nothing else can shorten the queue.
-        assert metric(server, "embedding_queued_tokens") < 16 * 102
+        assert metric(server, "embedwell_queued_tokens") < 16 * 102
         os.kill(server.engine, signal.SIGCONT)
 
 
@@ -122,7 +122,7 @@ def test_all_processes_reconnect_to_a_restarted_engine(server: Server) -> None:
     server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
     responses = [embed(server, "back") for _ in range(30)]
     assert {response.status_code for response in responses} == {200}
-    assert [metric(server, "embedding_engine_restarts") for _ in range(10)] == [1] * 10
+    assert [metric(server, "embedwell_engine_restarts") for _ in range(10)] == [1] * 10
 
 
 @pytest.mark.full
@@ -132,7 +132,7 @@ def test_shutdown_lets_all_processes_finish_their_requests(server: Server) -> No
     os.kill(engine, signal.SIGSTOP)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         responses = [pool.submit(embed, server, "a " * 8) for _ in range(8)]
-        server.wait_until(lambda: metric(server, "embedding_queued_tokens") == 8 * 10)
+        server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 8 * 10)
         server.process.send_signal(signal.SIGTERM)
         server.wait_until(lambda: server.log.count("Shutting down") == WORKERS)
         os.kill(engine, signal.SIGCONT)
@@ -162,7 +162,7 @@ def test_every_process_refuses_requests_unfinished_at_the_shutdown_timeout(
         os.kill(server.engine, signal.SIGSTOP)
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             responses = [pool.submit(embed, server, "a " * 8) for _ in range(16)]
-            server.wait_until(lambda: metric(server, "embedding_queued_tokens") == 16 * 10)
+            server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 16 * 10)
             assert server.stop() == 0
             for response in responses:
                 assert error(response.result(), 503)["code"] == "shutting_down"

@@ -13,9 +13,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from service.bulk.errors import BulkError
-from service.bulk.local_model import LocalModel
-from service.ray.actors import connect
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel
+from embedwell.ray.actors import connect
 from tests.conftest import Folder
 from tests.service.bulk.jobs import contents, prose, run_job, write_parquet
 from tests.service.ray.cluster import add_node_of_group, kill_process, ray_cluster

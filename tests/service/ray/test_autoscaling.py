@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.ray.autoscaling import UTILIZATION, WAIT, LoadMeter, LoadPolicy
+from embedwell.ray.autoscaling import UTILIZATION, WAIT, LoadMeter, LoadPolicy
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 
@@ -72,7 +72,7 @@ def test_the_load_is_read_from_the_metrics_of_a_server(tiny_bert: Folder) -> Non
     speed = next(
         float(line.split()[-1])
         for line in metrics.splitlines()
-        if line.startswith("embedding_tokens_per_second")
+        if line.startswith("embedwell_tokens_per_second")
     )
     clock.now = 2.0
     assert meter.read(metrics) == {WAIT: 0.0, UTILIZATION: pytest.approx(tokens / 60 / speed)}

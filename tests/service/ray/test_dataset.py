@@ -12,9 +12,9 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from service.bulk.errors import BulkError
-from service.bulk.local_model import LocalModel
-from service.ray.dataset import EmbedTexts
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel
+from embedwell.ray.dataset import EmbedTexts
 from tests.conftest import Folder
 from tests.service.bulk.jobs import prose, vectors_of, write_parquet
 from tests.service.ray.cluster import kill_process, ray_cluster

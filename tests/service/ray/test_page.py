@@ -16,15 +16,15 @@ import ray
 import yaml
 from click.testing import CliRunner
 
-from models.embedder import Embedder
-from service.cli.commands import main
+from embedwell.cli.commands import main
+from embedwell_models.embedder import Embedder
 from tests.service.bulk.jobs import prose, vectors_of
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "ray.md").read_text(encoding="utf-8")
-[COMMAND] = re.findall(r"^embedding-service (embed .*)$", PAGE, re.MULTILINE)
+[COMMAND] = re.findall(r"^embedwell (embed .*)$", PAGE, re.MULTILINE)
 DATASET, REQUESTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 pytestmark = [
@@ -94,7 +94,7 @@ def serve_arguments() -> list[dict[str, Any]]:
     cluster = yaml.safe_load((ROOT / "deploy/ray/kuberay.yaml").read_text(encoding="utf-8"))
     configs = [serve, yaml.safe_load(cluster["spec"]["serveConfigV2"])]
     assert {app["import_path"] for config in configs for app in config["applications"]} == {
-        "service.ray_serve:build"
+        "embedwell.ray_serve:build"
     }
     return [
         dict(item.split("=") for item in line.split()),
@@ -104,13 +104,13 @@ def serve_arguments() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("arguments", serve_arguments())
 def test_the_arguments_of_deployments_are_accepted(arguments: dict[str, Any]) -> None:
-    from service.ray_serve import Arguments
+    from embedwell.ray_serve import Arguments
 
     assert Arguments.model_validate(arguments).cpus == 4
 
 
 def test_an_argument_that_there_is_not_is_refused() -> None:
-    from service.ray_serve import Arguments
+    from embedwell.ray_serve import Arguments
 
     with pytest.raises(ValueError, match="no setting 'max_replica'"):
         Arguments.model_validate({"max_replica": 4})

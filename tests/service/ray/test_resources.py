@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.bulk.errors import BulkError
-from service.ray.resources import Resources, check_nodes, plan_actors
+from embedwell.bulk.errors import BulkError
+from embedwell.ray.resources import Resources, check_nodes, plan_actors
 
 pytestmark = pytest.mark.full
 

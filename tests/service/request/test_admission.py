@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.errors import Overloaded, TooLarge
-from service.process.shared_counters import SharedCounters, counters_file
-from service.request.admission import Admission
+from embedwell.errors import Overloaded, TooLarge
+from embedwell.process.shared_counters import SharedCounters, counters_file
+from embedwell.request.admission import Admission
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from service.errors import (
+from embedwell.errors import (
     BadRequest,
     EncodingFailed,
     EngineUnavailable,
@@ -18,7 +18,7 @@ from service.errors import (
     Unauthorized,
     UnknownModel,
 )
-from service.request.error_body import describe, respond
+from embedwell.request.error_body import describe, respond
 
 FAULT = BadRequest("no", param="inputs", index=3)
 REST = {"code": "invalid_request", "param": "inputs", "index": 3}

@@ -5,15 +5,15 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from service.api.body import Body
-from service.api.cohere import CohereRequest
-from service.api.embed_request import EmbedRequest
-from service.api.openai_request import EmbeddingsRequest
-from service.api.positions_request import PositionsRequest
-from service.api.similarity_request import SimilarityRequest
-from service.api.tokenize import DecodeRequest
-from service.api.tokens_request import TokensRequest
-from service.request.error_responses import to_service_error
+from embedwell.api.body import Body
+from embedwell.api.cohere import CohereRequest
+from embedwell.api.embed_request import EmbedRequest
+from embedwell.api.openai_request import EmbeddingsRequest
+from embedwell.api.positions_request import PositionsRequest
+from embedwell.api.similarity_request import SimilarityRequest
+from embedwell.api.tokenize import DecodeRequest
+from embedwell.api.tokens_request import TokensRequest
+from embedwell.request.error_responses import to_service_error
 
 
 @pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from service.errors import TooLarge
-from service.request.json_limits import LIMITS, check_parts
+from embedwell.errors import TooLarge
+from embedwell.request.json_limits import LIMITS, check_parts
 
 FULL: dict[str, Any] = {
     "fields": lambda count: {str(index): 1 for index in range(count)},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.errors import Overloaded
-from service.request.memory_budget import SMALL, MemoryBudget, Reservation
+from embedwell.errors import Overloaded
+from embedwell.request.memory_budget import SMALL, MemoryBudget, Reservation
 
 
 def test_small_requests_always_pass_and_are_not_counted() -> None:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from service.request.run_in_thread import run_in_thread
+from embedwell.request.run_in_thread import run_in_thread
 
 
 @pytest.mark.parametrize("small", [True, False])

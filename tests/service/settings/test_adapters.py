@@ -1,14 +1,14 @@
-"""Models of the tasks that EMBEDDING_ADAPTER lists."""
+"""Models of the tasks that EMBEDWELL_ADAPTER lists."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from models.errors import ModelError
-from models.folder import Folder as ModelFolder
-from service.settings.adapters import expand_adapters
-from service.settings.settings import Settings
+from embedwell.settings.adapters import expand_adapters
+from embedwell.settings.settings import Settings
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder as ModelFolder
 from tests.conftest import Folder
 from tests.models.jina_adapters import TASKS, write_sentence_model
 
@@ -54,7 +54,7 @@ def test_a_model_without_adapters_is_refused_by_the_setting(
 ) -> None:
     folder = tiny_bert()
     (model, _), *_ = expand_adapters(settings(adapter=adapter), folder)
-    with pytest.raises(ModelError, match=f"no adapters: EMBEDDING_ADAPTER={adapter[:1]}"):
+    with pytest.raises(ModelError, match=f"no adapters: EMBEDWELL_ADAPTER={adapter[:1]}"):
         ModelFolder.read(folder, adapter=model.adapter)
 
 

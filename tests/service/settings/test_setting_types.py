@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from service.cli.commands import main
-from service.settings.settings import Settings
+from embedwell.cli.commands import main
+from embedwell.settings.settings import Settings
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_origins_are_normalized_as_browsers_send_them(value: str, normalized: st
     ],
 )
 def test_an_invalid_origin_is_refused_at_the_start(invalid: str) -> None:
-    environment = {"EMBEDDING_CORS_ORIGINS": f"https://right.example,{invalid}"}
+    environment = {"EMBEDWELL_CORS_ORIGINS": f"https://right.example,{invalid}"}
     result = CliRunner().invoke(main, ["serve"], env=environment)
     assert result.exit_code == 2
     assert f"cors_origins: Value error, {invalid!r} is no origin" in result.output

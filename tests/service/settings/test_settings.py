@@ -7,13 +7,13 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner
 
-from models.cpu_backend import library
-from models.sentence_transformers.pooling import AUTO, MODES, SPLADE
-from models.sentence_transformers.rerank_formats import CHOICES
-from service.cli.commands import main
-from service.cli.env_file import unknown_settings
-from service.cli.options import read
-from service.settings.settings import Settings
+from embedwell.cli.commands import main
+from embedwell.cli.env_file import unknown_settings
+from embedwell.cli.options import read
+from embedwell.settings.settings import Settings
+from embedwell_models.cpu_backend import library
+from embedwell_models.sentence_transformers.pooling import AUTO, MODES, SPLADE
+from embedwell_models.sentence_transformers.rerank_formats import CHOICES
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
 
@@ -22,9 +22,9 @@ def test_flags_override_the_environment_which_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text("EMBEDDING_PORT=1\nEMBEDDING_THREADS=1\nEMBEDDING_DTYPE=float32")
-    monkeypatch.setenv("EMBEDDING_PORT", "2")
-    monkeypatch.setenv("EMBEDDING_THREADS", "2")
+    (tmp_path / ".env").write_text("EMBEDWELL_PORT=1\nEMBEDWELL_THREADS=1\nEMBEDWELL_DTYPE=float32")
+    monkeypatch.setenv("EMBEDWELL_PORT", "2")
+    monkeypatch.setenv("EMBEDWELL_THREADS", "2")
     settings = read({"port": "3", "host": None})
     assert (settings.port, settings.threads, settings.dtype) == (3, 2, "float32")
     assert settings.host == "127.0.0.1"
@@ -57,7 +57,7 @@ def test_the_error_of_an_invalid_value_names_the_setting() -> None:
 def test_the_error_of_a_port_set_by_kubernetes_has_a_solution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("EMBEDDING_PORT", "tcp://10.0.0.1:80")
+    monkeypatch.setenv("EMBEDWELL_PORT", "tcp://10.0.0.1:80")
     with pytest.raises(UsageError, match=r"port: .*enableServiceLinks: false"):
         read({})
 
@@ -65,7 +65,7 @@ def test_the_error_of_a_port_set_by_kubernetes_has_a_solution(
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
 @pytest.mark.parametrize("name", FLOATS)
 def test_infinite_and_nan_times_are_refused(name: str, number: str) -> None:
-    result = CliRunner().invoke(main, ["serve"], env={f"EMBEDDING_{name.upper()}": number})
+    result = CliRunner().invoke(main, ["serve"], env={f"EMBEDWELL_{name.upper()}": number})
     assert result.exit_code == 2 and f"{name}: Input should be" in result.output
 
 
@@ -92,7 +92,7 @@ def test_a_tilde_in_a_path_is_the_home_directory(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["cache", "revision", "served_name"])
 def test_an_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(f"EMBEDDING_{name.upper()}", "")
+    monkeypatch.setenv(f"EMBEDWELL_{name.upper()}", "")
     assert getattr(Settings(), name) == getattr(Settings.model_construct(), name)
 
 
@@ -100,19 +100,19 @@ def test_an_env_file_that_is_not_utf_8_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_bytes("EMBEDDING_SERVED_NAME=é".encode("latin-1"))
+    (tmp_path / ".env").write_bytes("EMBEDWELL_SERVED_NAME=é".encode("latin-1"))
     result = CliRunner().invoke(main, ["serve"])
     assert result.exit_code == 2 and ".env is no UTF-8" in result.output
 
 
 @pytest.mark.parametrize(
-    "line", ['EMBEDDING_API_KEY="abc', "EMBEDDING_API_KEY: abc", "EMBEDDING_API_KEY", "='abc'"]
+    "line", ['EMBEDWELL_API_KEY="abc', "EMBEDWELL_API_KEY: abc", "EMBEDWELL_API_KEY", "='abc'"]
 )
 def test_an_invalid_line_of_the_env_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text(f"# a comment\n\nEMBEDDING_PORT=0\n{line}\nOTHER=1\n")
+    (tmp_path / ".env").write_text(f"# a comment\n\nEMBEDWELL_PORT=0\n{line}\nOTHER=1\n")
     result = CliRunner().invoke(main, ["serve"])
     assert result.exit_code == 2 and ".env, line 4: write NAME=value" in result.output
 
@@ -121,13 +121,13 @@ def test_the_env_file_may_have_comments_quotes_and_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text("# all\nexport EMBEDDING_PORT='9'  # one\nEMBEDDING_REVISION=\n")
+    (tmp_path / ".env").write_text("# all\nexport EMBEDWELL_PORT='9'  # one\nEMBEDWELL_REVISION=\n")
     assert (read({}).port, read({}).revision) == (9, None)
 
 
 @pytest.mark.parametrize("host", ["", "  "])
 def test_an_empty_host_is_refused(host: str) -> None:
-    result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_HOST": host})
+    result = CliRunner().invoke(main, ["serve"], env={"EMBEDWELL_HOST": host})
     assert result.exit_code == 2 and "host: Value error, it is empty" in result.output
 
 
@@ -146,7 +146,7 @@ def test_there_may_be_no_key_or_several() -> None:
 
 @pytest.mark.parametrize("key", ["", " \n", "old,", "old, ,new"])
 def test_an_empty_key_is_refused(key: str) -> None:
-    result = CliRunner().invoke(main, ["serve"], env={"EMBEDDING_API_KEY": key})
+    result = CliRunner().invoke(main, ["serve"], env={"EMBEDWELL_API_KEY": key})
     assert result.exit_code == 2 and "api_key: Value error, a key is empty" in result.output
 
 
@@ -154,9 +154,9 @@ def test_unknown_variables_with_the_prefix_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text("OTHER=1\nEMBEDDING_PORT=9\nEMBEDDING_HOTS=b")
-    assert unknown_settings({"EMBEDDING_PROT": "1", "embedding_host": "a", "HOME": "c"}) == [
-        *("EMBEDDING_HOTS", "EMBEDDING_PROT"),
+    (tmp_path / ".env").write_text("OTHER=1\nEMBEDWELL_PORT=9\nEMBEDWELL_HOTS=b")
+    assert unknown_settings({"EMBEDWELL_PROT": "1", "embedding_host": "a", "HOME": "c"}) == [
+        *("EMBEDWELL_HOTS", "EMBEDWELL_PROT"),
     ]
     assert Settings().port == 9
 

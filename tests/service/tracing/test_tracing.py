@@ -12,7 +12,7 @@ import click
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from service.cli.extras import require
+from embedwell.cli.extras import require
 from tests.conftest import Folder
 from tests.nginx import free_port
 from tests.service.local_server import local_server
@@ -63,7 +63,7 @@ def test_a_request_has_a_span_with_the_conventional_attributes(
         "url.path": "/under/v1/embeddings",
         "url.scheme": "http",
         "gen_ai.operation.name": "embeddings",
-        "gen_ai.provider.name": "embedding-service",
+        "gen_ai.provider.name": "embedwell",
         "gen_ai.request.model": "small",
         "gen_ai.usage.input_tokens": tokens,
         "embedding.request_id": "usual",
@@ -71,7 +71,7 @@ def test_a_request_has_a_span_with_the_conventional_attributes(
         "embedding.truncated_texts": 0,
         "embedding.cached_vectors": 0,
     }
-    assert receiver.resource["service.name"] == "embedding-service"
+    assert receiver.resource["service.name"] == "embedwell"
     assert receiver.resource["deployment.environment.name"] == "test"
 
 
@@ -200,15 +200,15 @@ def test_a_receiver_that_is_away_delays_neither_requests_nor_the_end(
 
 
 def test_the_extra_is_named_where_it_is_not_installed() -> None:
-    with pytest.raises(click.ClickException, match=r"embedding-service\[otel\]"):
+    with pytest.raises(click.ClickException, match=r"embedwell\[otel\]"):
         require("otel", "no_such_package.trace")
 
 
 def test_without_traces_neither_the_sdk_nor_an_exporter_is_loaded() -> None:
     # FastAPI itself imports opentelemetry-api.
     program = (
-        "import sys, service.asgi, service.server.http_worker\n"
-        "names = {'service.tracing', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
+        "import sys, embedwell.asgi, embedwell.server.http_worker\n"
+        "names = {'embedwell.tracing', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
         "assert not names & {*sys.modules}"
     )
     process = subprocess.run(

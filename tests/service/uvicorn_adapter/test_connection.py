@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from service.uvicorn_adapter.connection import Connection
+from embedwell.uvicorn_adapter.connection import Connection
 from tests.service.in_process_server import OK, PausedApp, serve
 from tests.service.server import Server
 from tests.service.uvicorn_adapter.raw_http import (
@@ -568,7 +568,7 @@ def test_requests_refused_by_the_connection_are_counted(sent: bytes, status: int
         async with serve(PausedApp(), timeouts=0.2) as server, server.client() as client:
             client.send(sent)
             assert (await client.receive_all()).startswith(b"HTTP/1.1 %d " % status)
-            line = f'embedding_requests_total{{path="other",status="{status}"}} 1.0'
+            line = f'embedwell_requests_total{{path="other",status="{status}"}} 1.0'
             assert line in server.metrics.render().decode()
 
     asyncio.run(run())

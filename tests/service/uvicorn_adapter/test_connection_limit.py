@@ -1,6 +1,6 @@
 """The limit on connections: which one is closed for a new one, and when none is."""
 
-from service.uvicorn_adapter.connection_limit import ConnectionLimit
+from embedwell.uvicorn_adapter.connection_limit import ConnectionLimit
 
 
 class FakeConnection:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from service.uvicorn_adapter.server import vital
+from embedwell.uvicorn_adapter.server import vital
 
 
 def test_a_failed_vital_task_is_reported_and_logged(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from service.http.timeouts import Timeouts
-from service.uvicorn_adapter.write_buffer import ExpectContinue, UnreadResponse, WriteBuffer
+from embedwell.http.timeouts import Timeouts
+from embedwell.uvicorn_adapter.write_buffer import ExpectContinue, UnreadResponse, WriteBuffer
 
 
 class RecordingTransport(asyncio.Transport):

@@ -12,10 +12,10 @@ from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 from sentence_transformers import SentenceTransformer
 
-from models.convert.words.folder import Choices, convert_words
-from models.embedder import Embedder
-from models.errors import ModelError
-from models.vectors import Floats
+from embedwell_models.convert.words.folder import Choices, convert_words
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.vectors import Floats
 from tests.models.word_files import WORDS, vectors, write_binary, write_fasttext, write_text
 
 TEXTS = ["the king", "Berlin, (queen) MAN?", "", "nothing known", "the U.S. the 日本 straße"]

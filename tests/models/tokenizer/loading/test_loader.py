@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.tokenizer.loading import loader
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds, raw
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
@@ -14,7 +14,7 @@ from tests.models.tiny import VOCABULARY, write_tokenizer
 @pytest.mark.parametrize("case", raw.CASES)
 def test_older_files_are_refused_with_the_command(case: str, tmp_path: Path) -> None:
     folder = raw.write(case, tmp_path)
-    with pytest.raises(ModelError, match=r"has no tokenizer\.json: `embedding-service convert"):
+    with pytest.raises(ModelError, match=r"has no tokenizer\.json: `embedwell convert"):
         Tokenizer(folder, 64)
 
 

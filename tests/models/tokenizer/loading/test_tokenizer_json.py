@@ -10,9 +10,9 @@ from tokenizers import AddedToken, processors
 from tokenizers import Tokenizer as Rust
 from transformers import AutoTokenizer
 
-from models.errors import ModelError
-from models.tokenizer.loading import loader
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 
 EOS = "<|endoftext|>"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from transformers import BertJapaneseTokenizer, PhobertTokenizer
 
-from models import convert
-from models.errors import ModelError, UnsplittableTextError
-from models.tokenizer.loading import loader
-from models.tokenizer.tokenizer import Tokenizer
+from embedwell_models import convert
+from embedwell_models.errors import ModelError, UnsplittableTextError
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.segmented_files import (
     JAPANESE,
     ODD_JAPANESE,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ModelError
-from models.tokenizer.tokenizer import Tokenizer
-from models.tokenizer.words.character_tokenizer import FILE, CharacterTokenizer
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.words.character_tokenizer import FILE, CharacterTokenizer
 
 
 def test_ids_are_bytes_and_a_word_begins_below_256() -> None:

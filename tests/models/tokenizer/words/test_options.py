@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from models.errors import ModelError
-from models.tokenizer.words.options import LISTED, MAPPED, WordOptions, read_vocabulary
-from models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.words.options import LISTED, MAPPED, WordOptions, read_vocabulary
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
 
 
 @pytest.mark.parametrize(

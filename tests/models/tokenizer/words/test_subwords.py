@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.tokenizer.words.subwords import MAX_CHARACTERS, Subwords
+from embedwell_models.tokenizer.words.subwords import MAX_CHARACTERS, Subwords
 from tests.models.word_files import WORDS, write_fasttext
 
 BUCKETS = 97

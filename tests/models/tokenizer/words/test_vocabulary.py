@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from models.tokenizer.words.options import MAPPED, WordOptions, read_vocabulary
-from models.tokenizer.words.subwords import Subwords
-from models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.words.options import MAPPED, WordOptions, read_vocabulary
+from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
 
 WORDS = ["the", "", "日本", "straße", "the thing", "😀", *map(str, range(5000))]
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from models.convert.words.folder import convert_words
-from models.tokenizer.tokenizer import Tokenizer
-from models.tokenizer.words.options import WordOptions
-from models.tokenizer.words.subwords import Subwords
-from models.tokenizer.words.vocabulary import Vocabulary
-from models.tokenizer.words.word_tokenizer import UNKNOWN, WordTokenizer
+from embedwell_models.convert.words.folder import convert_words
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.words.options import WordOptions
+from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.words.word_tokenizer import UNKNOWN, WordTokenizer
 from tests.models.word_files import WORDS, vectors, write_text
 
 KNOWN = ["the", "The", "king", "U.S.", "'tis", "-"]

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.outputs.names import DENSE
-from service.engine.client.current_engine import CurrentEngine
-from service.engine.protocol.fd_handoff import Connection
-from service.engine.protocol.messages import Job, Result, pack_results, unpack_jobs
-from service.engine.protocol.model_state import EngineState, ModelState
-from service.engine.protocol.progress import Progress
-from service.engine.protocol.wire import MessageReader, pack
-from service.errors import EngineUnavailable
-from service.process.shared_counters import SharedCounters
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.protocol.fd_handoff import Connection
+from embedwell.engine.protocol.messages import Job, Result, pack_results, unpack_jobs
+from embedwell.engine.protocol.model_state import EngineState, ModelState
+from embedwell.engine.protocol.progress import Progress
+from embedwell.engine.protocol.wire import MessageReader, pack
+from embedwell.errors import EngineUnavailable
+from embedwell.process.shared_counters import SharedCounters
+from embedwell_models.outputs.names import DENSE
 from tests.service.rig import running
 
 DESCRIPTION = {

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from service.engine.client.engine_connection import EngineConnection
-from service.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
-from service.engine.protocol.wire import HttpProcessConnection, Message
-from service.errors import EncodingFailed, EngineDied, EngineUnavailable
+from embedwell.engine.client.engine_connection import EngineConnection
+from embedwell.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
+from embedwell.engine.protocol.wire import HttpProcessConnection, Message
+from embedwell.errors import EncodingFailed, EngineDied, EngineUnavailable
 from tests.service.rig import running
 
 LONG = 60.0

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.engine.client.quarantine import Quarantine
-from service.engine.protocol.messages import IMAGE, Job, pack_pixels
-from service.process.shared_counters import SharedCounters, counters_file
+from embedwell.engine.client.quarantine import Quarantine
+from embedwell.engine.protocol.messages import IMAGE, Job, pack_pixels
+from embedwell.process.shared_counters import SharedCounters, counters_file
 from tests.service.rig import ids
 
 

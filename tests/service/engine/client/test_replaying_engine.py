@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from service.engine.client.replaying_engine import ReplayingEngine
-from service.engine.protocol.messages import EngineDescription, Job, Result
-from service.errors import (
+from embedwell.engine.client.replaying_engine import ReplayingEngine
+from embedwell.engine.protocol.messages import EngineDescription, Job, Result
+from embedwell.errors import (
     EncodingFailed,
     EngineCrash,
     EngineDied,
     EngineUnavailable,
     EngineUnresponsive,
 )
-from service.process.shared_counters import SharedCounters
+from embedwell.process.shared_counters import SharedCounters
 from tests.service.rig import ids
 
 DEADLY, BAD = 13, 14

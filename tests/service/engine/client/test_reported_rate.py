@@ -1,6 +1,6 @@
 """Tests of when the rate that an engine reports is reliable."""
 
-from service.engine.client.reported_rate import ReportedRate
+from embedwell.engine.client.reported_rate import ReportedRate
 
 
 class Clock:

@@ -4,13 +4,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from math import inf
 
-from service.engine.process.batch_dispatcher import Batch, BatchDispatcher
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.job_table import JobTable
-from service.engine.process.throughput import Throughput
-from service.engine.protocol.messages import Job
-from service.engine.protocol.progress import Progress
-from service.engine.protocol.sizes import size_class
+from embedwell.engine.process.batch_dispatcher import Batch, BatchDispatcher
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.job_table import JobTable
+from embedwell.engine.process.throughput import Throughput
+from embedwell.engine.protocol.messages import Job
+from embedwell.engine.protocol.progress import Progress
+from embedwell.engine.protocol.sizes import size_class
 from tests.service.rig import FakeConnection, ids
 
 

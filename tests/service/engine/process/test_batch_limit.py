@@ -5,9 +5,13 @@ from collections.abc import Mapping
 import pytest
 import torch
 
-from models.embedder import Embedder
-from models.encoder.batch import Rows
-from service.engine.process.batch_limit import BatchLimit, choose_batch_limit, find_gpu_batch_limit
+from embedwell.engine.process.batch_limit import (
+    BatchLimit,
+    choose_batch_limit,
+    find_gpu_batch_limit,
+)
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import Rows
 
 
 class Device:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.batch_sizing import BatchSizing
 
 BUDGETS, CONCURRENT, WAITING = (
     st.integers(1, 100_000),

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from service.engine.process.connections import CLOSED, Connections
-from service.engine.protocol.fd_handoff import handoff_pair, request_connection
-from service.engine.protocol.wire import MessageReader, pack
+from embedwell.engine.process.connections import CLOSED, Connections
+from embedwell.engine.protocol.fd_handoff import handoff_pair, request_connection
+from embedwell.engine.protocol.wire import MessageReader, pack
 
 GREETING = ["description", {"dim": 3}], b""
 

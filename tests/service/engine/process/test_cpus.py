@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.engine.process.cpus import available_cpus
+from embedwell.engine.process.cpus import available_cpus
 
 VISIBLE = len(os.sched_getaffinity(0))
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from models.vectors import Floats
-from service.engine.process.forward import BatchText, forward
-from service.engine.process.scheduler import QueuedText
-from service.engine.protocol.messages import Failure, TokenIds
+from embedwell.engine.process.forward import BatchText, forward
+from embedwell.engine.process.scheduler import QueuedText
+from embedwell.engine.protocol.messages import Failure, TokenIds
+from embedwell_models.vectors import Floats
 from tests.service.rig import BIG, BROKEN, HUGE, NAN, POISON, SumModel, ids
 
 

@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
-from service.engine.process.job_table import JobTable
-from service.engine.process.scheduler import QueuedText
-from service.engine.protocol.messages import IMAGE, Failure, Job, Result, pack_pixels
+from embedwell.engine.process.job_table import JobTable
+from embedwell.engine.process.scheduler import QueuedText
+from embedwell.engine.protocol.messages import IMAGE, Failure, Job, Result, pack_pixels
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION, OTHER = FakeConnection(), FakeConnection()

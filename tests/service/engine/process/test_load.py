@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.cpu_backend import library
-from service.engine.process.load import load
-from service.settings.settings import Settings
+from embedwell.engine.process.load import load
+from embedwell.settings.settings import Settings
+from embedwell_models.cpu_backend import library
 from tests.conftest import Folder
 
 ROOT = Path(__file__).parents[4]
@@ -57,7 +57,7 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
     for folder in ("models", "service"):
         without = shutil.ignore_patterns("*.so", "compile.log", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
-    arguments = ["-m", "service", "info", "--model", str(minilm_folder), "--device", "cpu"]
+    arguments = ["-m", "embedwell", "info", "--model", str(minilm_folder), "--device", "cpu"]
 
     def logs_of(**environment: str) -> str:
         process = subprocess.run(
@@ -71,10 +71,14 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
         assert '"kernels": null' in process.stdout
         return process.stderr
 
-    warned = logs_of(EMBEDDING_ISA="auto")
+    warned = logs_of(EMBEDWELL_ISA="auto")
     if "avx2" in library.features():
         assert "no compiled kernels" in warned and "make kernels" in warned
         assert "compile.log" not in warned
-        (tmp_path / "models/kernels/compile.log").write_text("there is no C++ compiler")
-        assert f"said is in {tmp_path}/models/kernels/compile.log" in logs_of(EMBEDDING_ISA="auto")
-    assert "kernels" not in logs_of(EMBEDDING_ISA="none"), "kernels are disabled"
+        (tmp_path / "models/embedwell_models/kernels/compile.log").write_text(
+            "there is no C++ compiler"
+        )
+        assert f"said is in {tmp_path}/models/embedwell_models/kernels/compile.log" in logs_of(
+            EMBEDWELL_ISA="auto"
+        )
+    assert "kernels" not in logs_of(EMBEDWELL_ISA="none"), "kernels are disabled"

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from models.encoder.threads import thread_count
-from models.outputs.text_outputs import TextOutputs
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.connections import CLOSED, ReceivedMessages
-from service.engine.process.loop import Loop
-from service.engine.protocol.messages import Result, TokenIds
-from service.engine.protocol.progress import Progress
-from service.process.shared_counters import SharedCounters, Slot
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.connections import CLOSED, ReceivedMessages
+from embedwell.engine.process.loop import Loop
+from embedwell.engine.protocol.messages import Result, TokenIds
+from embedwell.engine.protocol.progress import Progress
+from embedwell.process.shared_counters import SharedCounters, Slot
+from embedwell_models.encoder.threads import thread_count
+from embedwell_models.outputs.text_outputs import TextOutputs
 from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, Rig, SumModel
 
 ROOT = Path(__file__).parents[4]

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.engine.process.connections import CLOSED, ReceivedMessages
-from service.engine.process.job_table import JobTable
-from service.engine.process.receiver import Receiver
-from service.engine.protocol.messages import Job, pack_jobs
+from embedwell.engine.process.connections import CLOSED, ReceivedMessages
+from embedwell.engine.process.job_table import JobTable
+from embedwell.engine.process.receiver import Receiver
+from embedwell.engine.protocol.messages import Job, pack_jobs
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION = FakeConnection()

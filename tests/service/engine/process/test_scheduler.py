@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.engine.process.scheduler import QueuedText, Scheduler
+from embedwell.engine.process.scheduler import QueuedText, Scheduler
 
 Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size class
 

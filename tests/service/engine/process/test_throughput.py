@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.engine.process.batch_sizing import BatchSizing
-from service.engine.process.throughput import Throughput
+from embedwell.engine.process.batch_sizing import BatchSizing
+from embedwell.engine.process.throughput import Throughput
 
 FAST = 1e6
 

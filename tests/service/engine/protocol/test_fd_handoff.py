@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from service.engine.protocol.fd_handoff import accept_connection, handoff_pair, request_connection
+from embedwell.engine.protocol.fd_handoff import accept_connection, handoff_pair, request_connection
 
 
 def test_a_connection_has_an_end_in_the_requesting_process_and_one_in_the_engine() -> None:

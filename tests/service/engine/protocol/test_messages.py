@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from service.engine.protocol.messages import (
+from embedwell.engine.protocol.messages import (
     IMAGE,
     Failure,
     Job,
@@ -17,7 +17,7 @@ from service.engine.protocol.messages import (
     unpack_pixels,
     unpack_results,
 )
-from service.engine.protocol.wire import Message, MessageReader, pack
+from embedwell.engine.protocol.wire import Message, MessageReader, pack
 
 
 def transfer(message: Message) -> Message:

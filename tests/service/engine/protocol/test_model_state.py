@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from service.engine.protocol.model_state import EngineState, ModelState
-from service.process.shared_counters import SharedCounters, counters_file
+from embedwell.engine.protocol.model_state import EngineState, ModelState
+from embedwell.process.shared_counters import SharedCounters, counters_file
 
 
 @dataclass

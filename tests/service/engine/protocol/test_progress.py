@@ -1,7 +1,7 @@
 """Tests of how a hanging engine is detected."""
 
-from service.engine.protocol.progress import Liveness, Progress
-from service.process.shared_counters import SharedCounters
+from embedwell.engine.protocol.progress import Liveness, Progress
+from embedwell.process.shared_counters import SharedCounters
 
 
 def check(liveness: Liveness, count: int, waiting: bool = True) -> list[str]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.engine.protocol.running_text_counts import RunningTextCounts
+from embedwell.engine.protocol.running_text_counts import RunningTextCounts
 from tests.service.rig import running
 
 ROOT = Path(__file__).parents[4]
@@ -32,7 +32,7 @@ def test_job_numbers_may_exceed_the_slots() -> None:
 def test_the_counts_of_a_process_outlive_it() -> None:
     program = (
         "import os, signal, sys;"
-        "from service.engine.protocol.running_text_counts import RunningTextCounts;"
+        "from embedwell.engine.protocol.running_text_counts import RunningTextCounts;"
         "RunningTextCounts.attach(int(sys.argv[1])).begin(3); os.kill(os.getpid(), signal.SIGKILL)"
     )
     table, file = RunningTextCounts.create()

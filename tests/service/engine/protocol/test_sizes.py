@@ -1,6 +1,6 @@
 """Tests of the size classes of requests."""
 
-from service.engine.protocol.sizes import SIZE_CLASSES, size_class, size_class_limit
+from embedwell.engine.protocol.sizes import SIZE_CLASSES, size_class, size_class_limit
 
 
 def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:

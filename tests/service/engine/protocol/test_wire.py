@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.engine.protocol.wire import HttpProcessConnection, MessageReader, pack
+from embedwell.engine.protocol.wire import HttpProcessConnection, MessageReader, pack
 from tests.service.rig import running
 
 MESSAGES: list[tuple[Any, Any]] = [

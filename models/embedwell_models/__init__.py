@@ -1,0 +1,17 @@
+"""Text to vectors: the encoder and what surrounds it, with no knowledge of HTTP or processes."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedwell_models.embedder import Embedder
+
+__all__ = ["Embedder"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: the HTTP process needs only the torch-free modules of this package.
+    if name == "Embedder":
+        from embedwell_models.embedder import Embedder
+
+        return Embedder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,114 @@
+"""Outputs of a text beside a dense vector: sparse vectors, and a vector of each token."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import torch
+
+from embedwell_models.assembly.loaded_model import LoadedModel
+from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
+from embedwell_models.encoder.pooling import pool_batch
+from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
+from embedwell_models.folder import Folder
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from embedwell_models.sentence_transformers.bge_m3 import TOKEN_VECTORS
+from embedwell_models.sentence_transformers.sparse import BgeM3Sparse, Splade
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.torch_backend.splade import SpladeEncoder
+from embedwell_models.torch_backend.token_head import TokenHead
+from embedwell_models.vectors import Floats, normalize
+
+
+class OutputHeads(Protocol):
+    """Computes outputs of a batch of B sequences, by the names of `outputs.names`."""
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
+
+
+def choose_output_heads(model: LoadedModel) -> OutputHeads:
+    """Choose the heads of a model; raises ModelError for weights that cannot be read."""
+    if isinstance(model.head, TokenHead):
+        return MultiVectorOutputs(model.folder, model.encoder, model.head)
+    if isinstance(model.encoder, SpladeEncoder):
+        return SpladeOutputs(model.folder, model.encoder, model.tokenizer)
+    return StateOutputs(model, model.head)
+
+
+class MultiVectorOutputs:
+    """A multi-vector model's vector of each token."""
+
+    def __init__(self, folder: Folder, encoder: Encoder, head: TokenHead) -> None:
+        self._encoder, self._head = encoder, head
+        self._num_layers = folder.spec.config.num_layers
+        self._normalize = folder.sentence.normalize
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the vectors of all tokens, of unit length if the model's files say so."""
+        vectors = self._head(self._encoder.states(batch, self._num_layers))
+        vectors = normalize(vectors) if self._normalize else vectors
+        return [TextOutputs(multi=rows) for rows in batch.split(vectors)]
+
+
+class SpladeOutputs:
+    """A SPLADE model's sparse vectors, and those of queries that need no encoder."""
+
+    def __init__(self, folder: Folder, encoder: SpladeEncoder, tokenizer: Tokenizer) -> None:
+        sparse, vocab_size = folder.sentence.sparse, folder.spec.config.vocab_size
+        self._encoder, self._query_vectors = encoder, None
+        if isinstance(sparse, Splade) and sparse.query is not None:
+            self._query_vectors = QueryVectors(folder.path, sparse.query, tokenizer, vocab_size)
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the vectors of documents, or of queries."""
+        if self._query_vectors and SPARSE_QUERY in names:
+            return [TextOutputs(sparse=self._query_vectors(ids)) for ids in batch.split(batch.ids)]
+        return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
+
+
+class StateOutputs:
+    """A text's dense vector; of BGE-M3 also its sparse vector and its tokens', from one pass.
+
+    BGE-M3: Chen et al. 2024, arXiv 2402.03216.
+    """
+
+    def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
+        """head: of dense vectors."""
+        folder, width = model.folder, model.folder.spec.config.hidden_size
+        self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
+        self._head, self._poolings = head, folder.sentence.pooling
+        self._token_weights = self._token_layer = None
+        if isinstance(folder.sentence.sparse, BgeM3Sparse):
+            self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
+        if MULTI in folder.outputs:
+            shapes = {"weight": (width, width), "bias": (width,)}
+            tensors = weights.read_file(folder.path / TOKEN_VECTORS, shapes)
+            self._token_layer = model.linear(tensors["weight"], tensors["bias"])
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the outputs that are named."""
+        if {*names} == {DENSE}:  # of words, several ids may be one
+            vectors = self._head(self._encoder.vectors(batch, self._poolings))
+            return [TextOutputs(dense=vector) for vector in vectors]
+        states = self._encoder.states(batch, self._num_layers)
+        nothing = [None] * len(batch.lengths)
+        dense: Sequence[Floats | None] = nothing
+        if DENSE in names:
+            dense = list(self._head(pool_batch(states, batch, self._poolings)))
+        sparse = self._sparse(batch, states) if SPARSE in names else nothing
+        multi = self._multi(batch, states) if MULTI in names else nothing
+        return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]
+
+    def _sparse(self, batch: Batch, states: Floats) -> list[SparseVector]:
+        assert self._token_weights is not None
+        texts = zip(batch.split(batch.ids), batch.split(states), strict=True)
+        return [self._token_weights(*text) for text in texts]
+
+    @torch.inference_mode()
+    def _multi(self, batch: Batch, states: Floats) -> list[Floats]:
+        assert self._token_layer is not None
+        vectors = normalize(self._token_layer(torch.from_numpy(states)).numpy())
+        return [rows[1:] for rows in batch.split(vectors)]  # without the first token's

@@ -1,0 +1,160 @@
+"""A loaded model that computes vectors of token ids."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from embedwell_models.assembly.loaded_model import LoadedModel
+from embedwell_models.assembly.output_heads import choose_output_heads
+from embedwell_models.encoder.batch import Batch, Rows, truncate_after
+from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.outputs.names import MULTI
+from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.torch_backend.token_head import TokenHead
+from embedwell_models.vectors import Floats, normalize
+
+
+class TokenIdEmbedder:
+    """A model on a device, in a precision.
+
+    fingerprint: identifies everything that decides the vectors, except rounding.
+
+    output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
+    whose vectors are logits; None otherwise. multi_vector: of a model with vectors of tokens; None
+    otherwise.
+
+    images: the image encoder, if the model has one, and None otherwise.
+
+    Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
+    """
+
+    def __init__(self, model: LoadedModel) -> None:
+        """model: see `load`."""
+        folder, tokenizer = model.folder, model.tokenizer
+        self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
+        self.classifier = folder.classifier
+        self.multi_vector = folder.multi_vector_rules(tokenizer)
+        self.config, self.device = model.embeddings.config, model.embeddings.device
+        self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
+        self.fingerprint = f"{folder.fingerprint()}-{model.dtype}"
+        self.output_names = folder.outputs
+        self.images, self._preprocessing = model.images, folder.preprocessing
+        self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
+        self._output_heads = choose_output_heads(model)
+
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens of a text that are read, special tokens included."""
+        return self.sentence.max_length
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """Number of forward passes that can run at once, each on a single thread."""
+        return self._encoder.max_concurrent_batches
+
+    @property
+    def prefetch_depth(self) -> int:
+        """Number of forward passes that other threads may start while one is computed."""
+        return self._encoder.prefetch_depth
+
+    def encode(
+        self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
+    ) -> Floats:
+        """Embed B sequences of token ids in one forward pass: -> (B, dim).
+
+        normalized: divide by the Euclidean length; by default as the model's files say.
+        prompt_token_counts: how many of each sequence's first tokens are left out of the pooling;
+        by default none.
+
+        Raises ValueError for an id or a length that the model does not have.
+        """
+        if isinstance(self._head, TokenHead):
+            raise ValueError("the model has a vector for each token, and none for a text")
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
+        vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
+        normalized = self.sentence.normalize if normalized is None else normalized
+        return normalize(vectors) if normalized else vectors
+
+    def outputs(
+        self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
+    ) -> list[TextOutputs]:
+        """Compute outputs of B sequences of token ids in one forward pass.
+
+        A dense vector is not normalized. names: see `outputs.names`. prompt_token_counts: as in `encode`.
+
+        Raises ValueError for an output, an id or a length that the model does not have.
+        """
+        if unknown := {*names} - {*self.output_names}:
+            raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
+        return self._output_heads(batch, names)
+
+    def encode_tokens(self, ids: Rows) -> list[Floats]:
+        """Embed each token of B sequences in one forward pass: B times (length, dim).
+
+        Normalized if the model's files say so.
+
+        Raises ValueError for a model without vectors of tokens, and for an id or a length that it
+        does not have.
+        """
+        if self.multi_vector is None:
+            raise ValueError("the model has one vector for each text")
+        outputs = self.outputs(ids, [MULTI])
+        return [text.multi for text in outputs if text.multi is not None]
+
+    def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
+        """Return the hidden states of each of B sequences: B times (length, D).
+
+        layer: how many layers to apply (all by default), or one of the input embeddings:
+        'token', 'position' or 'segment'.
+
+        Raises ValueError for an id, a length or a layer that the model does not have.
+        """
+        lengths, batch = [*map(len, ids)], self._batch(self._padded(ids))
+        if isinstance(layer, str):
+            states = self._embeddings.part(layer, batch)
+        else:
+            num_layers = self.config.num_layers if layer is None else layer
+            if not 0 <= num_layers <= self.config.num_layers:
+                raise ValueError(f"layers are 0 to {self.config.num_layers}")
+            states = self._encoder.states(batch, num_layers)
+        return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """Embed the pixels of images, (side, side, 3), in one pass: -> (B, dim), not normalized.
+
+        Raises ValueError for a model without an image encoder.
+        """
+        if self.images is None:
+            raise ValueError("the model has no image encoder")
+        return self.images.encode(images)
+
+    def warm(self) -> None:
+        """Prepare the most frequent batch sizes, so that no request waits for that."""
+        self._encoder.warm()
+        self.try_out([[0]] * 4)  # every vocabulary has the id 0
+        if self.images is not None:
+            side = self.images.spec.image_size
+            self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
+
+    def try_out(self, ids: Rows) -> None:
+        """Compute the vectors of sequences of token ids as for a request, and drop them."""
+        _ = self.encode_tokens(ids) if isinstance(self._head, TokenHead) else self.encode(ids)
+
+    def _cut(self, ids: Rows) -> Rows:
+        """Drop what a model of images reads after the token of a text's end."""
+        end = self.sentence.end
+        return ids if end is None else [truncate_after(row, end) for row in ids]
+
+    def _padded(self, ids: Rows) -> Rows:
+        if not self.sentence.padded:
+            return ids
+        pad = self.tokenizer.special_id("pad")
+        return [[*row, *[pad or 0] * (self.max_length - len(row))] for row in ids]
+
+    def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
+        batch, config = Batch.of(ids, prompt_token_counts), self.config
+        segments = 2 if config.two_segments or config.subwords else 1
+        batch.check_bounds(config.vocab_size * segments, config.max_tokens, config.min_tokens)
+        id = self.multi_vector.unattended_id if self.multi_vector else None
+        return batch if id is None else batch.without_attention_to_trailing(id)

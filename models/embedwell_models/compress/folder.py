@@ -1,0 +1,133 @@
+"""Writes a smaller copy of a model that is a table."""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.compress import tokenizer as tokenizers
+from embedwell_models.compress.methods import Compression
+from embedwell_models.compress.table import principal_directions
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.errors import ModelError
+from embedwell_models.families import static, word_vectors
+from embedwell_models.folder import Folder
+from embedwell_models.new_folder import new_folder
+from embedwell_models.sentence_transformers.vector_modules import Normalize
+from embedwell_models.tables.table import Array, blocks
+from embedwell_models.tokenizer.words.options import LISTED, MAPPED
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.word_table import WordTable
+
+Ids = npt.NDArray[np.int64]
+
+
+def compress_folder(source: Path, target: Path, compression: Compression) -> None:
+    """Write a smaller copy of a model's folder, complete or not at all.
+
+    Raises ModelError for a model that is no table, and if `target` exists.
+    """
+    folder = Folder.read(source)
+    table = WordTable.of(folder)
+    if table is None:
+        raise ModelError(f"{source} is no table of vectors: only tables are made smaller here")
+    if compression.dimensions and not all(
+        isinstance(m, Normalize) for m in folder.sentence.modules
+    ):
+        raise ModelError(f"{source} has modules after the mean, which take as many dimensions")
+    try:
+        with new_folder(target) as scratch:
+            shutil.copytree(source, scratch, ignore=partial(_tables, folder), dirs_exist_ok=True)
+            _compress(folder, table, scratch, compression)
+            Folder.read(scratch).tokenizer()
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}") from None
+
+
+def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
+    # The files that hold the table, or say which do: they are written anew.
+    in_encoder = Path(directory) == folder.encoder
+    return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
+
+
+def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Compression) -> None:
+    encoder = scratch / folder.encoder.relative_to(folder.path)
+    is_words = folder.spec.config.family == word_vectors.FAMILY
+    words, all_rows = len(table), table.table  # with the n-grams of words after them
+    kept_ids = np.arange(len(all_rows))
+    if compression.corpus is not None:
+        used = _used(folder, compression.corpus, by_frequency=compression.tiers is not None)
+        cut = _cut_words if is_words else _cut_tokens
+        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(all_rows))])
+        _cut_weights(folder, scratch, kept_ids)
+    rows = np.concatenate(
+        [all_rows[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
+    )
+    if compression.dimensions:
+        directions = principal_directions(rows, compression.dimensions)
+        rows = np.concatenate([block @ directions for block in blocks(rows)])
+        _write_dimensions(scratch, compression.dimensions)
+    _save(encoder, folder, compression.parts(rows))
+
+
+def _used(folder: Folder, corpus: Sequence[str], by_frequency: bool) -> list[int]:
+    counts = Counter(id for row in folder.tokenizer().encode(corpus) for id in row.ids)
+    ids = sorted(id for id in counts if id < folder.spec.config.num_vectors)
+    return sorted(ids, key=lambda id: -counts[id]) if by_frequency else ids
+
+
+def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
+    tokenizer = WordTokenizer.read(folder.encoder)
+    kept_ids = [id for id in used if id < len(tokenizer.vocabulary)]
+    if not kept_ids:
+        raise ModelError("the corpus has no word of the table")
+    words = [tokenizer.vocabulary.word(id) for id in kept_ids]
+    arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
+    safetensors_files.write_arrays(encoder / MAPPED, arrays, metadata)
+    if (encoder / LISTED).is_file():
+        _update(encoder / LISTED, vocab=words)
+    return np.array(kept_ids, dtype=np.int64)
+
+
+def _cut_tokens(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
+    path = encoder / "tokenizer.json"
+    tokenizer, kept_ids = tokenizers.cut(read_json(path), used)
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return np.array(kept_ids, dtype=np.int64)
+
+
+def _cut_weights(folder: Folder, scratch: Path, kept_ids: Ids) -> None:
+    if folder.sentence.word_weights is None:
+        return
+    module = folder.sentence.word_weights
+    weights = safetensors_files.read_tensor(folder.path / module, word_vectors.TABLE)
+    path = scratch / module / "model.safetensors"
+    safetensors_files.write_arrays(path, {word_vectors.TABLE: weights[kept_ids]})
+    words = JsonConfig(folder.path / module / "config.json")["vocab"]
+    _update(scratch / module / "config.json", vocab=[words[i] for i in kept_ids if i < len(words)])
+
+
+def _write_dimensions(scratch: Path, dimensions: int) -> None:
+    for path in scratch.glob("*_Pooling/config.json"):
+        options = read_json(path)
+        names = {"word_embedding_dimension", "embedding_dimension"} & {*options}
+        _update(path, **dict.fromkeys(names, dimensions))
+
+
+def _save(encoder: Path, folder: Folder, parts: Mapping[str, Array]) -> None:
+    family = folder.spec.config.family
+    names = word_vectors.NAMES if family == word_vectors.FAMILY else static.FAMILIES[family]
+    tensors = {names.theirs(part): array for part, array in parts.items()}
+    safetensors_files.write_arrays(encoder / "model.safetensors", tensors)
+
+
+def _update(path: Path, **changed: Any) -> None:
+    path.write_text(json.dumps(read_json(path) | changed), encoding="utf-8")

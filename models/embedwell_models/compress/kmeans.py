@@ -1,0 +1,48 @@
+"""k-means (Lloyd 1982): vectors that stand for many others.
+
+N rows, D dimensions, K centroids.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.neighbors import Rows
+from embedwell_models.vectors import Floats
+
+_ROUNDS = 20
+_PRODUCTS = 1 << 18
+"""Multiplications at once: OpenBLAS starts threads for more, which take up to a hundred times as
+long where other processes are at work."""
+
+
+def centroids(rows: Floats, count: int, generator: np.random.Generator) -> Floats:
+    """Return centroids (K, D), at most `count`; those of no more rows are the rows themselves.
+
+    A centroid without rows moves to one of the rows that are farthest from theirs.
+    """
+    if len(rows) <= count:
+        return rows.copy()
+    centers = rows[generator.choice(len(rows), count, replace=False)]
+    for _ in range(_ROUNDS):
+        nearest, errors = nearest_centroids(rows, centers)
+        sizes = np.bincount(nearest, minlength=count)
+        sums = [np.bincount(nearest, column, minlength=count) for column in rows.T]
+        centers = (np.stack(sums, axis=1) / np.maximum(sizes, 1)[:, None]).astype(np.float32)
+        empty = np.flatnonzero(sizes == 0)
+        centers[empty] = rows[np.argsort(-errors, kind="stable")[: len(empty)]]
+    return centers
+
+
+def nearest_centroids(rows: Rows, centers: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Return the nearest centroid of each row (N,), and the squares of the distances (N,)."""
+    half_squares = np.vecdot(centers, centers) / 2
+    nearest, errors = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
+    size = max(16, _PRODUCTS // centers.size)
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
+        distances = half_squares - block @ centers.T  # half of the squares, less a constant
+        chosen = distances.argmin(axis=1)
+        least = np.take_along_axis(distances, chosen[:, None], axis=1)[:, 0]
+        nearest[start : start + size] = chosen
+        errors[start : start + size] = 2 * least + np.vecdot(block, block)
+    return nearest, errors

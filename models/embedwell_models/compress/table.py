@@ -1,0 +1,39 @@
+"""A table in fewer dimensions, and in 8-bit rows, computed block by block.
+
+V rows, D dimensions.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.errors import ModelError
+from embedwell_models.neighbors import Rows
+from embedwell_models.tables.table import blocks
+from embedwell_models.vectors import Doubles, Floats
+
+Integers8 = npt.NDArray[np.int8]
+
+
+def principal_directions(table: Rows, dimensions: int) -> Floats:
+    """Return the directions of the largest sums of squares: (D, dimensions), orthonormal.
+
+    Of all projections to so many dimensions, this one keeps inner products best (Eckart and Young
+    1936); nothing is subtracted first. Raises ModelError for more dimensions than the table has.
+    """
+    width = table[:1].shape[1]
+    if not 0 < dimensions <= width:
+        raise ModelError(f"{dimensions} dimensions of a table that has {width}")
+    products: Doubles = np.zeros((width, width))
+    for block in blocks(table):
+        doubles = block.astype(np.float64)
+        products += doubles.T @ doubles
+    directions = np.linalg.eigh(products).eigenvectors[:, ::-1]
+    first: Floats = directions[:, :dimensions].astype(np.float32)
+    return first
+
+
+def quantize_rows(rows: Floats) -> tuple[Integers8, Floats]:
+    """Divide each row by a 127th of its largest absolute value: (V, D) -> integers, scales (V,)."""
+    scales = np.abs(rows).max(axis=1, initial=0) / np.float32(127)
+    divisors = np.where(scales == 0, np.float32(1), scales)
+    return np.rint(rows / divisors[:, None]).astype(np.int8), scales.astype(np.float32)

@@ -1,0 +1,218 @@
+"""The content of config.json: the encoder's configuration, and the names of its tensors."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import ModelError
+
+LARGEST = -1
+AUTO = "auto"
+NO_ADAPTER = "none"
+_PARAMETRIZED = ".parametrizations.weight.original"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """A family's own vector of a text or an image: the state of one token times a matrix.
+
+    pooling: of the states that the matrix is applied to, in place of that of one token.
+    tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
+    end: the id whose first occurrence ends a text, or LARGEST for the text's largest id; None if
+    the last token does. padded: whether texts are padded to their maximum length, as in training.
+    always: whether the model has no other vector.
+    """
+
+    tensor: str
+    width: int
+    end: int | None = None
+    always: bool = True
+    bias: bool = False
+    padded: bool = False
+    pooling: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
+
+    names: of the tasks, in the order of the checkpoint. scale: multiplies the additions.
+    chosen: index of the task; None for the matrices alone.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    chosen: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointSpec:
+    """An encoder's configuration, and how its family lays out a checkpoint.
+
+    tensors: name in the checkpoint ('{}' is the layer number) -> our name, or several separated by
+    '|' for parts of the rows: equal ones, except where there are fewer heads of keys and values.
+    unused: patterns of names that inference does not need.
+    prefixes: of all names in checkpoints saved with a task head.
+    absent: names that `tensors` implies, but this checkpoint does not have.
+    by_head: a fused query, key and value are interleaved by head.
+    transposed: our names, without a layer, of matrices stored as (in, out).
+    norm_shift: added to the weight of every norm.
+    projection: computes the sentence vector in place of a pooling.
+    spare_rows: rows at the end of the token table that are not read.
+    placeholders: ids whose vector is that of another id.
+    shapes: of our tensors whose shape does not follow from `config`.
+    images: the image encoder of a checkpoint of texts and images.
+    adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
+    latents: trained vectors that each token attends to after the layers; None without.
+    """
+
+    config: EncoderConfig
+    tensors: Mapping[str, str]
+    unused: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    absent: frozenset[str] = frozenset()
+    by_head: bool = False
+    transposed: tuple[str, ...] = ()
+    norm_shift: float = 0.0
+    projection: Projection | None = None
+    spare_rows: int = 0
+    placeholders: Mapping[int, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    images: "ImageSpec | None" = None
+    adapters: Adapters | None = None
+    latents: "LatentSpec | None" = None
+
+    def with_adapter(self, name: str) -> "CheckpointSpec":
+        """Return this spec with an adapter of a name, or `none`.
+
+        Raises ModelError for a name that is not one of its adapters.
+        """
+        if self.adapters is None:
+            if name in (AUTO, NO_ADAPTER):
+                return self
+            raise ModelError(f"the model has no adapters: EMBEDWELL_ADAPTER={name} is of no use")
+        names = self.adapters.names
+        if name not in (*names, NO_ADAPTER):
+            raise ModelError(
+                f"EMBEDWELL_ADAPTER={name}, or adapter= in Python, must name the task: one of "
+                f"{', '.join(names)}, or {NO_ADAPTER}"
+            )
+        chosen = None if name == NO_ADAPTER else names.index(name)
+        return replace(self, adapters=replace(self.adapters, chosen=chosen))
+
+    @property
+    def adapter(self) -> str | None:
+        """Name of the chosen adapter, or `none`; None for a checkpoint without adapters."""
+        if self.adapters is None:
+            return None
+        chosen = self.adapters.chosen
+        return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
+
+    def without(self, names: Sequence[str]) -> "CheckpointSpec":
+        """Return this spec for an encoder whose checkpoint has other tensors of these names."""
+        return replace(self, unused=(*self.unused, *map(self._strip, names)))
+
+    def expected(self) -> set[str]:
+        """Return our names of all tensors that the encoder needs."""
+        layers = range(self.config.distinct_layers) or [0]  # static embeddings have none
+        names = [part for ours in self.tensors.values() for part in split(ours)]
+        return {name.format(i) for name in names for i in layers} - self.absent
+
+    def rename(self, name: str) -> list[str]:
+        """Return our names for a checkpoint's tensor; none if inference does not need it.
+
+        Raises ModelError for a name that the family does not have.
+        """
+        if self.adapters:
+            name = name.replace(_PARAMETRIZED, ".weight")
+        # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
+        plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
+        layer = re.search(r"\.(\d+)\.", f".{plain}")
+        key = re.sub(r"\.\d+\.", ".{}.", f".{plain}", count=1)[1:]
+        if key in self.tensors:
+            number = int(layer.group(1)) if layer else 0
+            return [part.format(number) for part in split(self.tensors[key])]
+        if any(fnmatchcase(key, pattern) for pattern in self.unused):
+            return []
+        raise ModelError(f"unknown tensor {name!r} in the checkpoint")
+
+    def _strip(self, name: str) -> str:
+        prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+        return name.removeprefix(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentSpec:
+    """Attention of the last states of tokens to trained vectors, and a feed-forward network.
+
+    prefix: of the names of its tensors. width: of the states. count: of the trained vectors.
+    heads, head_size: of the attention. inner: features of the network. include_prompt, normalize:
+    whether prompt tokens are pooled, and vectors have unit length, where no modules.json says it.
+    """
+
+    prefix: str
+    width: int
+    count: int
+    heads: int
+    head_size: int
+    inner: int
+    include_prompt: bool
+    normalize: bool
+
+    @property
+    def size(self) -> int:
+        """Numbers in the matrices that are computed with, see embedwell_models.encoder.latents."""
+        return self.width * (2 * self.heads * self.count + 3 * self.inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
+
+    Dosovitskiy et al. 2020 (arXiv 2010.11929).
+
+    encoder: its configuration and tensors; its token table holds the class token alone, and no row
+    without one. image_size, patch_size: pixels of a side. projection: of the class token's state;
+    None for a head that pools all patches by attention, with `num_heads` of the encoder.
+    """
+
+    encoder: CheckpointSpec
+    image_size: int
+    patch_size: int
+    projection: Projection | None = None
+
+    @property
+    def grid(self) -> int:
+        """Patches of a side; pixels beyond the last whole patch are not read."""
+        return self.image_size // self.patch_size
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an image: its patches, and the class token."""
+        return self.grid**2 + self.encoder.config.vocab_size
+
+    @property
+    def width(self) -> int:
+        """Dimensions of an image's vector."""
+        return self.projection.width if self.projection else self.encoder.config.hidden_size
+
+
+def split(ours: str) -> list[str]:
+    """Split 'layers.{}.query|key.weight' into the names of its parts."""
+    head, _, tail = ours.rpartition(".")
+    if "|" not in head:
+        return [ours]
+    layer, _, parts = head.rpartition(".")
+    return [f"{layer}.{part}.{tail}" for part in parts.split("|")]
+
+
+def affine(theirs: str, ours: str) -> dict[str, str]:
+    """Map the weight and bias of a linear layer or norm to our names."""
+    return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
+
+
+def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
+    """Map the weight of a linear layer, and its bias if it has one, to our names."""
+    return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -1,0 +1,122 @@
+"""Validated access to the JSON files of a model folder."""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from embedwell_models.config import config_types
+from embedwell_models.errors import ModelError
+
+T = TypeVar("T")
+
+
+class JsonConfig:
+    """The options of a JSON file, validated when they are read.
+
+    Raises ModelError that names a missing key, an unknown one or a value of the wrong type.
+    """
+
+    def __init__(self, path: Path, content: Any = None, prefix: str = "") -> None:
+        """content: by default that of the file. prefix: the keys that lead to it, 'a.b.'."""
+        self.path, self._prefix = path, prefix
+        self._values = read_object(path) if content is None else _object(path, content)
+
+    @classmethod
+    def optional(cls, path: Path) -> "JsonConfig":
+        """Read a file that may be missing, and then has no options."""
+        return cls(path, None if path.exists() else {})
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise ModelError(f"{self.path} has no {self._prefix + key!r}")
+        return self._checked(key, self._values[key])
+
+    def nested(self, key: str) -> "JsonConfig":
+        """Return the options under a key; none if it is missing or null."""
+        return JsonConfig(self.path, self.get(key, {}), f"{self._prefix}{key}.")
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> "JsonConfig":
+        """Return these options with defaults for missing keys."""
+        return JsonConfig(self.path, {**defaults, **self._values}, self._prefix)
+
+    def without(self, key: str) -> "JsonConfig":
+        """Return these options without one key."""
+        remaining = {name: value for name, value in self._values.items() if name != key}
+        return JsonConfig(self.path, remaining, self._prefix)
+
+    def nested_only(self, key: str, allowed: Collection[str]) -> "JsonConfig":
+        """Return the options under a key; raises ModelError for one that is not allowed."""
+        options = self.nested(key)
+        for name, value in self.get(key, {}).items():
+            if name not in allowed:
+                raise options.unsupported(name, value, sorted(allowed))
+        return options
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value, of the default's type; the default if it is missing or null."""
+        value = self._values.get(key)
+        return default if value is None else self._checked(key, value, default)
+
+    def nullable(self, key: str, default: Any) -> Any:
+        """Return the value, None if it is null; the default if it is missing."""
+        return None if key in self and self._values[key] is None else self.get(key, default)
+
+    def first_of(self, *names: str) -> Any:
+        """Return the value of the first key that is present; raises ModelError if none is."""
+        return self[next((name for name in names if name in self), names[0])]
+
+    def choice(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
+        """Map the value through `choices`; raises ModelError for another value.
+
+        default: the value if it is missing or null; without a default it is required.
+        """
+        value = self[key] if default is None else self.get(key, default)
+        if value not in choices:
+            raise self.unsupported(key, value, sorted(choices))
+        return choices[value]
+
+    def require(self, key: str, *allowed: Any) -> Any:
+        """Return the value, by default the first allowed one; raises ModelError for any other."""
+        value = self._values.get(key)
+        value = allowed[0] if value is None else value
+        if value not in allowed:
+            raise self.unsupported(key, value, allowed)
+        return value
+
+    def _checked(self, key: str, value: Any, default: Any = None) -> Any:
+        kind = config_types.kind(key, default)
+        if kind is not None and not kind.fits(value):
+            raise ModelError(f"{self.path}: {self._prefix}{key} = {value!r} is not {kind.name}")
+        return value
+
+    def unsupported(self, key: str, value: Any, allowed: Any) -> ModelError:
+        """Build the error for a value that is not supported."""
+        option = f"{self.path}: {self._prefix}{key} = {value!r}"
+        return ModelError(f"{option} is not supported; supported: {allowed}")
+
+
+def read_json(path: Path) -> Any:
+    """Parse a JSON file; raises ModelError that names it when it is missing or cannot be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path} is missing: not a model folder") from None
+    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not valid JSON: {error}") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Parse a JSON file that must hold an object; raises ModelError."""
+    return _object(path, read_json(path))
+
+
+def _object(path: Path, content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ModelError(f"{path} is not a JSON object")
+    return content

@@ -1,0 +1,18 @@
+"""Converts a model folder: python -m embedwell_models.convert SOURCE TARGET.
+
+An error is written to standard output, and the exit status is then 1.
+"""
+
+import logging
+import sys
+from pathlib import Path
+
+from embedwell_models.convert.folder import convert_folder
+from embedwell_models.errors import ModelError
+
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+try:
+    convert_folder(Path(sys.argv[1]), Path(sys.argv[2]))
+except ModelError as error:
+    sys.stdout.write(f"{error}")
+    sys.exit(1)

@@ -1,0 +1,77 @@
+"""Conversion of a Doc2Vec that gensim saved: NAME.model, and its .npy files beside it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.convert import gensim_pickle
+from embedwell_models.convert.module_files import modules, write_json
+from embedwell_models.errors import ModelError
+from embedwell_models.families import doc2vec
+from embedwell_models.new_folder import new_folder
+from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+
+SUFFIXES = (".model", ".doc2vec")
+_MAX_WORDS = 10_000  # of a text that gensim reads
+
+
+def convert_doc2vec(source: Path, target: Path) -> None:
+    """Write a folder of Doc2Vec that the server can read; complete, or not at all.
+
+    Raises ModelError for a file that cannot be read, a model with hierarchical softmax or the
+    concatenation of words, and if `target` exists.
+    """
+    try:
+        model: Any = gensim_pickle.read_model(source)
+        config = _config(source, model)
+        with new_folder(target) as scratch:
+            _write_tables(source, model, scratch)
+            write_json(scratch / "config.json", config)
+            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
+            write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{source} is no Doc2Vec of gensim 4: {error}") from None
+    except OSError as error:
+        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+
+
+def _config(source: Path, model: Any) -> dict[str, Any]:
+    if model.hs or model.dm_concat or not model.cbow_mean or not model.negative:
+        raise ModelError(
+            f"{source}: supported are negative sampling, and PV-DM with the mean of words; this "
+            "one has hs, dm_concat, or their sum"
+        )
+    return {
+        "model_type": doc2vec.FAMILY,
+        "vocab_size": len(model.wv.index_to_key),
+        "hidden_size": int(model.vector_size),
+        "max_position_embeddings": _MAX_WORDS,
+        "memory": not model.sg,
+        "window": int(model.window),
+        "shrink_windows": bool(getattr(model, "shrink_windows", True)),
+        "negative": int(model.negative),
+        "epochs": int(model.epochs),
+        "alpha": float(model.alpha),
+        "min_alpha": float(model.min_alpha),
+    }
+
+
+def _write_tables(source: Path, model: Any, folder: Path) -> None:
+    words, counts = model.wv.index_to_key, np.asarray(model.wv.expandos["count"])
+    keep = np.ones(len(words))
+    if model.sample:
+        keep = np.asarray(model.wv.expandos["sample_int"]) / (2.0**32 - 1)
+    powers = np.cumsum(counts.astype(np.float64) ** model.ns_exponent)
+    tables = {
+        "token_table": gensim_pickle.array(source, model.wv, "vectors", "wv."),
+        "output_table": gensim_pickle.array(source, model, "syn1neg"),
+        "keep": keep,
+        "noise": powers / powers[-1],
+    }
+    arrays = {name: np.ascontiguousarray(table, dtype=np.float32) for name, table in tables.items()}
+    safetensors_files.write_arrays(folder / "model.safetensors", arrays)
+    vocabulary = Vocabulary.of(words)
+    safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, WordOptions().as_metadata())

@@ -1,0 +1,33 @@
+"""Conversion of a single file, by the ending of its name."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from embedwell_models.convert import doc2vec, elmo, laser
+from embedwell_models.convert.doc2vec import convert_doc2vec
+from embedwell_models.convert.elmo import convert_elmo
+from embedwell_models.convert.laser import convert_laser
+from embedwell_models.convert.words.folder import Choices, convert_words
+from embedwell_models.errors import ModelError
+
+ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
+    **dict.fromkeys(doc2vec.SUFFIXES, convert_doc2vec),
+    elmo.SUFFIX: convert_elmo,
+    laser.SUFFIX: convert_laser,
+}
+"""The converter of an older encoder's file, by suffix; other files are word vectors."""
+
+
+def convert_file(source: Path, target: Path, choices: Choices) -> None:
+    """Write the folder of a file of word vectors, or of the weights of an older encoder.
+
+    choices: of word vectors. Raises ModelError for a file that cannot be read, and if `target`
+    exists.
+    """
+    convert = ENCODERS.get(source.suffix)
+    if convert is None:
+        convert_words(source, target, choices)
+    elif choices != Choices():
+        raise ModelError("--limit, --exact, --weights and --corpus are for files of word vectors")
+    else:
+        convert(source, target)

@@ -1,0 +1,149 @@
+"""Conversion of the files of LASER 2 and 3, which fairseq wrote.
+
+Beside laser2.pt or laser3-LANGUAGE.v1.pt are the files of SentencePiece that it was published
+with, under the same name or that of laser2: .spm, and for LASER 3 .cvocab, a vocabulary with a
+piece in each line.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embedwell_models.convert import EXTRA, extra_installed, moses, sentencepiece_files, weights
+from embedwell_models.convert.module_files import modules, write_json
+from embedwell_models.errors import ModelError
+from embedwell_models.families import laser
+from embedwell_models.folder import Folder
+from embedwell_models.footprint import Footprint
+from embedwell_models.new_folder import new_folder
+
+SUFFIX = ".pt"
+_SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # ids of every dictionary of fairseq
+_TRAINED = 512  # tokens; an LSTM has no limit, and reads them one after another
+_POOLINGS = {"cls": "cls", "maxpool": "max"}  # sentemb_criterion -> our name
+
+
+def convert_laser(source: Path, target: Path) -> None:
+    """Write a folder of LASER 2 or 3 that the server can read; complete, or not at all.
+
+    Raises ModelError for files that cannot be read or are missing, and if `target` exists.
+    """
+    if not extra_installed():
+        raise ModelError(f"{source}: to read its SentencePiece file, install {EXTRA}")
+    state = weights.read_pickle(source, [argparse.Namespace])
+    try:
+        with new_folder(target) as scratch:
+            convert = _convert_lstm if "params" in state else _convert_transformer
+            convert(source, state, scratch)
+            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
+            Footprint.of(Folder.read(scratch))  # refuses other tensors
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{source} is no checkpoint of LASER 2 or 3: {error!r}") from None
+    except OSError as error:
+        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+
+
+def _convert_lstm(source: Path, state: Mapping[str, Any], folder: Path) -> None:
+    params, tensors = state["params"], state["model"]
+    if not params["bidirectional"]:
+        raise ModelError(f"{source}: an LSTM of one direction is not supported")
+    pieces = _tokenizer(source, folder, "$A </s>")
+    layers = range(params["num_layers"])
+    parts = [part for index in layers for part in _lstm_layer(tensors, index)]
+    table = _rows(tensors["embed_tokens.weight"], state["dictionary"], pieces)
+    weights.write({"embed_tokens.weight": table, **dict(parts)}, folder / "model.safetensors")
+    config = {
+        "model_type": laser.LSTM,
+        "vocab_size": len(pieces),
+        "embedding_size": params["embed_dim"],
+        "hidden_size": params["hidden_size"],
+        "num_hidden_layers": len(layers),
+        "max_position_embeddings": _TRAINED,
+    }
+    write_json(folder / "config.json", config)
+    write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": "max"})
+
+
+def _lstm_layer(tensors: Mapping[str, Tensor], index: int) -> list[tuple[str, Tensor]]:
+    parts = []
+    for direction, ending in (("forward", ""), ("backward", "_reverse")):
+        theirs, ours = f"l{index}{ending}", f"lstm.{index}.{direction}"
+        bias = tensors[f"lstm.bias_ih_{theirs}"] + tensors[f"lstm.bias_hh_{theirs}"]
+        parts += [
+            (f"{ours}.input.weight", tensors[f"lstm.weight_ih_{theirs}"]),
+            (f"{ours}.input.bias", bias),
+            (f"{ours}.recurrent.weight", tensors[f"lstm.weight_hh_{theirs}"]),
+        ]
+    return parts
+
+
+def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -> None:
+    options = vars(state["cfg"]["model"])
+    tensors = {name.removeprefix("encoder."): part for name, part in state["model"].items()}
+    tensors = {
+        name: part
+        for name, part in tensors.items()
+        if name.startswith(("embed_", "layer_norm.", "layernorm_", "layers."))
+        and not name.endswith("_float_tensor")
+    }
+    pieces = _tokenizer(source, folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>")
+    lines = _beside(source, ".cvocab").read_text(encoding="utf-8").splitlines()
+    dictionary = {line.rpartition(" ")[0]: row for row, line in enumerate(lines, len(_SPECIAL))}
+    table = _rows(tensors["embed_tokens.weight"], dictionary, pieces)
+    positions = _positions(tensors, options, table.shape[1])
+    tensors |= {"embed_tokens.weight": table, "embed_positions.weight": positions}
+    weights.write(tensors, folder / "model.safetensors")
+    config = {
+        "model_type": laser.TRANSFORMER,
+        "vocab_size": len(pieces),
+        "hidden_size": options["encoder_embed_dim"],
+        "intermediate_size": options["encoder_ffn_embed_dim"],
+        "num_hidden_layers": options["encoder_layers"],
+        "num_attention_heads": options["encoder_attention_heads"],
+        "max_position_embeddings": len(positions),
+        "activation_function": options.get("activation_fn", "relu"),
+        "scale_embedding": not options.get("no_scale_embedding", False),
+        "normalize_before": options.get("encoder_normalize_before", False),
+        "final_norm": "layer_norm.weight" in tensors,
+        "embedding_norm": "layernorm_embedding.weight" in tensors,
+    }
+    write_json(folder / "config.json", config)
+    mode = _POOLINGS[options["sentemb_criterion"]]
+    write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": mode})
+
+
+def _tokenizer(source: Path, folder: Path, template: str) -> list[str]:
+    file = _beside(source, ".spm")
+    return sentencepiece_files.convert(file, folder, moses.normalizer_steps(), template)
+
+
+def _beside(source: Path, suffix: str) -> Path:
+    names = (source.stem, "laser2")
+    paths = [source.with_name(name + suffix) for name in names]
+    for path in paths:
+        if path.is_file():
+            return path
+    raise ModelError(f"{source}: neither {' nor '.join(path.name for path in paths)} is beside it")
+
+
+def _rows(table: Tensor, dictionary: Mapping[str, int], pieces: Sequence[str]) -> Tensor:
+    # The rows in the order of SentencePiece's pieces: an unknown piece has that of <unk>.
+    ids = {**dictionary, **_SPECIAL}
+    return table[torch.tensor([ids.get(piece, ids["<unk>"]) for piece in pieces])]
+
+
+def _positions(tensors: Mapping[str, Tensor], options: Mapping[str, Any], width: int) -> Tensor:
+    # The rows from position 0 on: fairseq counts from the id of the padding token plus 1.
+    first = _SPECIAL["<pad>"] + 1
+    if (table := tensors.get("embed_positions.weight")) is not None:
+        return table[first:]
+    positions = torch.arange(first, first + options["max_source_positions"])
+    half = width // 2
+    frequencies = torch.exp(torch.arange(half) * -(math.log(10000) / (half - 1)))
+    angles = positions[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -1,0 +1,125 @@
+"""Conversion of SentencePiece files and older vocabularies to tokenizer.json.
+
+transformers converts them; its result is compared with its own tokenizer and with SentencePiece.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, decoders, pre_tokenizers, processors
+from tokenizers import Tokenizer as Rust
+from tokenizers.models import BPE, WordLevel
+
+from embedwell_models.errors import ModelError
+from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.tokenizer.loading import added_tokens, loader
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+
+REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
+"""Files that tokenizer.json and a new tokenizer_config.json replace."""
+_PLAIN_TEXT = "the first word of this text and the last one of it"  # no family normalises it
+_NO_LIMIT = 1 << 20  # tokens
+_UNPRINTABLE = [*range(33), *range(127, 161), 173]
+"""Bytes that GPT-2's alphabet replaces by the characters from 256 on, in this order."""
+_SPECIAL = ("cls", "eos", "mask", "pad", "unk")
+
+
+def convert(source: Path, target: Path) -> None:
+    """Write tokenizer.json and tokenizer_config.json of a folder's tokenizer to another folder.
+
+    Raises ModelError for files that transformers cannot read, for a tokenizer in Python or in the
+    model's own code, and if tokenizer.json splits a text differently.
+    """
+    original = _load(source)
+    write_anew = _OF_PYTHON.get(type(original).__name__)
+    fast = write_anew(original) if write_anew else original
+    if not getattr(fast, "is_fast", False):
+        raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
+    try:
+        fast.save_pretrained(target)
+    except Exception as error:  # of a part that is written in Python
+        raise ModelError(f"{source}: its tokenizer cannot be written: {error}") from None
+    ours = Tokenizer(target, _NO_LIMIT).encode(SENTENCES)
+    if [row.ids for row in ours] != [original(text)["input_ids"] for text in SENTENCES]:
+        raise ModelError(
+            f"{source}: tokenizer.json would not split texts as {type(original).__name__} does"
+        )
+    for path in source.glob("*.model"):
+        _compare_with_sentencepiece(path, original)
+
+
+def _load(source: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        load: Any = AutoTokenizer.from_pretrained
+        return load(source, use_fast=True, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # the library raises nothing narrower
+        raise ModelError(f"{source}: its tokenizer cannot be read: {error}") from None
+
+
+def _protein_tokenizer(original: Any) -> Any:
+    # transformers has the tokenizer of ESM only in Python: a token for each amino acid's letter.
+    from transformers import PreTrainedTokenizerFast
+
+    rust = Rust(WordLevel(original.get_vocab(), unk_token=original.unk_token))
+    letters = "|".join(re.escape(token) for token in original.get_vocab() if len(token) == 1)
+    split = pre_tokenizers.Split(Regex(letters), "isolated")
+    rust.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), split])
+    rust.add_tokens([token for token in original.get_vocab() if len(token) > 1])
+    rust.post_processor = processors.TemplateProcessing(
+        single=f"{original.cls_token} $A {original.eos_token}",
+        special_tokens=[
+            (original.cls_token, original.cls_token_id),
+            (original.eos_token, original.eos_token_id),
+        ],
+    )
+    roles = {f"{role}_token": getattr(original, f"{role}_token") for role in _SPECIAL}
+    wrap: Any = PreTrainedTokenizerFast
+    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+
+
+def _byte_tokenizer(original: Any) -> Any:
+    # So is that of ByT5: a token for each byte, after the special ones.
+    from transformers import PreTrainedTokenizerFast
+
+    added = sorted(original.added_tokens_decoder.items())
+    special = {token.content: id for id, token in added}
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {char: original.offset + _byte_of_character(char) for char in alphabet}
+    rust = Rust(BPE({**special, **vocabulary}, [], unk_token=original.unk_token))
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    rust.decoder = decoders.ByteLevel()
+    rust.add_special_tokens([token for _, token in added])
+    end = original.eos_token
+    rust.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, original.eos_token_id)]
+    )
+    roles = {f"{role}_token": getattr(original, f"{role}_token") for role in ("eos", "pad", "unk")}
+    wrap: Any = PreTrainedTokenizerFast
+    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+
+
+def _byte_of_character(character: str) -> int:
+    """Return the byte that a character of ByteLevel's alphabet stands for."""
+    code_point = ord(character)
+    return code_point if code_point < 256 else _UNPRINTABLE[code_point - 256]
+
+
+_OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
+"""Tokenizers that transformers has only in Python, and that are written anew here."""
+
+
+def _compare_with_sentencepiece(path: Path, original: Any) -> None:
+    # transformers reads some files differently: those of a Llama without a tokenizer_class.
+    from sentencepiece import SentencePieceProcessor
+
+    file: Any = SentencePieceProcessor(model_file=str(path))
+    expected = [file.id_to_piece(i) for i in file.encode(_PLAIN_TEXT)]
+    tokens = original.tokenize(_PLAIN_TEXT)
+    if tokens != expected:
+        raise ModelError(
+            f"{path}: transformers makes {tokens[:4]} of a text, SentencePiece {expected[:4]}: "
+            "name the tokenizer_class in tokenizer_config.json, or add a tokenizer.json"
+        )

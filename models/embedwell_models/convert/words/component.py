@@ -1,0 +1,52 @@
+"""The common component of a corpus' vectors, and the module that removes it from others."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.families import word_vectors
+from embedwell_models.tables import stored
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.torch_backend.word_vectors import WordVectorEncoder
+from embedwell_models.vectors import Doubles, Floats
+from embedwell_models.word_table import mapped_parts
+
+MODULE = "3_Dense"
+_TEXTS = 1024  # that are computed at once
+
+
+def remove_common_component(
+    folder: Path, texts: Sequence[str], tokenizer: WordTokenizer, word_weights: Floats
+) -> None:
+    """Write a Dense that subtracts from a vector its part along the first singular vector.
+
+    That is of the texts' vectors, their weighted means: v - u uᵀ v. Arora et al. 2017, "A simple
+    but tough-to-beat baseline for sentence embeddings". word_weights: (rows,).
+    """
+    spec = word_vectors.read_folder(folder)
+    parts = mapped_parts(folder, spec)
+    stored.check(parts, spec.tensors)
+    table = stored.build(parts)
+    encoder = WordVectorEncoder(spec.config, table, torch.from_numpy(word_weights))
+    products: Doubles = np.zeros((table.width,) * 2)
+    for start in range(0, len(texts), _TEXTS):
+        rows = [tokenizer.encode(text).ids for text in texts[start : start + _TEXTS]]
+        vectors = encoder.vectors(Batch.of(rows), ["mean"]).astype(np.float64)
+        products += vectors.T @ vectors
+    first = np.linalg.eigh(products).eigenvectors[:, -1:]
+    width = len(first)
+    (folder / MODULE).mkdir()
+    weight = (np.eye(width) - first @ first.T).astype(np.float32)
+    safetensors_files.write_arrays(folder / MODULE / "model.safetensors", {"linear.weight": weight})
+    config = {
+        "in_features": width,
+        "out_features": width,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    (folder / MODULE / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -1,0 +1,47 @@
+"""Writes a table of vectors as safetensors row by row, as it may exceed the memory."""
+
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from embedwell_models.errors import ModelError
+from embedwell_models.vectors import Floats
+
+_HEADER = 248  # bytes, so that the table begins at a multiple of 64
+
+
+class TableWriter:
+    """A safetensors file of one float32 table, whose number of rows is known at the end."""
+
+    def __init__(self, path: Path, name: str, width: int) -> None:
+        """name: of the tensor. width: its columns."""
+        self._file, self._name, self._width = path.open("wb"), name, width
+        self.rows = 0
+        self._file.write(bytes(8 + _HEADER))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        size = 4 * self.rows * self._width
+        part = {"dtype": "F32", "shape": [self.rows, self._width], "data_offsets": [0, size]}
+        header = json.dumps({self._name: part}).encode().ljust(_HEADER)
+        self._file.seek(0)
+        self._file.write(_HEADER.to_bytes(8, "little") + header)
+        self._file.close()
+
+    def write(self, rows: Floats) -> None:
+        """Append rows (N, D); raises ModelError for NaN or infinity."""
+        if not np.isfinite(rows).all():
+            first = self.rows + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise ModelError(f"the vector of row {first} has NaN or infinity in it")
+        self._file.write(np.ascontiguousarray(rows, dtype="<f4").data)
+        self.rows += len(rows)

@@ -1,0 +1,76 @@
+"""Weights of words from how often they occur: SIF and IDF, and SIF's common component."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from embedwell_models.errors import ModelError
+
+Weighting = Literal["sif", "idf"]
+_SMOOTHING = 1e-3  # a of the paper
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """Numbers of a corpus. words: occurrences of each. texts: texts that have each.
+
+    total: texts of the corpus.
+    """
+
+    words: Mapping[str, int]
+    texts: Mapping[str, int]
+    total: int
+
+    @classmethod
+    def of(cls, corpus: Iterable[str], split: Callable[[str], list[str]]) -> "WordCounts":
+        """Count the words of texts. split: the words of a text."""
+        words, texts, total = Counter[str](), Counter[str](), 0
+        for text in corpus:
+            words_of_text = split(text)
+            words.update(words_of_text)
+            texts.update(set(words_of_text))
+            total += 1
+        return cls(words, texts, total)
+
+
+def sif_weight(count: int, total: int) -> float:
+    """Return a / (a + p) of a word that occurs `count` times among `total` words.
+
+    Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
+    """
+    return _SMOOTHING / (_SMOOTHING + count / total)
+
+
+def idf_weight(texts: int, total: int) -> float:
+    """Return ln((1 + N) / (1 + n)) + 1 of a word that n of N texts have, as scikit-learn does."""
+    return math.log((1 + total) / (1 + texts)) + 1
+
+
+def weight_function(
+    weighting: Weighting, counts: WordCounts | None, trained: Mapping[str, int]
+) -> Callable[[str], float]:
+    """Return the function from a word to its weight.
+
+    counts: of a corpus. trained: those that the file of the vectors has. Raises ModelError without
+    numbers to weigh by.
+    """
+    if weighting == "idf":
+        if counts is None:
+            raise ModelError("weights idf need a corpus, a text in each line: --corpus FILE")
+        return lambda word: idf_weight(counts.texts.get(word, 0), counts.total)
+    words = counts.words if counts is not None else trained
+    total = sum(words.values())
+    if not total:
+        raise ModelError("the file has no counts of words: give a corpus for sif, --corpus FILE")
+    return lambda word: sif_weight(words.get(word, 0), total)
+
+
+def lines(path: Path) -> list[str]:
+    """Read the texts of a corpus, one in each line; raises ModelError."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} cannot be read as UTF-8: {error}") from None

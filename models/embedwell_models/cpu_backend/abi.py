@@ -1,0 +1,164 @@
+"""The structs that the kernels read, with the names and layout of kernels/."""
+
+import ctypes
+import hashlib
+from collections.abc import Mapping
+from ctypes import c_double, c_int64, c_void_p
+from pathlib import Path
+
+
+class Matrix(ctypes.Structure):
+    """See rows.h."""
+
+    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+
+
+class Norm(ctypes.Structure):
+    """See rows.h. Zero addresses stand for no norm."""
+
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("subtract_mean", c_int64)]
+
+
+class PartNorms(ctypes.Structure):
+    """See layers.h: norms of a part's input, of its output, and of their sum."""
+
+    _fields_ = [(name, Norm) for name in ("input", "output", "sum")]
+
+
+class InputGate(ctypes.Structure):
+    """See layers.h. Null matrices stand for no gate."""
+
+    _fields_ = [
+        *((name, Matrix) for name in ("features", "down", "up")),
+        ("features_norm", Norm),
+        ("norms", PartNorms),
+        ("scale", c_double),
+    ]
+
+
+class Heads(ctypes.Structure):
+    """See layers.h."""
+
+    _fields_ = [(name, c_int64) for name in ("count", "kv_count", "size")]
+
+
+class Layer(ctypes.Structure):
+    """See layers.h."""
+
+    _fields_ = [
+        *((name, Matrix) for name in ("qkv", "output", "up", "down")),
+        ("heads", Heads),
+        *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
+        *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
+        ("gate", InputGate),
+        *((name, c_int64) for name in ("rotation_index", "window")),
+    ]
+
+
+class KernelConfig(ctypes.Structure):
+    """See layers.h."""
+
+    _fields_ = [
+        ("hidden_size", c_int64),
+        ("heads", Heads),
+        *((name, c_int64) for name in ("intermediate_size", "gate_size")),
+        *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
+        *((name, c_double) for name in ("scale", "norm_eps")),
+    ]
+
+
+class EmbeddingTables(ctypes.Structure):
+    """See pool.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("tokens", "positions")),
+        *((name, c_int64) for name in ("position_stride", "padding_id")),
+        *((name, c_int64) for name in ("vocab_size", "num_positions")),
+        ("token_scale", c_double),
+        ("norm", Norm),
+    ]
+
+
+class PositionBias(ctypes.Structure):
+    """See attention.h."""
+
+    _fields_ = [("values", c_void_p), ("max_length", c_int64)]
+
+
+class Rotation(ctypes.Structure):
+    """See rotation.h. Zero addresses stand for no rotation."""
+
+    _fields_ = [(name, c_void_p) for name in ("cos", "sin")]
+
+
+class ForwardCall(ctypes.Structure):
+    """See layers.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("config", "layers")),
+        ("num_layers", c_int64),
+        *((name, c_void_p) for name in ("final_norm", "embedding_tables")),
+        ("position_bias", PositionBias),
+        *((name, c_void_p) for name in ("rotations", "positions", "token_ids")),
+        *((name, c_void_p) for name in ("lengths", "key_counts")),
+        ("num_sequences", c_int64),
+        *((name, c_void_p) for name in ("states", "poolings")),
+        ("num_poolings", c_int64),
+        ("vectors", c_void_p),
+    ]
+
+
+class Linear(ctypes.Structure):
+    """See linear.cpp."""
+
+    _fields_ = [
+        ("matrix", Matrix),
+        *((name, c_int64) for name in ("depth", "columns", "activation", "gated")),
+    ]
+
+
+class LinearCall(ctypes.Structure):
+    """See linear.cpp."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("linear", "x", "residual", "out")),
+        ("rows", c_int64),
+    ]
+
+
+class RowMaximumCall(ctypes.Structure):
+    """See linear.cpp."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("linear", "x", "sequence_of", "maxima")),
+        ("rows", c_int64),
+    ]
+
+
+_STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
+    "encoder_abi": [
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Layer, KernelConfig, EmbeddingTables),
+        *(PositionBias, Rotation, ForwardCall),
+    ],
+    "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
+}
+
+
+def source_checksum(folder: Path) -> int:
+    """Return the checksum of the kernels' sources, as hatch_build.py compiles it into them."""
+    sources = (path.read_bytes() for path in sorted(folder.glob("*.[ch]*")))
+    return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
+
+
+def check(library: ctypes.CDLL, checksum: int) -> None:
+    """Raise OSError for a library that was compiled from other sources or with other structs."""
+    for name, structs in _STRUCTS.items():
+        expected = [checksum, *map(ctypes.sizeof, structs), -1]
+        abi = getattr(library, name, None)
+        if abi is not None:
+            abi.argtypes, abi.restype = [c_int64], c_int64
+        if abi is None or [abi(index) for index in range(len(expected))] != expected:
+            raise OSError(
+                "they were compiled from other sources; compile them again: make kernels, or "
+                "pip install this package again"
+            )

@@ -1,0 +1,165 @@
+"""Loads the compiled kernels for the instruction sets of this CPU."""
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Mapping
+from ctypes import addressof, c_bool, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from embedwell_models.cpu_backend import abi
+from embedwell_models.encoder.threads import thread_count
+from embedwell_models.errors import ModelError
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path(__file__).parent.parent / "kernels"
+ISAS: Mapping[str, frozenset[str]] = {  # CPU features by their Linux names, fastest first
+    "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
+    "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
+    "vnni": frozenset({"avx512_vnni"}),
+    "avx512": frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}),
+    "avx2": frozenset({"avx2", "fma", "bmi2"}),
+}
+
+CAPS = ("auto", *ISAS, "none")
+_TORCH_CAPS = {  # values of the environment variables that cap torch and oneDNN
+    "bf16": ("avx512", "AVX512_CORE_BF16"),
+    "vnni": ("avx512", "AVX512_CORE_VNNI"),
+    "avx512": ("avx512", "AVX512_CORE"),
+    "avx2": ("avx2", "AVX2"),
+}
+_process_caps: set[str] = set()
+
+Kernel = Callable[[ctypes.Structure], None]
+
+
+def cap_isa(cap: str) -> None:
+    """Cap the instruction set of this process, including torch's own code.
+
+    Call it before torch first computes, which is when torch chooses its code. cap: one of CAPS;
+    raises ModelError for another.
+    """
+    _check_cap(cap)
+    _process_caps.add(cap)
+    if cap in _TORCH_CAPS:
+        for name, value in zip(
+            ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"), _TORCH_CAPS[cap], strict=True
+        ):
+            os.environ.setdefault(name, value)
+
+
+def features(cap: str = "auto", processor: frozenset[str] | None = None) -> frozenset[str]:
+    """Return the CPU features, by their Linux names, that this cap and the process's caps allow.
+
+    cap: one of CAPS; auto allows all. Raises ModelError for another. processor: the features of a
+    CPU, by default this one.
+    """
+    allowed = _processor_features() if processor is None else processor
+    for name in (cap, *_process_caps):
+        allowed -= _features_above(name)
+    return allowed
+
+
+def best_isa(
+    dtype: str, available: frozenset[str] | None = None, folder: Path = FOLDER
+) -> str | None:
+    """Return the fastest instruction set with kernels for a precision; None if there is none.
+
+    available: CPU features, by default those of this CPU.
+    """
+    available = features() if available is None else available
+    usable = (name for name, needed in ISAS.items() if needed <= available)
+    return next((name for name in usable if supports(name, dtype, folder)), None)
+
+
+def lower_caps() -> list[str]:
+    """Return the caps below the instruction set in use, fastest first."""
+    available = features()
+    usable = [name for name in ISAS if ISAS[name] <= available and supports(name, "float32")]
+    return [*usable, "none"][1:]
+
+
+def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
+    """Whether a CPU, by default this one, could run kernels, but there are none to use."""
+    available = features() if available is None else available
+    return ISAS["avx2"] <= available and best_isa("float32", available, folder) is None
+
+
+def kernel(isa: str, name: str) -> Kernel:
+    """Return a kernel function, which runs on thread_count() threads and may raise MemoryError.
+
+    Raises AttributeError if the instruction set lacks the function.
+    """
+    function, (parallel, threads) = getattr(library(isa), name), _openmp()
+    function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
+
+    def run(call: ctypes.Structure) -> None:
+        if not function(addressof(call), parallel, threads, thread_count()):
+            raise MemoryError("there is not enough memory for a pass of this size")
+
+    return run
+
+
+@cache
+def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
+    """Load the kernels of an instruction set; raises OSError if they cannot be loaded."""
+    loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
+    abi.check(loaded, abi.source_checksum(folder))
+    if not loaded.use_tiles():
+        raise OSError("the operating system does not allow the matrix unit (AMX)")
+    _openmp()
+    return loaded
+
+
+def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
+    """Whether kernels of an instruction set exist, load, and support a precision."""
+    exists = (folder / f"libencoder-{isa}.so").exists()
+    return exists and hasattr(_usable(isa, folder), f"linear_{dtype}")
+
+
+@cache  # logs a failure once
+def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
+    try:
+        return library(isa, folder)
+    except OSError as error:
+        log.warning("kernels for %s are not used: %s", isa, error)
+    return None
+
+
+@cache
+def _openmp() -> tuple[Any, Any]:
+    # The OpenMP runtime in torch's own libraries: another one would start a second thread pool that
+    # competes for the same cores.
+    loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
+    return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
+
+
+def _features_above(cap: str) -> frozenset[str]:
+    # The features that only instruction sets above a cap need.
+    _check_cap(cap)
+    if cap == "auto":
+        return frozenset()
+    names = list(ISAS)
+    allowed = names[names.index(cap) :] if cap in ISAS else []
+    return frozenset().union(*ISAS.values()) - frozenset().union(*(ISAS[name] for name in allowed))
+
+
+def _check_cap(cap: str) -> None:
+    if cap not in CAPS:
+        raise ModelError(f"{cap!r} is no instruction set; choose one of {', '.join(CAPS)}")
+
+
+@cache
+def _processor_features() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return frozenset(flags.partition(":")[2].split())

@@ -1,0 +1,64 @@
+"""Packs matrices into the panels that the kernels read."""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.cpu_backend.abi import Matrix
+from embedwell_models.torch_backend.quantization import quantize_weight
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+PANEL = 16  # columns of a panel
+_TILE = 32, 64  # the kernels compute multiples of so many outputs and inputs
+
+
+class WeightPacker:
+    """Packs in a precision and owns the packed memory, of which the kernels have addresses."""
+
+    def __init__(self, dtype: str, input_magnitudes: Mapping[str, Tensor] | None = None) -> None:
+        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
+        self._dtype, self._input_magnitudes = dtype, input_magnitudes or {}
+        self._tensors: list[Tensor] = []
+
+    def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
+        """Pack weight (out, in) and bias (out,) of a linear layer, padded with zeros to tiles."""
+        rows, columns = padding_to_tiles(weight)
+        weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
+        if self._dtype != "int8":
+            panels = self._panels(weight.to(DTYPES[self._dtype]))
+            return Matrix(panels=panels, bias=self.retain(bias))
+        quantized = quantize_weight(weight, F.pad(self._input_magnitudes[name], (0, columns)), name)
+        return Matrix(
+            panels=self._panels(quantized.weight),
+            bias=self.retain(bias),
+            scales=self.retain(quantized.scales),
+            sums=self.retain(quantized.sums),
+            smoothing=self.retain(quantized.smoothing),
+        )
+
+    def _panels(self, weight: Tensor) -> int:
+        """Pack (out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
+        rows, columns = weight.shape
+        group = 4 // weight.element_size()
+        blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
+        return self.retain(blocks.permute(0, 2, 1, 3))
+
+    def retain(self, tensor: Tensor) -> int:
+        """Keep a tensor alive in row-major order; return its address."""
+        self._tensors.append(tensor.contiguous())
+        return self._tensors[-1].data_ptr()
+
+
+def padding_to_tiles(weight: Tensor) -> tuple[int, int]:
+    """Return how many rows and columns a weight (out, in) lacks to whole tiles."""
+    return -weight.shape[0] % _TILE[0], -weight.shape[1] % _TILE[1]
+
+
+def interleave_panels(gate: Tensor, up: Tensor) -> Tensor:
+    """Alternate panels of gate and up, so that a kernel computes both values of a column."""
+    inner = gate.shape[1:]
+    padding = (0, 0) * len(inner) + (0, -len(gate) % PANEL)
+    panels = [F.pad(part, padding).view(-1, PANEL, *inner) for part in (gate, up)]
+    return torch.stack(panels, dim=1).view(-1, *inner)

@@ -1,0 +1,69 @@
+"""Rotary position tables for the kernels, which read the features of a pair side by side."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models.config.encoder_config import UNLIMITED
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.positions import tables
+from embedwell_models.positions.schemes import Rotary, Scheme
+
+_MIN_POSITIONS = 512
+
+
+def paired_order(scheme: Scheme, head_size: int) -> Tensor:
+    """Return an order of a head's features in which rotated pairs are adjacent: (Dh,)."""
+    order = torch.arange(head_size)
+    if not isinstance(scheme, Rotary) or scheme.interleaved:
+        return order
+    return torch.cat([order[: scheme.dim].view(2, -1).T.flatten(), order[scheme.dim :]])
+
+
+class RopeCache:
+    """Cosines and sines of a scheme, up to the longest text so far.
+
+    With LongRoPE, the rows for texts that are longer than the original length follow those for
+    texts up to that length.
+    """
+
+    def __init__(self, scheme: Rotary, head_size: int) -> None:
+        self._scheme, self._head_size = scheme, head_size
+        scaling = scheme.scaling
+        self._original = scaling.original if scaling.kind == "longrope" else UNLIMITED
+        self._tables = torch.empty(2, 0, head_size)
+
+    def rows(self, batch: Batch) -> Integers:
+        """Return each token's row in the tables: (T,)."""
+        if self._original == UNLIMITED:
+            return batch.positions
+        first = np.where(batch.lengths > self._original, self._original, 0)
+        rows: Integers = batch.positions + first.repeat(batch.lengths)
+        return rows
+
+    def tables(self, length: int) -> Tensor:
+        """Return cosines, and sines negated for the first of a pair: (2, P, Dh).
+
+        P: enough for the rows of texts of up to `length` tokens.
+        """
+        cached = self._tables  # read once: another thread may replace it
+        first = self._original if length > self._original else 0
+        if cached.shape[1] < first + length:
+            rows = max(_MIN_POSITIONS, 1 << (length - 1).bit_length())
+            cached = self._tables = self._compute(first, rows)
+        return cached
+
+    def _compute(self, first: int, rows: int) -> Tensor:
+        if not first:
+            return self._angles(min(rows, self._original), self._original)
+        short = self._angles(first, self._original)
+        return torch.cat([short, self._angles(rows, self._original + 1)], dim=1)
+
+    def _angles(self, rows: int, length: int) -> Tensor:
+        dim = self._scheme.dim
+        cos, sin = map(torch.from_numpy, tables.rotary(np.arange(rows), self._scheme, length))
+        result = torch.zeros(2, rows, self._head_size)
+        result[0] = 1.0  # features that are not rotated
+        result[0, :, :dim] = cos.repeat_interleave(2, dim=1)
+        result[1, :, :dim] = torch.stack([-sin, sin], dim=2).flatten(1)
+        return result

@@ -1,0 +1,63 @@
+"""The models that the kernels can compute."""
+
+import re
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.cpu_backend.layer_weights import NORMS
+from embedwell_models.positions.schemes import Alibi, Buckets, Rotary, Scheme
+
+_SUPPORTED_TENSORS = {
+    *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
+    *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
+    *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
+    *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
+}
+
+
+def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
+    """Whether the kernels can compute a model."""
+    tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
+    return tensors <= _SUPPORTED_TENSORS and all(
+        (
+            config.hidden_size % 64 == config.intermediate_size % 64 == 0,
+            all(_heads_fit(config, weights, layer) for layer in range(config.num_layers)),
+            _gates_fit(config, weights),
+            config.embedding_size == config.hidden_size,
+            config.distinct_layers == config.num_layers,
+            config.arrangement in NORMS,
+            not config.softcap,
+            _has_kernel(config.positions),
+            config.local_positions is None
+            or _have_equal_rows(config.positions, config.local_positions),
+        )
+    )
+
+
+def _heads_fit(config: EncoderConfig, weights: Weights, layer: int) -> bool:
+    heads = config.heads(layer)
+    names = (f"layers.{layer}.{part}_norm.weight" for part in ("query", "key"))
+    by_head = all(len(weights[name]) == heads.size for name in names if name in weights)
+    return heads.size % 32 == heads.count * heads.size % 64 == 0 and by_head
+
+
+def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
+    norm = weights.get("gates_norm.weight")
+    return norm is None or (len(norm) % 64 == 0 and config.arrangement == "sandwich")
+
+
+def _has_kernel(scheme: Scheme) -> bool:
+    return type(scheme) in (Scheme, Alibi, Buckets) or _is_rotary(scheme)
+
+
+def _is_rotary(scheme: Scheme) -> bool:
+    # Dynamic scaling rotates each text differently.
+    return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"
+
+
+def _have_equal_rows(*schemes: Scheme) -> bool:
+    # Rows of LongRoPE depend on its original length, and a token has one row for all layers.
+    return all(
+        isinstance(scheme, Rotary) and scheme.scaling.kind not in ("dynamic", "longrope")
+        for scheme in schemes
+    )

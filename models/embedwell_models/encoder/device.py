@@ -1,0 +1,53 @@
+"""The device that a model computes on."""
+
+from collections.abc import Callable
+
+import torch
+
+from embedwell_models.errors import ModelError
+
+# Parts of CUDA's messages about GPUs that do not exist, or are too old for this build of torch.
+_PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
+
+
+def is_ampere_or_newer(device: torch.device) -> bool:
+    """Whether it is a GPU with bfloat16 and FlashAttention, as those from Ampere on are."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def try_device(name: str) -> torch.device:
+    """Return a device after a computation on it; raises torch's error if that fails.
+
+    Only a computation shows whether torch has code for a GPU.
+    """
+    return torch.ones(1, device=name).device
+
+
+def resolve_device(
+    name: str, try_device: Callable[[str], torch.device] = try_device
+) -> torch.device:
+    """Return the device of a name: auto (the first GPU if there is one), cpu, cuda or cuda:N.
+
+    Raises ModelError if there is no such device, and torch's own error if it may become available
+    later: it is busy, say, or its memory is full.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return try_device(name)
+    except (RuntimeError, AssertionError) as error:
+        message = str(error).partition("\n")[0]
+        if _is_transient(error, message):
+            raise
+        gpus = torch.cuda.device_count()
+        raise ModelError(
+            f"device {name!r} cannot be had: {message} (GPUs that torch sees here: {gpus})"
+        ) from None
+
+
+def _is_transient(error: Exception, message: str) -> bool:
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, torch.AcceleratorError) and not any(
+        part in message for part in _PERMANENT_ERRORS
+    )

@@ -1,0 +1,116 @@
+"""The weights of an attention to trained latents, read from a checkpoint and multiplied out.
+
+NV-Embed: Lee et al. 2024, arXiv 2405.17428. D width, N latents, H heads, Dh head size.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.checkpoint_spec import LatentSpec
+from embedwell_models.errors import ModelError
+
+_ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
+
+
+@dataclass(frozen=True)
+class LatentWeights:
+    """Matrices (out, in) and norms; each pair is a weight and a bias.
+
+    scores: (H N, D) gives the score of each latent in each head. values: (D, H N) gives what the
+    heads add for the latents that they attend to. gate, up: (inner, D). down: (D, inner).
+    """
+
+    heads: int
+    attention_norm: tuple[Tensor, Tensor]
+    scores: Tensor
+    values: Tensor
+    ffn_norm: tuple[Tensor, Tensor]
+    gate: tuple[Tensor, Tensor]
+    up: tuple[Tensor, Tensor]
+    down: tuple[Tensor, Tensor]
+
+
+def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
+    """Read the tensors as float32; raises ModelError for one that is missing or of a wrong shape.
+
+    The latents are the same for every token, and so are their keys and values: the products of
+    these with the matrices of the queries and of the output are computed once.
+    """
+    tensors = _read(folder, spec)
+    scores, values = _multiply_out(tensors, spec)
+    (up, gate), (up_bias, gate_bias) = (
+        tensor.chunk(2) for tensor in _pair(tensors, f"{_FFN}.fn.net.0")
+    )
+    return LatentWeights(
+        heads=spec.heads,
+        attention_norm=_pair(tensors, f"{_ATTENTION}.norm"),
+        scores=scores,
+        values=values,
+        ffn_norm=_pair(tensors, f"{_FFN}.norm"),
+        gate=(gate.contiguous(), gate_bias.contiguous()),
+        up=(up.contiguous(), up_bias.contiguous()),
+        down=_pair(tensors, f"{_FFN}.fn.net.2"),
+    )
+
+
+def _read(folder: Path, spec: LatentSpec) -> weights.Weights:
+    tensors = {
+        name.removeprefix(spec.prefix): weights.to_finite_float32(folder, name, tensor)
+        for name, tensor in weights.iterate_tensors(folder)
+        if name.startswith(spec.prefix)
+    }
+    actual, expected = {name: tuple(part.shape) for name, part in tensors.items()}, _shapes(spec)
+    if wrong := [name for name in {**expected, **actual} if actual.get(name) != expected.get(name)]:
+        name = wrong[0]
+        raise ModelError(
+            f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; by config.json it is "
+            f"{expected.get(name)}"
+        )
+    return tensors
+
+
+def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:
+    width, features = spec.width, spec.heads * spec.head_size
+    norms = (f"{_ATTENTION}.norm", f"{_ATTENTION}.norm_context", f"{_FFN}.norm")
+    return {
+        "latents": (spec.count, width),
+        **{f"{norm}.{part}": (width,) for norm in norms for part in ("weight", "bias")},
+        f"{_ATTENTION}.fn.to_q.weight": (features, width),
+        f"{_ATTENTION}.fn.to_kv.weight": (2 * features, width),
+        f"{_ATTENTION}.fn.to_out.weight": (width, features),
+        f"{_FFN}.fn.net.0.weight": (2 * spec.inner, width),
+        f"{_FFN}.fn.net.0.bias": (2 * spec.inner,),
+        f"{_FFN}.fn.net.2.weight": (width, spec.inner),
+        f"{_FFN}.fn.net.2.bias": (width,),
+    }
+
+
+def _pair(tensors: weights.Weights, name: str) -> tuple[Tensor, Tensor]:
+    return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+
+
+def _multiply_out(tensors: weights.Weights, spec: LatentSpec) -> tuple[Tensor, Tensor]:
+    """Return the matrices of the scores and of the values.
+
+    In a head with the matrices Q, K, V (Dh, D) and O (D, Dh), the scores of the normed latents L
+    (N, D) for a state x are L K^T Q x / sqrt(Dh), and weights p of them add O V L^T p to the state.
+    """
+    context = _pair(tensors, f"{_ATTENTION}.norm_context")
+    latents = F.layer_norm(tensors["latents"], (spec.width,), *context).double()
+    names = ("to_q", "to_kv", "to_out")
+    query, both, output = (tensors[f"{_ATTENTION}.fn.{name}.weight"] for name in names)
+    key, value = both.chunk(2)
+    scores, values = [], []
+    # In float64, one head at a time, which takes little memory.
+    for head in torch.split(torch.arange(spec.heads * spec.head_size), spec.head_size):
+        q, k, v = (matrix[head].double() for matrix in (query, key, value))
+        o = output[:, head].double()
+        scores.append((latents @ k.T @ q / spec.head_size**0.5).float())
+        values.append((o @ (v @ latents.T)).float())
+    return torch.cat(scores), torch.cat(values, dim=1)

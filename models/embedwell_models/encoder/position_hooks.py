@@ -1,0 +1,206 @@
+"""Position schemes as hooks that the encoder calls for its input, heads and scores.
+
+T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q queries, K keys.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models.encoder.async_copy import to_device
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.positions import schemes, tables
+
+
+class PositionHooks:
+    """Base class without positions: subclasses override the hooks that their scheme needs."""
+
+    cache_key: Hashable = schemes.Scheme()
+    """Equal for hooks with equal results of `rotate`, `bias` and `relative_features`."""
+    table: Tensor | None = None
+    """(P, D): the vectors that `embed` adds to a token's at each position, if it only adds.
+
+    With `padding`, the padding token's row comes first: (1 + P, D).
+    """
+    padding: int = -1
+    """The id of a padding token that has no position; -1 for none."""
+
+    @property
+    def adds_no_scores(self) -> bool:
+        """Whether neither `bias` nor `relative_score` ever adds something."""
+        hooks = (type(self).bias, type(self).relative_score)
+        return hooks == (PositionHooks.bias, PositionHooks.relative_score)
+
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
+        """Add positions (T,) to the vectors (T, D) of token ids (T,): -> (T, D)."""
+        return hidden
+
+    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
+        """Rotate queries and keys (T, H, Dh) by their positions."""
+        return query, key
+
+    def bias(self, length: int) -> Tensor | None:
+        """Return the bias of the scores for each distance, key minus query position.
+
+        (H, 2 * length - 1): the distances 1 - length to length - 1, in order.
+        """
+        return None
+
+    def relative_features(self, length: int) -> Tensor | None:
+        """Return the rows that `relative_score` reads, one for each distance, in order.
+
+        They are the same in all layers.
+        """
+        return None
+
+    def relative_score(
+        self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor
+    ) -> Tensor | None:
+        """Return the term that is added to the content scores before they are scaled: (N, H, Q, K).
+
+        query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
+        the index of each pair's distance in them.
+        """
+        return None
+
+
+class PositionTable(PositionHooks):
+    """A vector for each position, trained (Devlin et al. 2018, arXiv 1810.04805) or computed."""
+
+    def __init__(self, table: Tensor) -> None:
+        """table: (P, D)."""
+        self.table: Tensor = table
+
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
+        return hidden + self.table[positions]
+
+
+class PaddedPositionTable(PositionHooks):
+    """A table with a row for the padding token, which does not count as a position (RoBERTa)."""
+
+    def __init__(self, table: Tensor, padding: int) -> None:
+        """table: (1 + P, D), the padding token's row first."""
+        self.table: Tensor = table
+        self.padding = padding
+
+    def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
+        counts = (ids != self.padding).to(torch.int64)
+        before = counts.cumsum(0) - counts
+        starts = torch.arange(len(ids), device=ids.device) - positions
+        return hidden + self.table[(before - before[starts] + 1) * counts]
+
+
+class Rotary(PositionHooks):
+    """Rotation of pairs of features (Su et al. 2021, arXiv 2104.09864)."""
+
+    def __init__(self, scheme: schemes.Rotary) -> None:
+        self.cache_key = self.scheme = scheme
+
+    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
+        dtype = query.dtype
+        cos, sin = layout.cached(self.scheme, lambda layout: self._cos_sin(layout, dtype))
+        return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
+
+    def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        # (T, 1, dim / 2) each. Dynamic scaling depends on the length of each text.
+        rows = np.stack([tables.frequencies(self.scheme, length) for length in layout.host_lengths])
+        (flat,) = to_device(
+            layout.starts.device, torch.from_numpy(rows.astype(np.float64)).flatten()
+        )
+        frequencies = flat.view(rows.shape).repeat_interleave(
+            layout.lengths, 0, output_size=layout.tokens
+        )
+        angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
+        angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
+        scale = self.scheme.scaling.magnitude
+        parts = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
+        cos, sin = (part[:, None] for part in parts)
+        return cos, sin
+
+    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        rotated, rest = x[..., : self.scheme.dim], x[..., self.scheme.dim :]
+        if self.scheme.interleaved:
+            a, b = rotated[..., 0::2], rotated[..., 1::2]
+            pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+        else:
+            a, b = rotated.chunk(2, dim=-1)
+            pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+        return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
+
+
+class Alibi(PositionHooks):
+    """A penalty for distance, a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
+
+    def __init__(self, scheme: schemes.Alibi, slopes: Tensor) -> None:
+        """slopes: (H,)."""
+        self.cache_key, self.slopes = scheme, slopes
+
+    def bias(self, length: int) -> Tensor:
+        distances = torch.arange(1 - length, length, device=self.slopes.device)
+        return -self.slopes[:, None] * distances.abs()
+
+
+class Buckets(PositionHooks):
+    """A trained bias for each bucket of distances (Raffel et al. 2020, arXiv 1910.10683)."""
+
+    def __init__(self, scheme: schemes.Buckets, table: Tensor, layer: str = "") -> None:
+        """table: (buckets, H). layer: the name of its layer; empty if all layers share it."""
+        self.cache_key, self.scheme = (scheme, layer), scheme
+        self._table = table
+
+    def bias(self, length: int) -> Tensor:
+        scheme = self.scheme
+        distances = np.arange(1 - length, length)
+        buckets = tables.t5_buckets(distances, scheme.buckets, scheme.max_distance)
+        (rows,) = to_device(self._table.device, torch.from_numpy(buckets))
+        return self._table[rows].T
+
+
+class Disentangled(PositionHooks):
+    """Content with position and position with content (He et al. 2020, arXiv 2006.03654)."""
+
+    def __init__(self, scheme: schemes.Disentangled, query: Tensor, key: Tensor) -> None:
+        """query, key: (2 * span, H, Dh), one row for each relative position."""
+        self.cache_key = self.scheme = scheme
+        self._queries, self._keys = query, key
+
+    def relative_features(self, length: int) -> Tensor:
+        """Return the rows of the distances in the tables."""
+        scheme, distances = self.scheme, np.arange(length - 1, -length, -1)
+        rows = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance) + scheme.span
+        rows = rows.clip(0, 2 * scheme.span - 1)
+        return to_device(self._keys.device, torch.from_numpy(rows))[0]
+
+    def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+        scheme, size, rows = self.scheme, query.shape[:3] + key.shape[2:3], relative[index]
+        total = query.new_zeros(size)
+        if scheme.content_to_position:
+            scores = query @ self._keys.permute(1, 2, 0)
+            total += scores.gather(-1, rows.expand(size))
+        if scheme.position_to_content:
+            scores = key @ self._queries.permute(1, 2, 0)
+            total += scores.gather(-1, rows.T.expand(scores.shape[:3] + rows.shape[:1])).mT
+        return total
+
+
+class TransformerXL(PositionHooks):
+    """Scores with the sinusoid of a distance (Dai et al. 2019, arXiv 1901.02860)."""
+
+    def __init__(self, scheme: schemes.TransformerXL, weight: Tensor, bias: Tensor) -> None:
+        """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""
+        self.cache_key = self.scheme = scheme
+        self._weight, self._shift = weight, bias
+
+    def relative_features(self, length: int) -> Tensor:
+        """Return the sinusoids of the distances: (2 * length - 1, D)."""
+        distances = np.arange(length - 1, -length, -1)  # query minus key
+        table = tables.transformer_xl(distances, self._weight.shape[2], self.scheme.base)
+        (flat,) = to_device(self._weight.device, torch.from_numpy(table).flatten())
+        return flat.view(table.shape).to(self._weight.dtype)
+
+    def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
+        keys = self._weight @ relative.T  # (H, Dh, distances)
+        scores = (query + self._shift[:, None]) @ keys
+        return scores.gather(-1, index.expand(scores.shape[:3] + index.shape[1:]))

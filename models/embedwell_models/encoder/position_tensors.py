@@ -1,0 +1,94 @@
+"""Build position hooks from a scheme and the tensors of a checkpoint."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.position_hooks import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    PaddedPositionTable,
+    PositionHooks,
+    PositionTable,
+    Rotary,
+    TransformerXL,
+)
+from embedwell_models.positions import schemes, tables
+
+
+def input_position_hooks(
+    config: EncoderConfig, weights: Weights, device: torch.device
+) -> PositionHooks:
+    """Build the hooks of the positions that are added to the token vectors."""
+    match config.input_positions:
+        case schemes.Sinusoidal() if "position_table" in weights:
+            # Some checkpoints hold the table, rounded or trained further.
+            return PositionTable(weights["position_table"].to(device))
+        case schemes.Learned(offset=0):
+            return PositionTable(weights["position_table"].to(device))
+        case schemes.Learned(padding=padding):
+            return PaddedPositionTable(weights["position_table"][padding:].to(device), padding)
+        case schemes.Sinusoidal(base=base):
+            rows = np.arange(config.max_positions)
+            table = tables.sinusoidal(rows, config.embedding_size, base)
+            return PositionTable(torch.from_numpy(table).to(device))
+    return PositionHooks()
+
+
+def layer_position_hooks(
+    config: EncoderConfig,
+    weights: Weights,
+    name: str,
+    scheme: schemes.Scheme,
+    like: Tensor,
+) -> PositionHooks:
+    """Build the hooks of the attention of one layer.
+
+    name: prefix of the layer's tensors. like: any tensor of the layers' device and dtype.
+    """
+    match scheme:
+        case schemes.Rotary():
+            return Rotary(scheme)
+        case schemes.Alibi():
+            slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
+            return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
+        case schemes.Buckets():
+            layer = "" if scheme.shared else name
+            table = weights["bias_table" if scheme.shared else f"{name}.layer_bias_table"]
+            return Buckets(scheme, table.to(like.device), layer)
+        case schemes.Disentangled():
+            return _disentangled(config, scheme, weights, name, like)
+        case schemes.TransformerXL():
+            split = (config.num_heads, config.head_size, -1)
+            # The query already includes its own bias.
+            shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
+            weight = weights[f"{name}.relative.weight"].view(split).to(like)
+            return TransformerXL(scheme, weight, shift.view(split[:2]).to(like))
+    return PositionHooks()
+
+
+def _disentangled(
+    config: EncoderConfig,
+    scheme: schemes.Disentangled,
+    weights: Weights,
+    layer: str,
+    like: Tensor,
+) -> Disentangled:
+    table = weights["relative_table"]
+    if "relative_norm.weight" in weights:
+        weight, bias = (weights[f"relative_norm.{part}"] for part in ("weight", "bias"))
+        table = F.layer_norm(table, table.shape[1:], weight, bias, config.norm_eps)
+    before = "" if scheme.shared else "position_"
+
+    def project(part: str) -> Tensor:
+        name = f"{layer}.{before}{part}"
+        if f"{name}.weight" not in weights:  # this checkpoint does not add the score
+            return table.new_zeros(0)
+        rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
+        return rows.view(len(table), config.num_heads, -1).to(like)
+
+    return Disentangled(scheme, project("query"), project("key"))

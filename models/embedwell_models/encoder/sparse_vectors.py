@@ -1,0 +1,91 @@
+"""Sparse vectors from token ids alone, or from the state of each token."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.json_config import read_object
+from embedwell_models.encoder.batch import Row
+from embedwell_models.errors import ModelError
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
+from embedwell_models.sentence_transformers.sparse import QueryWeights
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
+
+_IGNORED_ROLES = ("cls", "sep", "eos", "pad", "unk")  # of tokens that mean nothing in every text
+
+
+class QueryVectors:
+    """Makes a query's sparse vector of fixed weights, such as inverse document frequencies (IDF).
+
+    The weight of a token is the same in every query: no encoder computes it.
+    """
+
+    def __init__(
+        self, folder: Path, query: QueryWeights, tokenizer: Tokenizer, vocab_size: int
+    ) -> None:
+        """folder: of the model. Raises ModelError for weights that cannot be read."""
+        self._tokenizer = tokenizer
+        self._weights = (
+            _read_tensor(folder / query.path, vocab_size)
+            if query.json_file is None
+            else _read_json(query.file(folder), tokenizer, vocab_size)
+        )
+
+    def __call__(self, ids: Row) -> SparseVector:
+        """Return the weights of the distinct tokens of a query, without those around it."""
+        tokens = np.unique(self._tokenizer.strip_ids(np.asarray(ids).tolist())).astype(np.int32)
+        tokens = tokens[self._weights[tokens] != 0]
+        return SparseVector(tokens, self._weights[tokens])
+
+
+class TokenWeightVectors:
+    """Makes a text's sparse vector of its tokens' states, which a trained layer weighs.
+
+    A token's weight is relu(w x + b) of its state x, the largest of its occurrences: BGE-M3 (Chen
+    et al. 2024, arXiv 2402.03216).
+    """
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer, hidden_size: int) -> None:
+        """folder: of the model. Raises ModelError for weights that cannot be read."""
+        shapes = {"weight": (1, hidden_size), "bias": (1,)}
+        tensors = weights.read_file(folder / TOKEN_WEIGHTS, shapes)
+        self._weight, self._bias = tensors["weight"].numpy(), tensors["bias"].numpy()
+        self._ignored = ignored_ids(tokenizer)
+
+    def __call__(self, ids: npt.NDArray[np.integer], states: Floats) -> SparseVector:
+        """Weigh the tokens of a text. ids: (T,). states: of the last layer, (T, D)."""
+        # Not a product of matrices, which may sum in an order that depends on T.
+        weights = np.maximum((states * self._weight).sum(axis=1) + self._bias, 0)
+        tokens, occurrences = np.unique(ids, return_inverse=True)
+        largest = np.zeros(len(tokens), dtype=np.float32)
+        np.maximum.at(largest, occurrences, weights)
+        chosen = (largest > 0) & ~np.isin(tokens, self._ignored)
+        return SparseVector(tokens[chosen].astype(np.int32), largest[chosen])
+
+
+def ignored_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of tokens that have no weight."""
+    ids = (tokenizer.special_id(role) for role in _IGNORED_ROLES)
+    return [id for id in ids if id is not None]
+
+
+def _read_tensor(folder: Path, vocab_size: int) -> Floats:
+    tensors = weights.read_file(folder / "model.safetensors", {"weight": (vocab_size,)})
+    read: Floats = tensors["weight"].numpy()
+    return read
+
+
+def _read_json(path: Path, tokenizer: Tokenizer, vocab_size: int) -> Floats:
+    read = np.zeros(vocab_size, dtype=np.float32)
+    for token, weight in read_object(path).items():
+        id = tokenizer.token_id(token)
+        if id is None or id >= vocab_size:
+            raise ModelError(f"{path}: the tokenizer has no token {token!r}")
+        if not isinstance(weight, int | float):
+            raise ModelError(f"{path}: the weight of {token!r} is no number: {weight!r}")
+        read[id] = weight
+    return read

@@ -1,0 +1,34 @@
+"""BigBird (Zaheer et al. 2020, arXiv 2007.14062), of texts in which every token sees all others."""
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+
+_ATTENTION_IS_SPARSE = {"block_sparse": True, "original_full": False}
+_BLOCKS_OF_WINDOWS = 5
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a BigBird: a BERT.
+
+    transformers computes sparse attention in full for texts of few blocks, which are the ones that
+    this encoder takes; in longer ones it depends on random numbers and on the padding.
+    """
+    options.require("use_bias", True)
+    sparse = options.choice("attention_type", _ATTENTION_IS_SPARSE, "block_sparse")
+    blocks = _BLOCKS_OF_WINDOWS + 2 * options.get("num_random_blocks", 3)
+    positions = options["max_position_embeddings"]
+    limit = blocks * options.get("block_size", 64) if sparse else positions
+    rescaled = options.get("rescale_embeddings", False)
+    config = bert.config(
+        options.with_defaults({"hidden_act": "gelu_new"}),
+        max_positions=min(positions, limit),
+        token_scale=options["hidden_size"] ** 0.5 if rescaled else 1.0,
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors=bert.TENSORS,
+        unused=(*bert.UNUSED, "qa_classifier.*"),
+        prefixes=("bert.",),
+        shapes={"position_table": (positions, config.hidden_size)},
+    )

@@ -1,0 +1,84 @@
+"""CANINE (Clark et al. 2022, arXiv 2103.06874): a transformer over characters, by code points."""
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+from embedwell_models.tokenizer.words.code_points import SIZE
+
+FAMILY = "canine"
+RATE, BLOCK = 4, 128
+"""Defaults: characters of a downsampled position, and of a block that attends within itself."""
+MAX_HASHES = 16
+LAYERS_OVER_CHARACTERS = ("initial", "final")
+"""Our names of the first and the last layer."""
+_STATES_BESIDE_DEEP = 4
+"""Those after the first layer, downsampling, upsampling and the last layer."""
+_LAYER = {theirs: ours for theirs, ours in bert.TENSORS.items() if theirs.startswith("encoder.")}
+_TENSORS = {
+    "char_embeddings.char_position_embeddings.weight": "position_table",
+    "char_embeddings.token_type_embeddings.weight": "segment_table",
+    **affine("char_embeddings.LayerNorm", "norm"),
+    **affine("chars_to_molecules.conv", "downsampling"),
+    **affine("chars_to_molecules.LayerNorm", "downsampling_norm"),
+    **affine("projection.conv", "upsampling"),
+    **affine("projection.LayerNorm", "upsampling_norm"),
+    **_LAYER,
+    **{
+        theirs.replace("encoder", f"{name}_char_encoder", 1): ours.replace("layers.{}", name)
+        for name in LAYERS_OVER_CHARACTERS
+        for theirs, ours in _LAYER.items()
+    },
+}
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a CANINE; its states are numbered as transformers' hidden_states are."""
+    buckets, hashes = options.get("num_hash_buckets", 16384), options.get("num_hash_functions", 8)
+    deep = options["num_hidden_layers"]
+    config = bert.config(
+        options.with_defaults({"vocab_size": SIZE}),
+        vocab_size=SIZE,
+        num_layers=deep + _STATES_BESIDE_DEEP,
+        distinct_layers=deep,
+        max_positions=min(options["max_position_embeddings"], buckets),
+    )
+    width = config.hidden_size
+    if hashes > MAX_HASHES or width % hashes:
+        raise ValueError(f"{hashes} hash functions: at most {MAX_HASHES}, and a divisor of {width}")
+    rate, kernel = options.get("downsampling_rate", RATE), options.get("upsampling_kernel_size", 4)
+    if options.get("local_transformer_stride", BLOCK) < rate:
+        raise ValueError(f"local_transformer_stride is less than downsampling_rate {rate}")
+    tables = {f"hash_table_{index}": (buckets, width // hashes) for index in range(hashes)}
+    names = {
+        f"char_embeddings.HashBucketCodepointEmbedder_{index}.weight": table
+        for index, table in enumerate(tables)
+    }
+    return CheckpointSpec(
+        config=config,
+        tensors=_TENSORS | names,
+        unused=bert.UNUSED,
+        prefixes=("canine.",),
+        shapes={
+            **tables,
+            "position_table": (buckets, width),
+            "downsampling.weight": (width, width * rate),
+            "downsampling.bias": (width,),
+            "upsampling.weight": (width, 2 * width * kernel),
+            "upsampling.bias": (width,),
+            **_layer_shapes(config),
+        },
+    )
+
+
+def _layer_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
+    width, inner = config.hidden_size, config.intermediate_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name in LAYERS_OVER_CHARACTERS:
+        for part in ("query", "key", "value", "output", "up", "down"):
+            rows = inner if part == "up" else width
+            columns = inner if part == "down" else width
+            shapes |= {f"{name}.{part}.weight": (rows, columns), f"{name}.{part}.bias": (rows,)}
+        for norm in ("attention_norm", "ffn_norm"):
+            shapes |= {f"{name}.{norm}.{part}": (width,) for part in ("weight", "bias")}
+    return shapes

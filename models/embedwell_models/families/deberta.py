@@ -1,0 +1,106 @@
+"""DeBERTa of the second and third version (He et al. 2021, arXiv 2006.03654 and 2111.09543)."""
+
+from typing import Any
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.positions.schemes import Disentangled, Learned, Scheme
+
+_LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
+UNUSED = (
+    *("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*"),
+    *("lm_predictions.*", "mask_predictions.*"),
+    # Checkpoints contain these even if the options disable them.
+    *("embeddings.position_embeddings.weight", "encoder.rel_embeddings.weight"),
+    "encoder.LayerNorm.*",
+)
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a DeBERTa-v2 or -v3."""
+    options.require("conv_kernel_size", 0)
+    width, heads = options["hidden_size"], options["num_attention_heads"]
+    options.require("embedding_size", width)
+    options.require("attention_head_size", width // heads)
+    scores, learned = _position_scores(options), options.get("position_biased_input", True)
+    segments = options.get("type_vocab_size", 0) > 0
+    positions = _positions(options, scores)
+    config = EncoderConfig(
+        family="deberta-v2",
+        vocab_size=options["vocab_size"],
+        hidden_size=width,
+        num_layers=options["num_hidden_layers"],
+        num_heads=heads,
+        intermediate_size=options["intermediate_size"],
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-7),
+        input_positions=Learned() if learned else Scheme(),
+        positions=positions,
+        segments=segments,
+        scale=(width // heads * (1 + len(scores))) ** -0.5,
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors={**_TENSORS, **_inputs(learned, segments), **_relative(options, positions)},
+        unused=UNUSED,
+        prefixes=("deberta.",),
+    )
+
+
+def _position_scores(options: JsonConfig) -> set[str]:
+    # The scores that are added to the content-to-content score.
+    kinds: Any = options.get("pos_att_type", [])
+    kinds = kinds.lower().split("|") if isinstance(kinds, str) else kinds
+    added = {kind.strip() for kind in kinds} - {"", "none"}
+    if added - {"c2p", "p2c"}:
+        raise options.unsupported("pos_att_type", sorted(added), ("c2p", "p2c"))
+    return added
+
+
+def _positions(options: JsonConfig, added: set[str]) -> Scheme:
+    if not added or not options.get("relative_attention", False):
+        return Scheme()
+    longest = options.get("max_relative_positions", -1)
+    return Disentangled(
+        buckets=max(options.get("position_buckets", -1), 0),
+        max_distance=longest if longest > 0 else options["max_position_embeddings"],
+        content_to_position="c2p" in added,
+        position_to_content="p2c" in added,
+        shared=options.get("share_att_key", False),
+    )
+
+
+_TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_ATTENTION}.query_proj", "layers.{}.query"),
+    **affine(f"{_ATTENTION}.key_proj", "layers.{}.key"),
+    **affine(f"{_ATTENTION}.value_proj", "layers.{}.value"),
+    **affine(f"{_LAYER}.attention.output.dense", "layers.{}.output"),
+    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.intermediate.dense", "layers.{}.up"),
+    **affine(f"{_LAYER}.output.dense", "layers.{}.down"),
+    **affine(f"{_LAYER}.output.LayerNorm", "layers.{}.ffn_norm"),
+}
+
+
+def _inputs(learned: bool, segments: bool) -> dict[str, str]:
+    position = {"embeddings.position_embeddings.weight": "position_table"}
+    segment = {"embeddings.token_type_embeddings.weight": "segment_table"}
+    return {**(position if learned else {}), **(segment if segments else {})}
+
+
+def _relative(options: JsonConfig, positions: Scheme) -> dict[str, str]:
+    if not isinstance(positions, Disentangled):
+        return {}
+    tensors = {"encoder.rel_embeddings.weight": "relative_table"}
+    if "layer_norm" in options.get("norm_rel_ebd", "none").lower().split("|"):
+        tensors |= affine("encoder.LayerNorm", "relative_norm")
+    if positions.content_to_position and not positions.shared:
+        tensors |= affine(f"{_ATTENTION}.pos_key_proj", "layers.{}.position_key")
+    if positions.position_to_content and not positions.shared:
+        tensors |= affine(f"{_ATTENTION}.pos_query_proj", "layers.{}.position_query")
+    return tensors

@@ -1,0 +1,62 @@
+"""Causal masks and sliding windows of decoders, as config.json states them."""
+
+import re
+from collections.abc import Callable
+
+from embedwell_models.config.json_config import JsonConfig
+
+_HINT = (
+    "false where that code lets a token see those after it, as for stella_en_1.5B, GritLM, "
+    "inf-retriever and LLM2Vec, else true"
+)
+_KINDS = ("full_attention", "sliding_attention")
+
+
+def is_causal(options: JsonConfig, family: str) -> bool:
+    """Whether a token sees only those before it; `is_causal: false` lets it see all.
+
+    family: prefixes of its class names, separated by '|'.
+
+    Raises ModelError if only the checkpoint's own code would tell, as for those of LLM2Vec
+    (BehnamGhader et al. 2024, arXiv 2404.05961): its class is not of the family, or is in a file.
+    """
+    stated: bool | None = options.require("is_causal", None, True, False)
+    if stated is not None:
+        return stated
+    family_class = re.compile(f"({family})(Model|LMHeadModel|DoubleHeadsModel|For[A-Z][A-Za-z]*)")
+    custom_code = {
+        "architectures": [
+            name for name in options.get("architectures", ()) if not family_class.fullmatch(name)
+        ],
+        "auto_map": options.get("auto_map", {}).get("AutoModel"),
+    }
+    for key, value in custom_code.items():
+        if value:
+            raise options.unsupported(key, value, f"any, with is_causal beside it: {_HINT}")
+    return True
+
+
+def sliding_window(options: JsonConfig) -> int | None:
+    """Return the sliding window: None for null, transformers' default if it is missing."""
+    window: int | None = options.nullable("sliding_window", 4096)
+    return window
+
+
+def layer_windows(
+    options: JsonConfig, causal: bool, window: int | None, slides: Callable[[int], bool]
+) -> tuple[int | None, ...]:
+    """Return how many tokens each layer sees on each side; None for the whole text.
+
+    slides: whether a layer has the window, if config.json has no layer_types.
+
+    Raises ModelError for a kind of layer that is not implemented.
+    """
+    layers = range(options["num_hidden_layers"])
+    default = [_KINDS[window is not None and slides(layer)] for layer in layers]
+    kinds = options.get("layer_types", default)
+    supported = _KINDS[:1] if window is None else _KINDS
+    if len(kinds) != len(layers) or not set(kinds) <= set(supported):
+        raise options.unsupported("layer_types", kinds, f"{len(layers)} of {supported}")
+    # A window that looks back counts the token itself.
+    visible = window and window - causal
+    return tuple(visible if kind == "sliding_attention" else None for kind in kinds)

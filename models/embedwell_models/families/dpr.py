@@ -1,0 +1,17 @@
+"""DPR (Karpukhin et al. 2020, arXiv 2004.04906): a BERT for questions, and one for passages."""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of the question or passage encoder.
+
+    A vector is the first token's state, without a projection.
+    """
+    options.require("projection_dim", 0)
+    prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")
+    return replace(bert.read(options), prefixes=prefixes)

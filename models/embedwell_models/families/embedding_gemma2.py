@@ -1,0 +1,150 @@
+"""EmbeddingGemma 2 for texts: a Gemma in which tokens see both sides, gated in each layer.
+
+Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. The encoders of
+images, sounds and videos beside it are not read.
+"""
+
+from dataclasses import replace
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection, linear
+from embedwell_models.config.encoder_config import EncoderConfig, Heads
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import gemma, llama, qwen
+from embedwell_models.families.decoder import layer_windows
+from embedwell_models.families.rope import rotary
+from embedwell_models.positions.schemes import Rotary
+
+_TEXT = "language_model."
+_PROJECTION = "embedding_projection.weight"
+_OTHER_TOWERS = ("vision_tower.*", "embed_vision.*", "audio_tower.*", "embed_audio.*")
+_GATES = {
+    **linear("ple.per_layer_model_projection", "gates"),
+    **linear("ple.per_layer_projection_norm", "gates_norm"),
+    "layers.{}.layer_scalar": "layers.{}.scale",
+    **linear("layers.{}.ple_block.per_layer_input_gate", "layers.{}.gate_down"),
+    **linear("layers.{}.ple_block.per_layer_projection", "layers.{}.gate_up"),
+    **linear("layers.{}.ple_block.post_per_layer_input_norm", "layers.{}.gate_norm"),
+}
+_PLACEHOLDERS = {"image": 258_880, "video": 258_884, "audio": 258_881}
+"""Ids that stand for other media, unless the file names others."""
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of the text encoder of a model that also reads other media."""
+    text = options.nested("text_config")
+    text.require("model_type", "embedding_gemma2_text")
+    spec = _spec(text, _TEXT)
+    return replace(spec, placeholders=_placeholders(options, text, spec.config.vocab_size))
+
+
+def text_only(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a text encoder alone."""
+    return _spec(options, "")
+
+
+def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, int]:
+    # In texts, they have the vector of the padding token.
+    padding = text.get("pad_token_id", 0)
+    if padding not in range(ids):
+        raise text.unsupported("pad_token_id", padding, f"an id below {ids}")
+    stated = [options.get(f"{media}_token_id", id) for media, id in _PLACEHOLDERS.items()]
+    return dict.fromkeys((id for id in stated if id in range(ids)), padding)
+
+
+def _spec(options: JsonConfig, prefix: str) -> CheckpointSpec:
+    # The projection is of each token's state; as it has no bias, it may follow the mean.
+    width, biased = options.get("embedding_dim", 768), options.get("attention_bias", False)
+    tensors = llama.tensors(biased, biased, False) | gemma.SANDWICH | qwen.NORMS | _GATES
+    config = _config(options)
+    return CheckpointSpec(
+        config=config,
+        tensors=tensors,
+        unused=(_PROJECTION, *_OTHER_TOWERS),
+        prefixes=(prefix,) if prefix else (),
+        projection=Projection(tensor=prefix + _PROJECTION, width=width, pooling="mean"),
+        shapes=_shapes(config, options.get("hidden_size_per_layer_input", 512)),
+    )
+
+
+def _config(options: JsonConfig) -> EncoderConfig:
+    layers, every = options.get("num_hidden_layers", 24), options.get("sliding_window_pattern", 6)
+    options = options.with_defaults({"num_hidden_layers": layers})
+    windows = layer_windows(
+        options, False, options.get("sliding_window", 512), lambda layer: (layer + 1) % every > 0
+    )
+    windows = (*windows[:-1], None)  # whatever the file says of the last layer
+    count, width = options.get("num_attention_heads", 4), options.get("hidden_size", 512)
+    heads = _heads(options, count, windows)
+    whole, local = heads[-1], next((each for each in heads if each != heads[-1]), heads[-1])
+    return EncoderConfig(
+        family="embedding_gemma2",
+        vocab_size=options.get("vocab_size", 262_144),
+        hidden_size=width,
+        num_layers=layers,
+        num_heads=count,
+        num_kv_heads=whole.kv_count,
+        head_size=whole.size,
+        local_kv_heads=local.kv_count,
+        local_head_size=local.size,
+        normed_values=True,
+        intermediate_size=options.get("intermediate_size", 2048),
+        max_positions=options.get("max_position_embeddings", 262_144),
+        activation=options.choice("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
+        norm="rms",
+        norm_eps=options.get("rms_norm_eps", 1e-6),
+        arrangement="sandwich",
+        gated=True,
+        scale=1.0,
+        token_scale=width**0.5,
+        windows=windows,
+        positions=_rotary(options, "full_attention", whole.size, 1_000_000.0),
+        local_positions=_rotary(options, "sliding_attention", local.size, 10_000.0),
+    )
+
+
+def _heads(options: JsonConfig, count: int, windows: tuple[int | None, ...]) -> list[Heads]:
+    local = Heads(count, options.get("num_key_value_heads", 2), options.get("head_dim", 256))
+    wide = options.get("num_global_key_value_heads", 1), options.get("global_head_dim", 512)
+    if "per_layer_config" not in options:
+        return [Heads(count, *wide) if window is None else local for window in windows]
+    layers, nested = range(len(windows)), options.nested("per_layer_config")
+    listed = options.get("per_layer_config", {})
+    if not all(key.isdecimal() for key in listed):
+        raise options.unsupported("per_layer_config", listed, "layers by their numbers")
+    stated = {int(key): _stated_heads(nested, key, local) for key in listed}
+    heads = [stated.get(layer, local) for layer in layers]
+    kinds = {*zip(windows, heads, strict=True)}
+    if not {*stated} <= {*layers} or len(kinds) > len({*windows}):
+        raise options.unsupported("per_layer_config", listed, "layers of one size for each kind")
+    return heads
+
+
+def _stated_heads(layers: JsonConfig, key: str, usual: Heads) -> Heads:
+    stated = layers.nested_only(key, ("head_dim", "num_key_value_heads"))
+    return Heads(
+        usual.count,
+        stated.get("num_key_value_heads", usual.kv_count),
+        stated.get("head_dim", usual.size),
+    )
+
+
+def _rotary(options: JsonConfig, kind: str, size: int, base: float) -> Rotary:
+    options.require("rope_scaling", None)
+    options.nested("rope_parameters").nested(kind).require("rope_type", "default")
+    return rotary(options, size, base=base, kind=kind)
+
+
+def _shapes(config: EncoderConfig, gate: int) -> dict[str, tuple[int, ...]]:
+    width = config.hidden_size
+    shapes: dict[str, tuple[int, ...]] = {
+        "gates.weight": (config.num_layers * gate, width),
+        "gates_norm.weight": (gate,),
+    }
+    for index in range(config.num_layers):
+        shapes |= {
+            f"layers.{index}.gate_down.weight": (gate, width),
+            f"layers.{index}.gate_up.weight": (width, gate),
+            f"layers.{index}.scale": (1,),
+        }
+    return shapes

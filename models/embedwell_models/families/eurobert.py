@@ -1,0 +1,16 @@
+"""EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a Llama that sees the whole text."""
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import llama
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a EuroBERT."""
+    biased = options.get("attention_bias", False)
+    return CheckpointSpec(
+        config=llama.config(options, causal=False, norm_eps=options.get("rms_norm_eps", 1e-5)),
+        tensors=llama.tensors(biased, biased, options.get("mlp_bias", False)),
+        unused=("lm_head.*", "dense.*", "classifier.*"),
+        prefixes=("model.",),
+    )

@@ -1,0 +1,150 @@
+"""Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): blocks over ever fewer positions."""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.positions.schemes import TransformerXL
+
+FAMILY = "funnel"
+_REQUIRED = {
+    "pooling_type": "mean",
+    "attention_type": "relative_shift",
+    "separate_cls": True,
+    "truncate_seq": True,
+    "pool_q_only": True,
+}
+_MAX_POSITIONS = 512
+_EMBEDDINGS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    **affine("embeddings.layer_norm", "norm"),
+}
+_PARTS = {  # of a layer -> our names
+    "attention.q_head.weight": "query.weight",
+    **affine("attention.k_head", "key"),
+    **affine("attention.v_head", "value"),
+    **affine("attention.post_proj", "output"),
+    **affine("attention.layer_norm", "attention_norm"),
+    "attention.r_w_bias": "content_bias",
+    "attention.r_r_bias": "distance_bias",
+    "attention.r_kernel": "distance",
+    "attention.r_s_bias": "segment_bias",
+    "attention.seg_embed": "segments",
+    **affine("ffn.linear_1", "up"),
+    **affine("ffn.linear_2", "down"),
+    **affine("ffn.layer_norm", "ffn_norm"),
+}
+_UNUSED = (
+    *("discriminator_predictions.*", "lm_head.*", "classifier.*", "qa_outputs.*"),
+    "decoder.*",  # of a FunnelBaseModel
+)
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Funnel; its states are numbered as transformers' hidden_states are."""
+    for key, value in _REQUIRED.items():
+        options.require(key, value)
+    applied, decoder = layers(options), decoder_layers(options)
+    config = _config(options, applied[-1][0] + 1, len(applied), decoder)
+    present = {f"layers.{block}.{layer}" for block, layer in applied}
+    present |= {f"layers.{layer}.decoder" for layer in range(decoder)}
+    shapes = {
+        f"{name}.{part}": shape for name in present for part, shape in _shapes(config).items()
+    }
+    tensors = _tensors({layer for _, layer in applied}, decoder > 0)
+    implied = {
+        name.format(number)
+        for name in tensors.values()
+        for number in range(config.distinct_layers)
+        if name.startswith("layers.")
+    }
+    return CheckpointSpec(
+        config=config,
+        tensors=tensors,
+        unused=_UNUSED,
+        prefixes=("funnel.",),
+        absent=frozenset(implied - shapes.keys()),
+        shapes=shapes,
+    )
+
+
+def _config(options: JsonConfig, blocks: int, encoder: int, decoder: int) -> EncoderConfig:
+    # encoder, decoder: numbers of layers; what the decoder reads is a state of its own.
+    width = options.get("d_model", 768)
+    config = EncoderConfig(
+        family=FAMILY,
+        vocab_size=options.get("vocab_size", 30522),
+        hidden_size=width,
+        num_layers=encoder + (1 + decoder if decoder else 0),
+        distinct_layers=max(blocks, decoder),
+        num_heads=options.get("n_head", 12),
+        head_size=options.get("d_head", 64),
+        intermediate_size=options.get("d_inner", 3072),
+        max_positions=options.get("max_position_embeddings", _MAX_POSITIONS),
+        limited=True,
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu_new"),
+        norm_eps=options.get("layer_norm_eps", 1e-9),
+        positions=TransformerXL(),
+    )
+    if width % 2 or 2 ** (blocks - 1) >= config.max_positions:
+        raise ValueError(f"d_model {width} is odd, or block_sizes has too many blocks: {blocks}")
+    return config
+
+
+def _tensors(numbers: set[int], has_decoder: bool) -> dict[str, str]:
+    # numbers: of the layers of a block. Checkpoints number blocks first, and so do our names.
+    names = {f"encoder.blocks.{{}}.{number}": f"layers.{{}}.{number}" for number in numbers}
+    if has_decoder:
+        names["decoder.layers.{}"] = "layers.{}.decoder"
+    parts = {
+        f"{theirs}.{part}": f"{ours}.{_PARTS[part]}"
+        for theirs, ours in names.items()
+        for part in _PARTS
+    }
+    return _EMBEDDINGS | parts
+
+
+def layers(options: JsonConfig) -> tuple[tuple[int, int], ...]:
+    """Return the number of the block and that in the block of each layer, as they are applied."""
+    sizes = options.get("block_sizes", [4, 4, 4])
+    repeats = options.get("block_repeats", [1] * len(sizes))
+    if not sizes or len(sizes) != len(repeats) or min(*sizes, *repeats) < 1:
+        raise options.unsupported(
+            "block_sizes, block_repeats", (sizes, repeats), "as many numbers above 0 in each"
+        )
+    return tuple(
+        (block, layer)
+        for block, (size, count) in enumerate(zip(sizes, repeats, strict=True))
+        for layer in range(size)
+        for _ in range(count)
+    )
+
+
+def layers_of_first_block(options: JsonConfig) -> int:
+    """Return after how many layers the state is that the decoder reads."""
+    return int(options.get("block_sizes", [4, 4, 4])[0])
+
+
+def decoder_layers(options: JsonConfig) -> int:
+    """Return the layers of the decoder, 0 for a model that has none: FunnelBaseModel."""
+    if "FunnelBaseModel" in options.get("architectures", []):
+        return 0
+    return int(options.get("num_decoder_layers", 2))
+
+
+def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
+    width, heads = config.hidden_size, config.num_heads * config.head_size
+    inner = config.intermediate_size
+    matrices = {
+        **dict.fromkeys(("query", "key", "value"), (heads, width)),
+        **{"output": (width, heads), "up": (inner, width), "down": (width, inner)},
+    }
+    shapes: dict[str, tuple[int, ...]] = {
+        **{f"{name}.weight": shape for name, shape in matrices.items()},
+        **{f"{name}.bias": shape[:1] for name, shape in matrices.items() if name != "query"},
+        **dict.fromkeys(("content_bias", "distance_bias", "segment_bias"), (heads,)),
+        **{"distance": (width, heads), "segments": (2, heads)},
+    }
+    for norm in ("attention_norm", "ffn_norm"):
+        shapes |= {f"{norm}.{part}": (width,) for part in ("weight", "bias")}
+    return shapes

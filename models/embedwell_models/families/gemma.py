@@ -1,0 +1,99 @@
+"""Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and Gemma 3 (arXiv 2503.19786)."""
+
+from typing import Any
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import llama, qwen
+from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.rope import rotary
+from embedwell_models.positions.schemes import Rotary
+
+_HEAD_SIZE = 256
+SANDWICH = {
+    **linear("layers.{}.post_attention_layernorm", "layers.{}.attention_output_norm"),
+    **linear("layers.{}.pre_feedforward_layernorm", "layers.{}.ffn_norm"),
+    **linear("layers.{}.post_feedforward_layernorm", "layers.{}.ffn_output_norm"),
+}
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma."""
+    options.require("hidden_activation", "gelu_pytorch_tanh")
+    # The first checkpoints say gelu, but were trained with the tanh approximation.
+    names = {**ACTIVATIONS, "gelu": "gelu_tanh"}
+    activation = options.choice("hidden_act", names, "gelu_pytorch_tanh")
+    return _spec(options, {}, activation=activation, causal=_is_causal(options, "Gemma"))
+
+
+def gemma2(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma 2: every second layer has the window, and scores are capped."""
+    causal = _is_causal(options, "Gemma2")
+    return _spec(
+        options,
+        SANDWICH,
+        **_later(options),
+        causal=causal,
+        windows=layer_windows(
+            options, causal, sliding_window(options), lambda layer: layer % 2 == 0
+        ),
+        softcap=options.nullable("attn_logit_softcapping", 50.0) or 0.0,
+    )
+
+
+def gemma3(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Gemma 3 that reads text: layers with a window have their own frequencies.
+
+    EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half the window on each side.
+    """
+    options.require("attn_logit_softcapping", None)
+    every, width = options.get("sliding_window_pattern", 6), sliding_window(options)
+    causal = is_causal(options, "Gemma3|Gemma3Text")
+    if options.get("use_bidirectional_attention", False):
+        options.require("is_causal", True)
+        causal, width = False, width and width // 2
+    return _spec(
+        options,
+        SANDWICH | qwen.NORMS,
+        **_later(options),
+        causal=causal,
+        windows=layer_windows(options, causal, width, lambda layer: (layer + 1) % every > 0),
+        positions=_rotary(options, "full_attention", 1_000_000.0),
+        local_positions=_rotary(options, "sliding_attention", 10_000.0),
+    )
+
+
+def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointSpec:
+    biased = options.get("attention_bias", False)
+    config = llama.config(
+        options, head_size=_HEAD_SIZE, token_scale=options["hidden_size"] ** 0.5, **overrides
+    )
+    return llama.spec(config, llama.tensors(biased, biased, False) | names, norm_shift=1.0)
+
+
+def _later(options: JsonConfig) -> dict[str, Any]:
+    return {
+        "activation": options.choice("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
+        "arrangement": "sandwich",
+        "scale": options.get("query_pre_attn_scalar", 256) ** -0.5,
+    }
+
+
+def _is_causal(options: JsonConfig, family: str) -> bool:
+    # With this option, transformers' result depends on its attention implementation.
+    options.require("use_bidirectional_attention", False)
+    return is_causal(options, family)
+
+
+def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
+    size = options.get("head_dim", _HEAD_SIZE)
+    if kind == "full_attention":
+        return rotary(options, size, base=options.get("rope_theta", base), kind=kind)
+    # The older keys never scale the frequencies of layers with a window.
+    return rotary(
+        options.without("rope_scaling"),
+        size,
+        base=options.get("rope_local_base_freq", base),
+        kind=kind,
+    )

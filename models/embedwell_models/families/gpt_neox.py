@@ -1,0 +1,55 @@
+"""GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.rope import rotary
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a GPT-NeoX."""
+    heads, width = options["num_attention_heads"], options["hidden_size"]
+    base, share = options.get("rotary_emb_base", 10_000.0), options.get("rotary_pct", 0.25)
+    positions = rotary(options, width // heads, base=base, share=share)
+    config = EncoderConfig(
+        family="gpt_neox",
+        vocab_size=options["vocab_size"],
+        hidden_size=width,
+        num_layers=options["num_hidden_layers"],
+        num_heads=heads,
+        intermediate_size=options["intermediate_size"],
+        max_positions=options["max_position_embeddings"],
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-5),
+        positions=positions,
+        arrangement="parallel" if options.get("use_parallel_residual", True) else "pre",
+        causal=is_causal(options, "GPTNeoX"),
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors=_tensors(options.get("attention_bias", True)),
+        unused=(
+            "embed_out.weight",
+            "score.weight",
+            "layers.*.attention.bias",
+            "layers.*.attention.masked_bias",
+            "layers.*.attention.rotary_emb.inv_freq",
+        ),
+        prefixes=("gpt_neox.",),
+        by_head=True,
+    )
+
+
+def _tensors(biased: bool) -> dict[str, str]:
+    return {
+        "embed_in.weight": "token_table",
+        **affine("layers.{}.input_layernorm", "layers.{}.attention_norm"),
+        **linear("layers.{}.attention.query_key_value", "layers.{}.query|key|value", biased),
+        **linear("layers.{}.attention.dense", "layers.{}.output", biased),
+        **affine("layers.{}.post_attention_layernorm", "layers.{}.ffn_norm"),
+        **affine("layers.{}.mlp.dense_h_to_4h", "layers.{}.up"),
+        **affine("layers.{}.mlp.dense_4h_to_h", "layers.{}.down"),
+        **affine("final_layer_norm", "final_norm"),
+    }

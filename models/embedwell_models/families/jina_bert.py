@@ -1,0 +1,55 @@
+"""JinaBERT (Günther et al. 2023, arXiv 2310.19923): a BERT with ALiBi on both sides and gates.
+
+Its code for programming languages normalises queries, keys and the attention's sum once more.
+"""
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+from embedwell_models.positions.schemes import Alibi, Scheme
+
+_LAYER = "encoder.layer.{}"
+_POSITIONS = "embeddings.position_embeddings."
+_FFN = tuple(f"{_LAYER}.{part}." for part in ("intermediate", "output"))
+COMMON = {
+    theirs: ours
+    for theirs, ours in bert.TENSORS.items()
+    if not theirs.startswith((_POSITIONS, *_FFN))
+}
+TENSORS = {
+    **COMMON,
+    f"{_LAYER}.mlp.gated_layers.weight": "layers.{}.gate|up.weight",
+    **affine(f"{_LAYER}.mlp.wo", "layers.{}.down"),
+    **affine(f"{_LAYER}.mlp.layernorm", "layers.{}.ffn_norm"),
+}
+CODE = {
+    **COMMON,
+    **affine(f"{_LAYER}.attention.self.layer_norm_q", "layers.{}.query_norm"),
+    **affine(f"{_LAYER}.attention.self.layer_norm_k", "layers.{}.key_norm"),
+    **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_output_norm"),
+    **affine(f"{_LAYER}.layer_norm_1", "layers.{}.attention_norm"),
+    f"{_LAYER}.mlp.up_gated_layer.weight": "layers.{}.up|gate.weight",
+    **affine(f"{_LAYER}.mlp.down_layer", "layers.{}.down"),
+    **affine(f"{_LAYER}.layer_norm_2", "layers.{}.ffn_norm"),
+}
+_GATES = {"geglu": "gelu", "reglu": "relu"}
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a JinaBERT; only the name of its code tells the code model apart."""
+    code = "qk-post-norm" in f"{options.get('_name_or_path')} {options.get('auto_map')}"
+    config = bert.config(
+        options,
+        family="jina_bert",
+        input_positions=Scheme(),
+        positions=Alibi(),
+        activation=options.choice("feed_forward_type", _GATES),
+        gated=True,
+        arrangement="twice" if code else "post",
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors=CODE if code else TENSORS,
+        unused=bert.UNUSED,
+        prefixes=("bert.",),
+    )

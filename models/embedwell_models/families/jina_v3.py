@@ -1,0 +1,59 @@
+"""Jina v3 (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE, and adapters by task."""
+
+from embedwell_models.config.checkpoint_spec import Adapters, CheckpointSpec, affine
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert, roberta
+from embedwell_models.families.rope import rotary
+from embedwell_models.positions.schemes import Scheme
+
+_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+TENSORS = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.token_type_embeddings.weight": "segment_table",
+    **affine("emb_ln", "norm"),
+    **affine(f"{_OWN}.mixer.Wqkv", "layers.{}.query|key|value"),
+    **affine(f"{_OWN}.mixer.out_proj", "layers.{}.output"),
+    **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
+    **affine(f"{_OWN}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_OWN}.mlp.fc2", "layers.{}.down"),
+    **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    **affine("embeddings.LayerNorm", "norm"),
+    **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **affine(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **affine(f"{_LAYER}.self_attn.o_proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.post_attention_layernorm", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.fc2", "layers.{}.down"),
+    **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
+}
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Jina v3."""
+    for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
+        options.require(key, None, False)
+    own = options["model_type"] == "xlm-roberta"
+    base = options["rotary_emb_base"] if own else 20_000.0
+    positions = rotary(options, options["hidden_size"] // options["num_attention_heads"], base=base)
+    config = bert.config(
+        options,
+        family="jina_embeddings_v3",
+        norm_eps=options.get("layer_norm_eps", 1e-5),
+        input_positions=Scheme(),
+        positions=positions,
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors=TENSORS,
+        unused=(*roberta.UNUSED, "*.lora_[AB]"),
+        prefixes=("roberta.",),
+        adapters=_adapters(options),
+    )
+
+
+def _adapters(options: JsonConfig) -> Adapters | None:
+    names = options.get("lora_adaptations", [])
+    if not names:
+        return None
+    return Adapters(names=tuple(names), scale=options["lora_alpha"] / options["lora_rank"])

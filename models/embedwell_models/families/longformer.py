@@ -1,0 +1,25 @@
+"""Longformer (Beltagy et al. 2020, arXiv 2004.05150) without global attention: a RoBERTa.
+
+As in transformers, unless it is told otherwise for each text, every token sees a window alone.
+"""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import roberta
+
+UNUSED = (*roberta.UNUSED, "encoder.layer.{}.attention.self.*_global.*")
+FAMILY = "longformer"
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a Longformer; `attention_window` counts the tokens of both sides."""
+    spec = roberta.read(options)
+    layers, window = spec.config.num_layers, options.get("attention_window")
+    window = 512 if window is None else window
+    windows = window if isinstance(window, list) else [window] * layers
+    if len(windows) != layers or not all(type(w) is int and w > 0 and w % 2 == 0 for w in windows):
+        raise options.unsupported("attention_window", window, f"even numbers, one or {layers}")
+    config = replace(spec.config, windows=tuple(width // 2 for width in windows))
+    return replace(spec, config=config, unused=UNUSED, prefixes=("longformer.",))

@@ -1,0 +1,19 @@
+"""LUKE (Yamada et al. 2020, arXiv 2010.01057) for texts without entities: a RoBERTa."""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import roberta
+
+UNUSED = (
+    *roberta.UNUSED,
+    *("entity_embeddings.*", "entity_predictions.*"),
+    # Queries from and to entities; words attend to words by the usual ones.
+    "encoder.layer.{}.attention.self.???_query.*",
+)
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a LUKE; `use_entity_aware_attention` changes nothing without entities."""
+    return replace(roberta.read(options), unused=UNUSED, prefixes=("luke.",))

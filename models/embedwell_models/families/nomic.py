@@ -1,0 +1,174 @@
+"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's names or transformers'.
+
+Nomic's second version (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+from embedwell_models.families.rope import rotary
+from embedwell_models.positions.schemes import Rotary, Scaling, Scheme
+
+_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+_COMMON = {
+    "embeddings.word_embeddings.weight": "token_table",
+    "embeddings.token_type_embeddings.weight": "segment_table",
+}
+_TENSORS = {
+    **affine("embeddings.LayerNorm", "norm"),
+    **linear(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **linear(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **linear(f"{_LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **linear(f"{_LAYER}.self_attn.o_proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.post_attention_layernorm", "layers.{}.attention_norm"),
+    **linear(f"{_LAYER}.mlp.up_proj", "layers.{}.up"),
+    **linear(f"{_LAYER}.mlp.gate_proj", "layers.{}.gate"),
+    **linear(f"{_LAYER}.mlp.down_proj", "layers.{}.down"),
+    **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
+}
+_GATES = {"swiglu": "silu", "geglu": "gelu"}  # the activation of the gate
+_MULTIPLE = 256  # Nomic's code rounds the width of gated networks up to a multiple of it
+_REQUIRED = {  # the supported values of further options of Nomic's code
+    "prenorm": False,
+    "parallel_block": False,
+    "causal": False,
+    "use_rms_norm": False,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "rotary_emb_scale_base": None,
+    "rotary_head_dim": False,
+    "moe_normalize_expert_weights": False,
+    "expert_choice_router": False,
+    "num_shared_experts": 0,
+}
+_EXPERTS = {
+    f"{_OWN}.mlp.router.layer.weight": "layers.{}.router.weight",
+    f"{_OWN}.mlp.experts.mlp.w1": "layers.{}.experts_up.weight",
+    f"{_OWN}.mlp.experts.mlp.w2": "layers.{}.experts_down.weight",
+    f"{_OWN}.mlp.experts.bias": "layers.{}.experts.bias",
+}
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a NomicBERT; Nomic's own config.json has GPT-2's keys."""
+    if options.get("n_embd"):
+        config = _nomic_config(options)
+        keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
+        tensors = _names(config.gated, *(options.get(key, True) for key in keys))
+        absent = _absent(config, tensors)
+        tensors |= _EXPERTS if config.expert_layers else {}
+    else:
+        config, tensors = _transformers_config(options), _TENSORS | _names()
+        absent = frozenset()
+    return CheckpointSpec(
+        config=config,
+        tensors=tensors,
+        unused=bert.UNUSED,
+        prefixes=("bert.", "nomic_bert."),
+        absent=absent,
+    )
+
+
+def _absent(config: EncoderConfig, tensors: Mapping[str, str]) -> frozenset[str]:
+    # Layers have either one feed-forward network or experts.
+    own = [name for name in tensors.values() if ".up." in name or ".down." in name]
+    return frozenset(
+        name.format(layer)
+        for layer in range(config.num_layers)
+        for name in (own if layer in config.expert_layers else _EXPERTS.values())
+    )
+
+
+def _transformers_config(options: JsonConfig) -> EncoderConfig:
+    head_size = options.get("head_dim", options["hidden_size"] // options["num_attention_heads"])
+    positions = rotary(options, head_size, base=1000.0)
+    return bert.config(
+        options,
+        activation=options.choice("hidden_act", ACTIVATIONS, "silu"),
+        head_size=head_size,
+        input_positions=Scheme(),
+        positions=positions,
+        gated=True,
+    )
+
+
+def _nomic_config(options: JsonConfig) -> EncoderConfig:
+    for key, value in _REQUIRED.items():
+        options.require(key, value)
+    activation = options.choice("activation_function", {**_GATES, "gelu": "gelu"})
+    gated = options["activation_function"] in _GATES
+    interval = options.get("moe_every_n_layers", 0)
+    if interval and gated:
+        raise options.unsupported("moe_every_n_layers", interval, "0 with a gated activation")
+    width, heads = options["n_embd"], options["n_head"]
+    return EncoderConfig(
+        family="nomic_bert",
+        vocab_size=options["vocab_size"],
+        hidden_size=width,
+        num_layers=options["n_layer"],
+        num_heads=heads,
+        intermediate_size=_intermediate_size(options, width, gated),
+        max_positions=options["n_positions"],
+        norm_eps=options.get("layer_norm_epsilon", 1e-5),
+        activation=activation,
+        positions=_rotary(options, width // heads),
+        gated=gated,
+        segments=True,
+        **_experts(options, interval),
+    )
+
+
+def _experts(options: JsonConfig, interval: int) -> dict[str, Any]:
+    if not interval:
+        return {}
+    experts, top = options["num_experts"], options["moe_top_k"]
+    if not 0 < top <= experts:
+        raise options.unsupported("moe_top_k", top, f"1 to {experts}")
+    layers = range(options["n_layer"])
+    return {
+        "expert_layers": tuple(layer for layer in layers if layer % interval == 1),
+        "experts": experts,
+        "top_experts": top,
+    }
+
+
+def _intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:
+    if not gated:
+        return int(options.get("n_inner", 4 * width))
+    return -(-int(options.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
+
+
+def _rotary(options: JsonConfig, head_size: int) -> Rotary:
+    share, factor = options["rotary_emb_fraction"], options.get("rotary_scaling_factor")
+    if share <= 0:
+        raise options.unsupported("rotary_emb_fraction", share, "more than 0")
+    trained = options.get("max_trained_positions", 2048)
+    return Rotary(
+        dim=int(head_size * share),
+        base=float(options.get("rotary_emb_base", 10_000.0)),
+        interleaved=options.get("rotary_emb_interleaved", False),
+        scaling=Scaling(kind="dynamic", factor=factor, original=trained) if factor else Scaling(),
+    )
+
+
+def _names(
+    gated: bool = True, qkv: bool = False, up: bool = False, down: bool = False
+) -> dict[str, str]:
+    # qkv, up, down: whether these layers have a bias.
+    gate = linear(f"{_OWN}.mlp.fc12", "layers.{}.gate", up) if gated else {}
+    return {
+        **_COMMON,
+        **affine("emb_ln", "norm"),
+        **linear(f"{_OWN}.attn.Wqkv", "layers.{}.query|key|value", qkv),
+        **linear(f"{_OWN}.attn.out_proj", "layers.{}.output", qkv),
+        **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
+        **linear(f"{_OWN}.mlp.{'fc11' if gated else 'fc1'}", "layers.{}.up", up),
+        **gate,
+        **linear(f"{_OWN}.mlp.fc2", "layers.{}.down", down),
+        **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    }

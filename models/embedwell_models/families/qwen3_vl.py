@@ -1,0 +1,45 @@
+"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts; its encoder of images is not read.
+
+In a text the three positions of a token are equal, and so its rotations are those of a Qwen 3.
+"""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import llama, qwen
+from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.rope import rotary
+
+FAMILY = "qwen3_vl"
+_HEAD_SIZE = 128
+_TEXT = "language_model."
+_OTHER_TOWER = "visual.*"
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of the text encoder of a model that also reads images and videos."""
+    options.require("is_causal", True)
+    is_causal(options, "Qwen3VL")  # refuses code of its own
+    text = options.nested("text_config")
+    text.require("model_type", "qwen3_vl_text")
+    spec = text_only(text)
+    return replace(
+        spec,
+        prefixes=(f"model.{_TEXT}", _TEXT),
+        unused=(*spec.unused, _OTHER_TOWER, f"model.{_OTHER_TOWER}"),
+    )
+
+
+def text_only(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a text encoder alone."""
+    options.require("is_causal", True)
+    biased = options.get("attention_bias", False)
+    config = llama.config(
+        options,
+        family=FAMILY,
+        head_size=_HEAD_SIZE,
+        causal=is_causal(options, "Qwen3VLText"),
+        positions=rotary(options, options.get("head_dim", _HEAD_SIZE), base=500_000.0),
+    )
+    return llama.spec(config, llama.tensors(biased, biased, False) | qwen.NORMS)

@@ -1,0 +1,57 @@
+"""Code in model repositories (`auto_map`) is never run: which classes a family replaces."""
+
+from collections.abc import Mapping
+
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+
+REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code that it computes
+    "bidirectional_pplx_qwen3": ("PPLXQwen3Model",),
+    "eurobert": ("EuroBertModel",),
+    "gte": ("GteModel", "NewModel"),
+    "jina_bert": ("JinaBertModel",),
+    "jina_embeddings_v3": ("XLMRobertaLoRA", "XLMRobertaModel"),
+    "lfm2": ("Lfm2BidirectionalModel",),
+    "llama_bidirec": ("LlamaBidirectionalModel",),
+    "neobert": ("NeoBERT",),
+    "new": ("GteModel", "NewModel"),
+    "nomic_bert": ("NomicBertModel",),
+    "nvembed": ("NVEmbedModel",),
+    "voyage": ("Qwen3BidirectionalModel",),
+}
+
+
+_PLAMO = (
+    "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
+)
+_ONLY_CODE: Mapping[str, str] = {  # by model_type or class: what nothing but that code tells
+    "jasper_vl": "how Jasper reads texts and images, and which of its matrices follow the pooling",
+    "plamo": _PLAMO,
+    "PlamoBiModel": _PLAMO,
+}
+
+
+def refuse_undescribed(options: JsonConfig) -> None:
+    """Raise ModelError that says why for a model that only code of its own describes."""
+    names = [options.get("model_type", ""), *options.get("architectures", [])]
+    for name in names:
+        if name in _ONLY_CODE:
+            raise ModelError(
+                f"{options.path}: {name} is not supported: only code of the model, which is not "
+                f"run, says {_ONLY_CODE[name]}"
+            )
+
+
+def refuse_unknown_code(options: JsonConfig, family: str) -> None:
+    """Raise ModelError if config.json names remote code that the family does not replace.
+
+    With `is_causal` in config.json, a decoder counts as one of its family: see families.decoder.
+    """
+    code = options.get("auto_map", {}).get("AutoModel")
+    if code is None or "is_causal" in options:
+        return
+    replaced = REPLACED.get(family, ())
+    if str(code).rpartition(".")[2] not in replaced:
+        raise options.unsupported(
+            "auto_map", {"AutoModel": code}, f"{replaced}; code of a model is not run"
+        )

@@ -1,0 +1,28 @@
+"""RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import bert
+from embedwell_models.positions.schemes import Rotary, Scheme
+
+_POSITIONS = "embeddings.position_embeddings."
+TENSORS = {
+    theirs: ours for theirs, ours in bert.TENSORS.items() if not theirs.startswith(_POSITIONS)
+}
+UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # unused sinusoids
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of a RoFormer."""
+    options.require("rotary_value", False)
+    width = options["hidden_size"]
+    config = bert.config(
+        options,
+        embedding_size=options.get("embedding_size", width),
+        input_positions=Scheme(),
+        positions=Rotary(dim=width // options["num_attention_heads"], interleaved=True),
+    )
+    project = affine("embeddings_project", "project") if config.embedding_size != width else {}
+    return CheckpointSpec(
+        config=config, tensors={**TENSORS, **project}, unused=UNUSED, prefixes=("roformer.",)
+    )

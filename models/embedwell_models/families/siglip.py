@@ -1,0 +1,56 @@
+"""SigLIP and SigLIP 2 of a fixed resolution: texts and images in one space.
+
+Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
+"""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.families import clip, vision
+from embedwell_models.positions.schemes import Learned
+
+_HEAD = "text_model.head.weight"
+UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")
+
+
+def text_and_images(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of the encoders of a model of texts and images.
+
+    Raises ModelError if their vectors have different widths.
+    """
+    text, images = options.nested("text_config"), vision.siglip(options.nested("vision_config"))
+    config = _text_config(text)
+    width = text.get("projection_size", config.hidden_size)
+    if width != images.width:
+        raise ModelError(
+            f"{options.path}: vectors of texts have {width} dimensions (projection_size), those of "
+            f"images {images.width} (hidden_size): they cannot be compared"
+        )
+    projection = Projection(tensor=_HEAD, width=width, bias=True, padded=True)
+    return CheckpointSpec(
+        config=config,
+        tensors=clip.TENSORS,
+        unused=UNUSED,
+        prefixes=("text_model.",),
+        projection=projection,
+        images=images,
+    )
+
+
+def _text_config(options: JsonConfig) -> EncoderConfig:
+    # The defaults are those of the smallest published model.
+    return EncoderConfig(
+        family="siglip",
+        vocab_size=options.get("vocab_size", 32_000),
+        hidden_size=options.get("hidden_size", 768),
+        num_layers=options.get("num_hidden_layers", 12),
+        num_heads=options.get("num_attention_heads", 12),
+        intermediate_size=options.get("intermediate_size", 3072),
+        max_positions=options.get("max_position_embeddings", 64),
+        activation=options.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
+        norm_eps=options.get("layer_norm_eps", 1e-6),
+        input_positions=Learned(),
+        arrangement="pre",
+    )

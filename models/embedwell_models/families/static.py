@@ -1,0 +1,57 @@
+"""Static embeddings: a table of token vectors that are averaged, without layers or positions.
+
+sentence-transformers calls it StaticEmbedding, model2vec (Tulkens and van Dongen 2024) a
+StaticModel.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.tables import stored
+from embedwell_models.tables.names import TensorNames
+
+FAMILIES: Mapping[str, TensorNames] = {
+    "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),
+    "model2vec": TensorNames("embeddings", "embeddings", "weights", "mapping"),
+}
+
+
+def read_folder(folder: Path) -> CheckpointSpec:
+    """Build the spec from the checkpoint's header, and model2vec's config.json if there is one.
+
+    Raises ModelError if there is no table.
+    """
+    arrays = safetensors_files.map_folder(folder)
+    tensors = {family: names.ours(arrays) for family, names in FAMILIES.items()}
+    family = next((family for family in FAMILIES if _has_rows(family, tensors[family])), None)
+    if family is None:
+        raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")
+    table = stored.build({ours: arrays[name] for name, ours in tensors[family].items()})
+    config = EncoderConfig(
+        family=family,
+        vocab_size=len(table),
+        hidden_size=table.width,
+        num_layers=0,
+        num_heads=1,
+        intermediate_size=0,
+        max_positions=_max_length(folder) if family == "model2vec" else UNLIMITED,
+        norm_eps=0.0,
+    )
+    return CheckpointSpec(config=config, tensors=tensors[family])
+
+
+def _has_rows(family: str, tensors: Iterable[str]) -> bool:
+    names = FAMILIES[family]
+    return bool({*tensors} - {names.scales, names.rows})
+
+
+def _max_length(folder: Path) -> int:
+    options = JsonConfig.optional(folder / "config.json")
+    if "max_length" not in options:
+        return 512  # model2vec's default
+    return int(options.get("max_length", 0)) or UNLIMITED

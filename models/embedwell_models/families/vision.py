@@ -1,0 +1,122 @@
+"""Image encoders of CLIP and SigLIP: the same transformer, over the patches of an image."""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, ImageSpec, Projection, affine
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.positions.schemes import Learned
+
+LAYER = "encoder.layers.{}"
+LAYERS = {
+    **affine(f"{LAYER}.self_attn.q_proj", "layers.{}.query"),
+    **affine(f"{LAYER}.self_attn.k_proj", "layers.{}.key"),
+    **affine(f"{LAYER}.self_attn.v_proj", "layers.{}.value"),
+    **affine(f"{LAYER}.self_attn.out_proj", "layers.{}.output"),
+    **affine(f"{LAYER}.layer_norm1", "layers.{}.attention_norm"),
+    **affine(f"{LAYER}.layer_norm2", "layers.{}.ffn_norm"),
+    **affine(f"{LAYER}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{LAYER}.mlp.fc2", "layers.{}.down"),
+}
+"""Names of the layers' tensors, which the text encoders share."""
+_SHARED = {
+    **LAYERS,
+    "embeddings.patch_embedding.weight": "patch.weight",
+    "embeddings.position_embedding.weight": "position_table",
+    **affine("post_layernorm", "final_norm"),
+}
+_CLIP = {
+    **_SHARED,
+    "embeddings.class_embedding": "token_table",
+    **affine("pre_layrnorm", "norm"),
+}
+_SIGLIP = {
+    **_SHARED,
+    "embeddings.patch_embedding.bias": "patch.bias",
+    "head.probe": "pool.probe",
+    "head.attention.in_proj_weight": "pool.query|key|value.weight",
+    "head.attention.in_proj_bias": "pool.query|key|value.bias",
+    **affine("head.attention.out_proj", "pool.output"),
+    **affine("head.layernorm", "pool.norm"),
+    **affine("head.mlp.fc1", "pool.up"),
+    **affine("head.mlp.fc2", "pool.down"),
+}
+_UNUSED = (
+    "embeddings.position_ids",
+    "text_model.*",
+    "text_projection.weight",
+    "visual_projection.weight",
+    "logit_scale",
+    "logit_bias",
+)
+_CHANNELS = 3
+
+
+def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
+    """Read CLIP's vision_config; a class token, whose last state is projected."""
+    config = _config(options, class_tokens=1, patch=32, activation="quick_gelu", eps=1e-5)
+    return _spec(options, config, 32, _CLIP, projection)
+
+
+def siglip(options: JsonConfig) -> ImageSpec:
+    """Read SigLIP's vision_config; patches alone, pooled by attention."""
+    options.require("vision_use_head", True)
+    config = _config(options, class_tokens=0, patch=16, activation="gelu_pytorch_tanh", eps=1e-6)
+    return _spec(options, config, 16, _SIGLIP, None)
+
+
+def _config(
+    options: JsonConfig, *, class_tokens: int, patch: int, activation: str, eps: float
+) -> EncoderConfig:
+    # The defaults are those of the smallest published models.
+    options.require("num_channels", _CHANNELS)
+    grid = options.get("image_size", 224) // options.get("patch_size", patch)
+    return EncoderConfig(
+        family="vision",
+        vocab_size=class_tokens,
+        hidden_size=options.get("hidden_size", 768),
+        num_layers=options.get("num_hidden_layers", 12),
+        num_heads=options.get("num_attention_heads", 12),
+        intermediate_size=options.get("intermediate_size", 3072),
+        max_positions=grid**2 + class_tokens,
+        activation=options.choice("hidden_act", ACTIVATIONS, activation),
+        norm_eps=options.get("layer_norm_eps", eps),
+        input_positions=Learned(),
+        arrangement="pre",
+    )
+
+
+def _spec(
+    options: JsonConfig,
+    config: EncoderConfig,
+    patch: int,
+    tensors: dict[str, str],
+    projection: Projection | None,
+) -> ImageSpec:
+    side = options.get("patch_size", patch)
+    encoder = CheckpointSpec(
+        config=config,
+        tensors=tensors,
+        unused=_UNUSED,
+        prefixes=("vision_model.",),
+        shapes=_shapes(config, _CHANNELS * side**2),
+    )
+    return ImageSpec(
+        encoder=encoder,
+        image_size=options.get("image_size", 224),
+        patch_size=side,
+        projection=projection,
+    )
+
+
+def _shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
+    # Of a patch's projection, and of the head that pools by attention.
+    width, inner = config.hidden_size, config.intermediate_size
+    matrices = {
+        "patch": (width, pixels),
+        "pool.up": (inner, width),
+        "pool.down": (width, inner),
+        **{f"pool.{name}": (width, width) for name in ("query", "key", "value", "output")},
+    }
+    biases = {f"{name}.bias": shape[:1] for name, shape in matrices.items()}
+    weights = {f"{name}.weight": shape for name, shape in matrices.items()}
+    return {**weights, **biases, "pool.probe": (1, width)}

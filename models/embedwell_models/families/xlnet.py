@@ -1,0 +1,62 @@
+"""XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.positions.schemes import TransformerXL
+
+_TRAINED = 512  # tokens of the longest training text; XLNet has no limit
+TENSORS = {
+    "word_embedding.weight": "token_table",
+    "layer.{}.rel_attn.q": "layers.{}.query.weight",
+    "layer.{}.rel_attn.k": "layers.{}.key.weight",
+    "layer.{}.rel_attn.v": "layers.{}.value.weight",
+    "layer.{}.rel_attn.o": "layers.{}.output.weight",
+    "layer.{}.rel_attn.r": "layers.{}.relative.weight",
+    "layer.{}.rel_attn.r_w_bias": "layers.{}.query.bias",
+    "layer.{}.rel_attn.r_r_bias": "layers.{}.position_bias",
+    **affine("layer.{}.rel_attn.layer_norm", "layers.{}.attention_norm"),
+    **affine("layer.{}.ff.layer_1", "layers.{}.up"),
+    **affine("layer.{}.ff.layer_2", "layers.{}.down"),
+    **affine("layer.{}.ff.layer_norm", "layers.{}.ffn_norm"),
+}
+UNUSED = (  # a text is one segment, and no token is masked
+    "mask_emb",
+    "layer.{}.rel_attn.r_s_bias",
+    "layer.{}.rel_attn.seg_embed",
+    *("lm_loss.*", "sequence_summary.*", "logits_proj.*", "classifier.*", "qa_outputs.*"),
+)
+
+
+def read(options: JsonConfig) -> CheckpointSpec:
+    """Build the spec of an XLNet.
+
+    All tokens are in one segment, where segment scores are the same for every key. XLNet's
+    tokenizer puts the last token, <cls>, in another segment: with its type ids, the reference
+    model's states differ slightly.
+    """
+    options.require("attn_type", "bi")
+    options.require("bi_data", False)
+    options.require("untie_r", True)
+    options.require("clamp_len", -1, 0)
+    config = EncoderConfig(
+        family="xlnet",
+        vocab_size=options["vocab_size"],
+        hidden_size=options["d_model"],
+        num_layers=options["n_layer"],
+        num_heads=options["n_head"],
+        head_size=options.get("d_head", 0),
+        intermediate_size=options["d_inner"],
+        max_positions=_TRAINED,
+        activation=options.choice("ff_activation", ACTIVATIONS, "gelu"),
+        norm_eps=options.get("layer_norm_eps", 1e-12),
+        positions=TransformerXL(),
+    )
+    return CheckpointSpec(
+        config=config,
+        tensors=TENSORS,
+        unused=UNUSED,
+        prefixes=("transformer.",),
+        transposed=("query.weight", "key.weight", "value.weight", "relative.weight"),
+    )

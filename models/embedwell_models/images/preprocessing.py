@@ -1,0 +1,208 @@
+"""The preprocessing of images that a checkpoint's preprocessor_config.json states."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from embedwell_models.config.checkpoint_spec import ImageSpec
+from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.errors import ModelError
+from embedwell_models.images.decoding import check_pixels, decode
+from embedwell_models.vectors import Floats
+
+Pixels = npt.NDArray[np.uint8]
+"""Pixels of an image, (height, width, 3)."""
+
+FILES = ("processor_config.json", "preprocessor_config.json")
+"""The first that exists and describes images counts."""
+
+_CLIP, _SIGLIP = "CLIPImageProcessor", "SiglipImageProcessor"
+_CLIP_DEFAULTS: Mapping[str, Any] = {
+    "do_center_crop": True,
+    "size": {"shortest_edge": 224},
+    "crop_size": {"height": 224, "width": 224},
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+_SIGLIP_DEFAULTS: Mapping[str, Any] = {
+    "do_center_crop": False,
+    "size": {"height": 224, "width": 224},
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+_CLASSES: Mapping[str, Mapping[str, Any]] = {  # the defaults of each class of transformers
+    _CLIP: _CLIP_DEFAULTS,
+    "CLIPImageProcessorFast": _CLIP_DEFAULTS,
+    "CLIPFeatureExtractor": _CLIP_DEFAULTS,
+    _SIGLIP: _SIGLIP_DEFAULTS,
+    "SiglipImageProcessorFast": _SIGLIP_DEFAULTS,
+}
+_CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
+_READ = {
+    *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_convert_rgb"),
+    *("do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std"),
+    *_CLASS_KEYS,
+}
+# Of the Python classes, not of the pixels.
+_IGNORED = {
+    *("processor_class", "use_fast", "default_to_square", "data_format", "device"),
+    *("_valid_processor_keys", "disable_grouping", "return_tensors", "input_data_format"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """Resizing and cropping by Pillow, and the normalization of the pixels' values.
+
+    shortest_edge: to which an image is resized, keeping its proportions; None to stretch it to
+    `side`. resample: Pillow's filter. side: pixels of a side of the result. scale, mean, std: a
+    value becomes (scale * value - mean) / std, for each of three channels.
+    """
+
+    shortest_edge: int | None
+    resample: Image.Resampling
+    side: int
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
+        """Read the options of a folder; None if it has no file of them.
+
+        Raises ModelError that names an unknown option, or one that does not fit the encoder.
+        """
+        options = _options(folder)
+        if options is None:
+            return None
+        options = options.with_defaults(_defaults(options, spec))
+        for key in ("do_resize", "do_convert_rgb"):
+            options.require(key, True)
+        side = _side(options)
+        if side != spec.image_size:
+            raise ModelError(
+                f"{options.path}: images become {side} pixels wide and high, the model reads "
+                f"{spec.image_size}"
+            )
+        return cls(
+            shortest_edge=_shortest_edge(options),
+            resample=_resampling(options),
+            side=side,
+            scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
+            **_normalization(options),
+        )
+
+    def table(self) -> Floats:
+        """The normalized number of each value of a channel: (3, 256)."""
+        values = (np.arange(256) * np.float64(self.scale)).astype(np.float32)
+        mean, std = (np.array(part, dtype=np.float32)[:, None] for part in (self.mean, self.std))
+        table: Floats = (values - mean) / std
+        return table
+
+    def pixels(self, data: bytes, max_pixels: int) -> Pixels:
+        """Decode, resize and crop an encoded image: (side, side, 3).
+
+        max_pixels: of the image, and of its resized copy. Raises ImageError.
+        """
+        return self.resize(decode(data, max_pixels), max_pixels)
+
+    def resize(self, image: Image.Image, max_pixels: int) -> Pixels:
+        """Resize and crop an RGB image; raises ImageError if it is so long that it grows large."""
+        width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
+        check_pixels(width, height, max_pixels)
+        pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
+        return _centre(pixels, self.side)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the file of a folder's options as a list, empty if there is none."""
+    options = _options(folder)
+    return [] if options is None else [options.path]
+
+
+def _options(folder: Path) -> JsonConfig | None:
+    joint, own = (folder / name for name in FILES)
+    if joint.exists() and "image_processor" in (values := read_object(joint)):
+        return _checked(joint, values["image_processor"])
+    return _checked(own, read_object(own)) if own.exists() else None
+
+
+def _checked(path: Path, values: Any) -> JsonConfig:
+    options = JsonConfig(path, values)
+    for key, value in values.items():
+        if key not in _READ | _IGNORED and value not in (None, False):
+            raise options.unsupported(key, value, sorted(_READ))
+    return options
+
+
+def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
+    key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
+    return options.choice(key, _CLASSES, _CLIP if spec.projection else _SIGLIP)
+
+
+def _resampling(options: JsonConfig) -> Image.Resampling:
+    value, supported = options.get("resample", 3), {int(each) for each in Image.Resampling}
+    if value not in supported:
+        raise options.unsupported("resample", value, supported)
+    return Image.Resampling(value)
+
+
+def _flag(options: JsonConfig, key: str) -> bool:
+    return bool(options.get(key, True))
+
+
+def _side(options: JsonConfig) -> int:
+    key = "crop_size" if _flag(options, "do_center_crop") else "size"
+    value = options[key]
+    sides = {value} if isinstance(value, int) and key == "crop_size" else _sides(value)
+    if len(sides) != 1:
+        raise options.unsupported(key, value, "one size of height and width")
+    return int(sides.pop())
+
+
+def _sides(value: Any) -> set[Any]:
+    if not isinstance(value, dict) or value.keys() != {"height", "width"}:
+        return set()
+    return {value["height"], value["width"]}
+
+
+def _shortest_edge(options: JsonConfig) -> int | None:
+    value = options["size"]
+    edge = value.get("shortest_edge") if isinstance(value, dict) else value
+    alone = not isinstance(value, dict) or len(value) == 1
+    if isinstance(edge, int) and alone and edge >= _side(options):
+        return edge
+    if _sides(value) == {_side(options)}:
+        return None
+    raise options.unsupported("size", value, "a shortest_edge, or both sides, that fill the result")
+
+
+def _normalization(options: JsonConfig) -> dict[str, tuple[float, ...]]:
+    if not _flag(options, "do_normalize"):
+        return {"mean": (0.0,) * 3, "std": (1.0,) * 3}
+    return {name: _triple(options, f"image_{name}") for name in ("mean", "std")}
+
+
+def _triple(options: JsonConfig, key: str) -> tuple[float, ...]:
+    values: Sequence[Any] = options[key] if isinstance(options[key], list) else [options[key]] * 3
+    positive = key != "image_std" or all(isinstance(v, int | float) and v > 0 for v in values)
+    if len(values) != 3 or not all(isinstance(v, int | float) for v in values) or not positive:
+        raise options.unsupported(key, options[key], "three numbers, of image_std above 0")
+    return tuple(map(float, values))
+
+
+def _resized(width: int, height: int, shortest_edge: int | None, side: int) -> tuple[int, int]:
+    if shortest_edge is None:
+        return side, side
+    longest = int(shortest_edge * max(width, height) / min(width, height))
+    return (shortest_edge, longest) if width <= height else (longest, shortest_edge)
+
+
+def _centre(pixels: Pixels, side: int) -> Pixels:
+    top, left = ((length - side) // 2 for length in pixels.shape[:2])
+    return pixels[top : top + side, left : left + side]

@@ -1,0 +1,73 @@
+// Table lookup before the first layer, and pooling after the last one.
+
+#pragma once
+
+#include <cstring>
+
+#include "rows.h"
+
+struct EmbeddingTables {
+  const float* tokens;      // (vocabulary, D)
+  const float* positions;   // (segments, positions, D), with one row for all positions or each
+  int64_t position_stride;  // from one position's row to the next: D, or 0
+  int64_t padding_id;       // of the padding token, whose row is the first; -1 for none
+  int64_t vocab_size;       // an id from it on is a token of the second segment
+  int64_t num_positions;    // rows of a segment
+  double token_scale;       // multiplies token vectors
+  Norm norm;
+};
+
+INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, float eps,
+                  float* out) {
+  const bool second = id >= tables.vocab_size;
+  const float* token = tables.tokens + (second ? id - tables.vocab_size : id) * width;
+  const float* segment = tables.positions + (second ? tables.num_positions * width : 0);
+  const float* position = segment + row * tables.position_stride;
+  const Floats scale = splat(static_cast<float>(tables.token_scale));
+  for (long d = 0; d < width; d += W)
+    store(out + d, fma(scale, load(token + d), load(position + d)));
+  normalise(out, width, tables.norm, eps, out);
+}
+
+// In the order of POOLINGS in models/embedwell_models/encoder/pooling.py.
+enum class Pooling : int64_t { cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken };
+
+// What a sum over tokens is divided by.
+INLINE float divisor(Pooling pooling, float count) {
+  switch (pooling) {
+    case Pooling::mean:
+      return count;
+    case Pooling::mean_sqrt_len_tokens:
+      return std::sqrt(count);
+    case Pooling::weightedmean:
+      return count * (count + 1) / 2;
+    case Pooling::cls:
+    case Pooling::max:
+    case Pooling::lasttoken:
+      break;
+  }
+  return 1.0f;
+}
+
+// Rows (length, D) to `out` (D,), which is zero where there are none.
+INLINE void pool(const float* rows, long length, long width, Pooling pooling, float* out) {
+  if (length == 0) {
+    std::memset(out, 0, width * sizeof(float));
+    return;
+  }
+  const float* first = pooling == Pooling::lasttoken ? rows + (length - 1) * width : rows;
+  std::memcpy(out, first, width * sizeof(float));
+  if (pooling == Pooling::cls || pooling == Pooling::lasttoken) return;
+  for (long t = 1; t < length; t++) {
+    const float weight = pooling == Pooling::weightedmean ? static_cast<float>(t + 1) : 1.0f;
+    for (long d = 0; d < width; d += W) {
+      const Floats x = load(rows + t * width + d), y = load(out + d);
+      if (pooling == Pooling::max)
+        store(out + d, x == x ? larger(x, y) : x);  // keeps NaN
+      else
+        store(out + d, fma(splat(weight), x, y));
+    }
+  }
+  const float scale = divisor(pooling, static_cast<float>(length));
+  for (long d = 0; d < width; d += W) store(out + d, load(out + d) / scale);
+}

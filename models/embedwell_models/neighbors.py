@@ -1,0 +1,170 @@
+"""The nearest rows of a table: exact, by matrix products over blocks of rows.
+
+Q vectors of a question, N rows, D dimensions, S lists of neighbours.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.vectors import METRICS, Doubles, Floats, normalize
+
+BLOCK = 1 << 14
+"""Rows of which all scores are in memory at once."""
+_SPARE = 32  # neighbours that are scored again in double precision, beside those that are wanted
+_LEAST = 1e-6  # added to a product that is divided by, as in gensim
+
+
+class Rows(Protocol):
+    """A table (N, D) that may be larger than the memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Floats:
+        """Return some rows (n, D)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of S lists of neighbours.
+
+    rank: from rows (N, D) and their lengths (N,) to fast scores (S, N), which have the order of
+    `score`, but for rounding. score: from the index of a list and rows (N, D) to scores (N,);
+    larger is closer. excluded: for each list, rows that are no neighbours.
+    """
+
+    rank: Callable[[Floats, Floats], Floats]
+    score: Callable[[int, Floats], Floats]
+    excluded: Sequence[Collection[int]]
+
+
+Neighbors = list[tuple[int, float]]
+"""Rows with their scores, the best first; equal scores in the order of the rows."""
+
+
+def lengths(table: Rows) -> Floats:
+    """Return the Euclidean length of each row: (N,), one where it is zero."""
+    parts = [np.sqrt(np.vecdot(block, block)) for _, block in _blocks(table)]
+    values = np.concatenate(parts)
+    positive: Floats = np.where(values == 0, np.float32(1), values)
+    return positive
+
+
+def nearest(table: Rows, row_lengths: Floats, question: Question, k: int) -> list[Neighbors]:
+    """Return the k nearest rows for each list of a question. row_lengths: of `lengths`."""
+    wanted = k + _SPARE + max(map(len, question.excluded))
+    best_rows, best_ranks = np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
+    for start, block in _blocks(table):
+        ranks = question.rank(block, row_lengths[start : start + len(block)])
+        rows, ranks = _largest(ranks, wanted)
+        rows += start
+        if best_rows.size:
+            rows, ranks = np.hstack([best_rows, rows]), np.hstack([best_ranks, ranks])
+            places, ranks = _largest(ranks, wanted)
+            rows = np.take_along_axis(rows, places, axis=1)
+        best_rows, best_ranks = rows, ranks
+    pairs = zip(best_rows, question.excluded, strict=True)
+    return [
+        _scored(table, question, index, [*{*rows.tolist()} - {*excluded}], k)
+        for index, (rows, excluded) in enumerate(pairs)
+    ]
+
+
+def by_metric(metric: str, vectors: Floats, excluded: Sequence[Collection[int]]) -> Question:
+    """Ask for the neighbours of each vector (Q, D). metric: cosine, dot or euclidean."""
+    return Question(
+        partial(_RANKS[metric], vectors),
+        lambda index, rows: METRICS[metric](vectors[index : index + 1], rows)[0],
+        excluded,
+    )
+
+
+def add_analogy(positive: Floats, negative: Floats, excluded: Collection[int]) -> Question:
+    """Ask for what is to the positive vectors (P, D) as the negative ones are not: 3CosAdd.
+
+    The cosine with the sum of unit vectors, negative ones subtracted. Mikolov et al. 2013,
+    "Linguistic regularities in continuous space word representations".
+    """
+    units = normalize(np.concatenate([positive, -negative]))
+    return by_metric("cosine", units.mean(axis=0, keepdims=True), [excluded])
+
+
+def multiply_analogy(positive: Floats, negative: Floats, excluded: Collection[int]) -> Question:
+    """Ask for the same by products of cosines, shifted to 0 to 1: 3CosMul.
+
+    Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations".
+    """
+    vectors = np.concatenate([positive, negative])
+    ratio = partial(_ratio, len(positive))
+    return Question(
+        lambda rows, row_lengths: ratio(_rank_cosine(vectors, rows, row_lengths))[None],
+        lambda _, rows: ratio(METRICS["cosine"](vectors, rows).astype(np.float64)),
+        [excluded],
+    )
+
+
+def doesnt_match(vectors: Floats) -> Floats:
+    """Return the cosine of each vector with the mean of all unit vectors: (N, D) -> (N,).
+
+    The lowest is of the vector that does not match the others, as in gensim.
+    """
+    mean = normalize(vectors).mean(axis=0, keepdims=True)
+    cosines: Floats = METRICS["cosine"](mean, vectors)[0]
+    return cosines
+
+
+def _blocks(table: Rows) -> Iterator[tuple[int, Floats]]:
+    for start in range(0, len(table), BLOCK):
+        yield start, table[start : min(start + BLOCK, len(table))]
+
+
+def _largest(values: Floats, count: int) -> tuple[npt.NDArray[np.int64], Floats]:
+    # The places of the largest values of each row, in no order, and these values.
+    if values.shape[1] <= count:
+        places = np.broadcast_to(np.arange(values.shape[1]), values.shape).copy()
+    else:
+        places = np.argpartition(values, -count, axis=1)[:, -count:]
+    return places, np.take_along_axis(values, places, axis=1)
+
+
+def _scored(
+    table: Rows, question: Question, index: int, candidates: list[int], k: int
+) -> Neighbors:
+    rows = np.array(sorted(candidates), dtype=np.int64)
+    if not rows.size:
+        return []
+    scores = question.score(index, table[rows])
+    order = np.argsort(-scores, kind="stable")[:k]
+    return list(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def _rank_cosine(vectors: Floats, rows: Floats, row_lengths: Floats) -> Floats:
+    cosines: Floats = normalize(vectors) @ rows.T
+    cosines /= row_lengths
+    return cosines
+
+
+def _rank_dot(vectors: Floats, rows: Floats, row_lengths: Floats) -> Floats:
+    products: Floats = vectors @ rows.T
+    return products
+
+
+def _rank_euclidean(vectors: Floats, rows: Floats, row_lengths: Floats) -> Floats:
+    scores: Floats = vectors @ rows.T
+    scores -= np.square(row_lengths) / 2
+    return scores
+
+
+_RANKS = {"cosine": _rank_cosine, "dot": _rank_dot, "euclidean": _rank_euclidean}
+
+
+def _ratio(positives: int, cosines: Floats | Doubles) -> Floats:
+    shifted = (1 + cosines) / 2
+    products = shifted[:positives].prod(axis=0) / (shifted[positives:].prod(axis=0) + _LEAST)
+    scores: Floats = products.astype(np.float32)
+    return scores

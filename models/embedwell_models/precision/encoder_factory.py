@@ -1,0 +1,135 @@
+"""Builds a model's encoder in any precision that its device supports."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.encoder.device import is_ampere_or_newer
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.position_hooks import PositionHooks
+from embedwell_models.encoder.position_tensors import layer_position_hooks
+from embedwell_models.errors import ModelError
+from embedwell_models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import (
+    LinearFactory,
+    ObserverLinearFactory,
+    torch_linear_factory,
+)
+
+AddHead = Callable[[Encoder, LinearFactory], Encoder]
+
+
+@dataclass(frozen=True)
+class EncoderFactory:
+    """Builds one model's encoder in a precision.
+
+    calibrate: runs the reference sentences through an encoder, for int8. add_head: puts behind an
+    encoder what is computed of its states in its precision, by linear layers; None: nothing.
+    cpu_features: the CPU features that may be used, see embedwell_models.cpu_backend.library.
+    """
+
+    weights: Weights
+    embeddings: InputEmbeddings
+    calibrate: Callable[[Encoder], object]
+    add_head: AddHead | None = None
+    cpu_features: frozenset[str] = field(default_factory=library.features)
+
+    @property
+    def device(self) -> torch.device:
+        return self.embeddings.device
+
+    @property
+    def min_speedup(self) -> float:
+        """The least speedup over the best precision so far at which `auto` takes a lower one.
+
+        On a CPU the margin keeps noise from deciding between equals. The reference sentences do
+        not fill a GPU, so that their time says nothing: the last accurate precision is taken.
+        """
+        return 1.1 if self.device.type == "cpu" else 0.0
+
+    def supported(self) -> list[str]:
+        """The precisions that run at full speed: float32, then in the order that `auto` tries."""
+        if self.device.type != "cpu":
+            return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
+        compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
+        return [
+            "float32",
+            *(compiled or ["bfloat16"] * torch_bfloat16_is_usable(self.cpu_features)),
+        ]
+
+    def check(self, dtype: str) -> None:
+        """Raise ModelError if the device does not support a precision at full speed."""
+        if dtype in self.supported():
+            return
+        hint = " (it is for CPUs)" if dtype == "int8" else ""
+        if dtype in ("bfloat16", "int8") and self.device.type == "cpu":
+            hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
+        raise ModelError(
+            f"dtype {dtype} is not supported on this {self.device.type}{hint}; "
+            f"supported: {', '.join(self.supported())}"
+        )
+
+    def isa(self, dtype: str) -> str | None:
+        """Return the instruction set of the kernels in a precision; None if torch computes it."""
+        return library.best_isa(dtype, self.cpu_features) if self.device.type == "cpu" else None
+
+    def build(self, dtype: str) -> Encoder:
+        """Build the encoder in a supported precision."""
+        isa = self.isa(dtype)
+        if isa is None:
+            linear = torch_linear_factory(self.device, getattr(torch, dtype))
+            return self._with_head(self._torch_encoder(linear), linear)
+        input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
+        kernels = KernelLinearFactory(dtype, isa, input_magnitudes)
+        config = self.embeddings.config
+        if not kernels_support(config, self.weights):
+            return self._with_head(self._torch_encoder(kernels), kernels)
+        stack = LayerWeights(config, self.weights, dtype, isa, input_magnitudes)
+        encoder = KernelEncoder(self.embeddings, stack, self._position_hooks())
+        return self._with_head(encoder, kernels)
+
+    def _with_head(self, encoder: Encoder, linear: LinearFactory) -> Encoder:
+        return encoder if self.add_head is None else self.add_head(encoder, linear)
+
+    def _position_hooks(self) -> PositionHooks:
+        config, like = self.embeddings.config, self.embeddings.tokens
+        return layer_position_hooks(config, self.weights, "layers.0", config.positions, like)
+
+    def _torch_encoder(self, linear: LinearFactory) -> TorchEncoder:
+        embeddings, device = self.embeddings, self.device
+        layers = TorchLayers(embeddings.config, self.weights, linear, device)
+        if not layers.recordable:
+            return TorchEncoder(embeddings, layers)
+        return TorchEncoder(
+            embeddings,
+            layers,
+            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device)),
+        )
+
+    def _input_magnitudes(self) -> Mapping[str, Tensor]:
+        observer = ObserverLinearFactory()
+        self.calibrate(self._with_head(self._torch_encoder(observer), observer))
+        return observer.input_magnitudes()
+
+
+def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:
+    """Whether torch's own bfloat16 is fast on a CPU, and a row's result independent of the batch.
+
+    Emulated, it is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN sums
+    in an order that depends on the number of rows: a text's vector would depend on its batch.
+    """
+    return (
+        "avx512_bf16" in cpu_features
+        and torch.cpu._is_avx512_bf16_supported()
+        and not torch.cpu._is_amx_tile_supported()
+    )

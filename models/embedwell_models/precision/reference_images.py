@@ -1,0 +1,43 @@
+"""Reference images, by which the precisions of an image encoder are compared."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.vectors import Floats, normalize
+
+_COUNT = 4
+_WAVES = 24
+
+EmbedImages = Callable[[Encoder, Sequence[Pixels]], Floats]
+"""Computes the vectors of images with an encoder: (B, dim)."""
+
+
+class ReferenceImageEmbedder:
+    """Embeds pictures of random waves, whose power falls with their frequency as in photographs."""
+
+    def __init__(self, side: int, embed: EmbedImages) -> None:
+        """side: pixels of a side."""
+        self._images, self._embed = reference_images(side), embed
+
+    def __call__(self, encoder: Encoder) -> Floats:
+        """Return the unit vectors of the images, as an encoder computes them: (B, dim)."""
+        return normalize(self._embed(encoder, self._images))
+
+
+def reference_images(side: int) -> list[Pixels]:
+    """Draw the same pictures each time: (side, side, 3) each."""
+    random = np.random.default_rng(0)
+    x = np.linspace(0, 1, side)
+    pictures = []
+    for _ in range(_COUNT):
+        frequencies = random.uniform(-16, 16, (2, 3, _WAVES, 1, 1))
+        phases = random.uniform(0, 2 * np.pi, (3, _WAVES, 1, 1))
+        angles = 2 * np.pi * (frequencies[0] * x[:, None] + frequencies[1] * x) + phases
+        waves = (np.sin(angles) / np.hypot(*frequencies)).sum(axis=1)
+        span = waves.min(), waves.max()
+        values = np.interp(waves, span, (0, 255)).astype(np.uint8)
+        pictures.append(np.ascontiguousarray(np.moveaxis(values, 0, -1)))
+    return pictures

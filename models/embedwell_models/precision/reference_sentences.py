@@ -1,0 +1,60 @@
+"""Vectors of the reference sentences, to calibrate int8 and to compare precisions."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
+from embedwell_models.errors import ModelError
+from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.torch_backend.token_head import TokenHead
+from embedwell_models.vectors import Floats, normalize
+
+Vectors = Callable[[Encoder, Batch], Floats]
+"""Computes the unit vectors of sequences with an encoder: -> (B, dim)."""
+
+
+class ReferenceSentenceEmbedder:
+    """Embeds the reference sentences with a model's tokenizer."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
+        """Tokenize the sentences, without those whose token ids exceed the token table.
+
+        Raises ModelError if no sentence remains.
+        """
+        rows = [row.ids for row in tokenizer.encode(list(SENTENCES))]
+        rows = [ids for ids in rows if ids and max(ids) < vocab_size]
+        if not rows:
+            raise ModelError(
+                f"the tokenizer's ids are not those of a table of {vocab_size} vectors"
+            )
+        self._batch = Batch.of(rows)
+        self._vectors = vectors
+
+    def __call__(self, encoder: Encoder) -> Floats:
+        """Return the unit vectors of the sentences, as an encoder computes them: (B, dim)."""
+        return self._vectors(encoder, self._batch)
+
+
+def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
+    """Return a function that computes the vectors of texts. head: applied after the pooling."""
+    return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
+
+
+def token_vectors_function(head: TokenHead, num_layers: int) -> Vectors:
+    """Return a function that puts the vectors of a text's tokens side by side as one vector.
+
+    The cosine of two of these is the mean of the cosines of their tokens.
+    """
+
+    def compute(encoder: Encoder, batch: Batch) -> Floats:
+        rows = normalize(head(encoder.states(batch, num_layers)))
+        shape = len(batch.lengths), int(batch.lengths.max()), rows.shape[1]
+        vectors = np.zeros(shape, dtype=np.float32)
+        vectors[np.arange(shape[1]) < batch.lengths[:, None]] = rows
+        return normalize(vectors.reshape(len(vectors), -1))
+
+    return compute

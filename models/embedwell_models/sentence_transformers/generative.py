@@ -1,0 +1,94 @@
+"""Rerankers that are language models: the logits of the next token tell how relevant a text is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.classification_heads import ClassificationHead
+from embedwell_models.sentence_transformers.modules import LOGIT_SCORE, Entry
+from embedwell_models.sentence_transformers.refusals import CARD
+from embedwell_models.sentence_transformers.rerank_formats import FORMATS
+from embedwell_models.sentence_transformers.vector_modules import LogitScore
+from embedwell_models.tokenizer.loading import loader
+
+CLASS_SUFFIXES = ("ForCausalLM", "Qwen3VLForConditionalGeneration")
+_OUTPUT_TABLE = "lm_head.weight"
+_TOKEN_TABLES = tuple(
+    f"{prefix}embed_tokens.weight"
+    for prefix in ("model.", "", "model.language_model.", "language_model.")
+)
+# By family: whether the output table is that of the input by default.
+_TIED = {
+    **dict.fromkeys(("llama", "mistral", "ministral3", "qwen2", "qwen3", "qwen3_vl"), False),
+    **dict.fromkeys(("gemma", "gemma2", "gemma3_text"), True),
+}
+_ANSWERS = ("yes", "no")
+"""The tokens that sentence-transformers takes where the files name none."""
+
+
+def next_token_head(
+    folder: Path, entries: Sequence[Entry], config: EncoderConfig, rerank_format: str
+) -> ClassificationHead | None:
+    """Read the head of a language model that reranks; None for one that embeds.
+
+    rerank_format: a name of FORMATS, whose tokens count, or another for those of the files.
+
+    Raises ModelError for a family whose logits are not known, and for tokens that it lacks.
+    """
+    path = entries[0].path
+    options = JsonConfig(folder / path / "config.json")
+    if entries[-1].kind == LOGIT_SCORE and rerank_format not in FORMATS:
+        ids = _stated_ids(folder / entries[-1].path)
+    elif rerank_format in FORMATS or _is_cross_encoder(folder):
+        stated = FORMATS.get(rerank_format)
+        ids = _ids(folder / path, stated.answers if stated else _ANSWERS)
+    else:
+        return None
+    if beyond := [id for id in ids if id is not None and not 0 <= id < config.vocab_size]:
+        raise ModelError(f"{options.path}: the model has no tokens {beyond}")
+    true_id, false_id = ids
+    module = LogitScore(
+        path=path,
+        inputs=config.hidden_size,
+        vocabulary=config.vocab_size,
+        tensors=_tables(options, config),
+        true_id=true_id,
+        false_id=false_id,
+    )
+    return ClassificationHead("lasttoken", (module,))
+
+
+def _is_cross_encoder(folder: Path) -> bool:
+    return bool(JsonConfig.optional(folder / CARD).get("model_type", "") == "CrossEncoder")
+
+
+def _stated_ids(folder: Path) -> tuple[int, int | None]:
+    options = JsonConfig(folder / "config.json")
+    options.require("module_input_name", "causal_logits")
+    true_id: int = options["true_token_id"]
+    false_id: int | None = options.nullable("false_token_id", None)
+    return true_id, false_id
+
+
+def _ids(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
+    rust = loader.load(folder).rust
+    ids = [id for token in answers if (id := rust.token_to_id(token)) is not None]
+    if len(ids) < len(answers):
+        raise ModelError(f"{folder}: the tokenizer lacks one of the tokens {answers} of the scores")
+    return ids[0], ids[1] if len(ids) > 1 else None
+
+
+def _tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
+    # transformers takes a table of its own, if the checkpoint has one, even from a tied model.
+    if config.family not in _TIED or not config.causal:
+        raise ModelError(
+            f"{options.path}: the logits of {config.family} are not supported; supported: those of "
+            f"{', '.join(_TIED)}, with causal attention"
+        )
+    softcap = 30.0 if config.family == "gemma2" else None
+    if options.nullable("final_logit_softcapping", softcap) is not None:
+        raise options.unsupported("final_logit_softcapping", softcap, None)
+    tied = options.get("tie_word_embeddings", _TIED[config.family])
+    return (_OUTPUT_TABLE, *_TOKEN_TABLES) if tied else (_OUTPUT_TABLE,)

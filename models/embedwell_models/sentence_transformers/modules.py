@@ -1,0 +1,197 @@
+"""modules.json of sentence-transformers: the modules of a model in order, without weights."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers.router import ROUTER, read_routes
+from embedwell_models.sentence_transformers.vector_modules import (
+    ACTIVATIONS,
+    Dense,
+    LayerNorm,
+    Module,
+    Normalize,
+    TanhInt8,
+    WithoutWeights,
+)
+
+STATIC = "StaticEmbedding"
+WORDS = "WordEmbeddings"
+WORD_WEIGHTS = "WordWeights"
+CLIP = "CLIPModel"
+LOGIT_SCORE = "LogitScore"
+ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
+TABLES = (STATIC, WORDS)
+"""Encoders that are a table of vectors, without layers."""
+SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
+"""Input and output of a module: the vector of a text, or those of its tokens."""
+
+SPLADE_POOLING = "SpladePooling"
+_POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
+_FORMER_NAMES = {"MLMTransformer": "Transformer"}
+_PACKAGE = "sentence_transformers."
+_ALIASES = {  # code of models, and of another package, that is computed here
+    "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
+    "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
+}
+
+_CUSTOM = "custom_st.Transformer"  # of Jina v3, whose adapters it chooses
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of modules.json. path: the module's folder, relative to the model's.
+
+    custom: whether the module is code of the model.
+    """
+
+    kind: str
+    path: str
+    custom: bool = False
+
+
+def read_entries(folder: Path) -> tuple[Entry, ...]:
+    """Read modules.json; a folder without it is a single encoder, or a model2vec model.
+
+    Raises ModelError for a module that is not supported, or in an unsupported order.
+    """
+    path = folder / "modules.json"
+    entries = _listed(path) if path.exists() else _implied(folder)
+    if [entry.kind for entry in entries] == [ROUTER]:
+        entries = _route(folder, entries[0], "document")
+    kinds = [entry.kind for entry in entries]
+    if kinds == ["Transformer", LOGIT_SCORE]:
+        return entries
+    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS)
+    if unknown := [kind for kind in kinds if kind not in supported]:
+        raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
+    if kinds[:2] == [WORDS, WORD_WEIGHTS]:
+        del kinds[1]
+    pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
+    after = kinds[2:] if pooled else kinds[1:]
+    if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
+        raise ModelError(f"{path}: modules {kinds} in this order are not supported")
+    if SPLADE_POOLING in kinds and after:
+        raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
+    return entries
+
+
+def read_query_entries(folder: Path) -> tuple[Entry, ...] | None:
+    """Read the modules for queries; None if they are those for documents."""
+    path = folder / "modules.json"
+    listed = _listed(path) if path.exists() else ()
+    if [entry.kind for entry in listed] != [ROUTER]:
+        return None
+    query, document = (_route(folder, listed[0], name) for name in ("query", "document"))
+    return None if query == document else query
+
+
+def read_vector_modules(
+    folder: Path, entries: Sequence[Entry], width: int, level: str = SENTENCE
+) -> list[Module]:
+    """Read the modules after the pooling; the first takes vectors of the width.
+
+    level: SENTENCE, or TOKENS of a model without a pooling.
+
+    Raises ModelError for an unsupported option, and for widths that do not fit.
+    """
+    modules = [module for entry in entries for module in _read(folder, entry, level)]
+    for module in modules:
+        if isinstance(module, WithoutWeights):
+            continue
+        if module.inputs != width:
+            raise ModelError(
+                f"{folder / module.path}: it takes {module.inputs} dimensions, and gets {width}"
+            )
+        width = module.outputs
+    return modules
+
+
+def _listed(path: Path) -> tuple[Entry, ...]:
+    listed = read_json(path)
+    if not isinstance(listed, list):
+        raise ModelError(f"{path} is not a JSON list")
+    modules = [JsonConfig(path, module) for module in listed]
+    return tuple(_entry(path, module["type"], module["path"]) for module in modules)
+
+
+def _route(folder: Path, router: Entry, name: str) -> tuple[Entry, ...]:
+    path = folder / router.path
+    prefix = f"{router.path}/" if router.path else ""
+    return tuple(_entry(path, kind, prefix + part) for kind, part in read_routes(path)[name])
+
+
+def _entry(path: Path, kind: str, module_path: str) -> Entry:
+    kind = _ALIASES.get(kind, kind)
+    custom = kind == _CUSTOM
+    if not custom and not kind.startswith(_PACKAGE):
+        raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
+    relative = PurePosixPath(module_path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
+    name = kind.rpartition(".")[2]
+    return Entry(_FORMER_NAMES.get(name, name), module_path, custom)
+
+
+def _implied(folder: Path) -> tuple[Entry, ...]:
+    options = JsonConfig.optional(folder / "config.json")
+    if options.get("model_type") != "model2vec":
+        return (Entry("Transformer", ""),)
+    return (Entry(STATIC, ""), *[Entry("Normalize", "")] * bool(options.get("normalize", False)))
+
+
+def _read(folder: Path, entry: Entry, level: str) -> list[Module]:
+    read = _READERS.get(entry.kind)
+    return read(folder, entry.path, level) if read else []
+
+
+def _dense(folder: Path, path: str, level: str) -> list[Module]:
+    options = JsonConfig(folder / path / "config.json")
+    options.require("module_input_name", level)
+    options.require("module_output_name", level)
+    name = options.get("activation_function", "torch.nn.modules.activation.Tanh")
+    kind = name.rpartition(".")[2]
+    if not name.startswith("torch.nn.modules.") or kind not in ACTIVATIONS:
+        raise options.unsupported("activation_function", name, ACTIVATIONS)
+    dense = Dense(
+        path=path,
+        inputs=options["in_features"],
+        outputs=options["out_features"],
+        bias=options.get("bias", True),
+        activation=kind,
+        residual=options.get("use_residual", False),
+    )
+    return [dense]
+
+
+def _layer_norm(folder: Path, path: str, level: str) -> list[Module]:
+    return [LayerNorm(path=path, inputs=JsonConfig(folder / path / "config.json")["dimension"])]
+
+
+def _normalize(folder: Path, path: str, level: str) -> list[Module]:
+    config = folder / path / "config.json"
+    if config.exists():
+        options = JsonConfig(config)
+        options.require("module_input_name", level)
+        options.require("module_output_name", level)
+    return [Normalize()]
+
+
+def _tanh_int8(folder: Path, path: str, level: str) -> list[Module]:
+    return [TanhInt8()]
+
+
+def _ignore(folder: Path, path: str, level: str) -> list[Module]:
+    return []
+
+
+_READERS: Mapping[str, Callable[[Path, str, str], list[Module]]] = {
+    "Dense": _dense,
+    "FlexibleQuantizer": _tanh_int8,
+    "LayerNorm": _layer_norm,
+    "Normalize": _normalize,
+    "Dropout": _ignore,  # used in training only
+    "MultiVectorMask": _ignore,  # see multi_vector
+}

@@ -1,0 +1,83 @@
+"""Formats of rerankers that are language models, for models whose files do not state theirs."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
+
+AUTO = "auto"
+PAIR = "pair"
+"""Two texts as the tokenizer joins them, without a format."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankFormat:
+    """A format, with {query}, {document} and {instruction} where they are put.
+
+    instruction: the default. plain: the format without any, where it is another.
+    answers: next tokens for a relevant and an irrelevant document. The score is the difference of
+    their logits, or the logit of the first if there is no second.
+    """
+
+    text: str
+    instruction: str = ""
+    plain: str | None = None
+    answers: tuple[str, ...]
+
+    def pair_format(self) -> PairFormat:
+        """Parse the text into a PairFormat: its segments and slots."""
+        instructed = _segments(self.text)
+        if self.plain is not None:
+            return PairFormat(_segments(self.plain), instructed)
+        default = PairFormat(instructed, instructed).segments(self.instruction)
+        return PairFormat(default, instructed)
+
+
+_QWEN3_SYSTEM = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+    "<|im_start|>user\n"
+)
+_MXBAI_SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+_MXBAI_INSTRUCTION = "instruction: {instruction}\n"
+_MXBAI = (
+    f"<|im_start|>system\n{_MXBAI_SYSTEM}<|im_end|>\n<|im_start|>user\n{_MXBAI_INSTRUCTION}"
+    "query: {query}\ndocument: {document}\n"
+    "You are a search relevance expert who evaluates how well documents match search queries. For "
+    "each query-document pair, carefully analyze the semantic relationship between them, then "
+    "provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:"
+    "<|im_end|>\n<|im_start|>assistant\n"
+)
+FORMATS: Mapping[str, RerankFormat] = {  # by model, as each is published
+    "qwen3-reranker": RerankFormat(  # Zhang et al. 2025, arXiv 2506.05176
+        text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}\n<Query>: {{query}}\n"
+        "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
+        instruction="Given a web search query, retrieve relevant passages that answer the query",
+        answers=("yes", "no"),
+    ),
+    "qwen3-vl-reranker": RerankFormat(  # as github.com/QwenLM/Qwen3-VL-Embedding has it
+        text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}<Query>:{{query}}\n<Document>:{{document}}"
+        "<|im_end|>\n<|im_start|>assistant\n",
+        instruction="Given a search query, retrieve relevant candidates that answer the query.",
+        answers=("yes", "no"),
+    ),
+    "bge-reranker-v2-gemma": RerankFormat(  # Chen et al. 2024, arXiv 2402.03216
+        text="<bos>A: {query}\nB: {document}\n{instruction}",
+        instruction="Given a query A and a passage B, determine whether the passage contains an "
+        "answer to the query by providing a prediction of either 'Yes' or 'No'.",
+        answers=("Yes",),
+    ),
+    "mxbai-rerank-v2": RerankFormat(
+        text=_MXBAI,
+        plain=_MXBAI.replace(_MXBAI_INSTRUCTION, ""),
+        answers=("1", "0"),
+    ),
+}
+CHOICES = (AUTO, PAIR, *FORMATS)
+
+
+def _segments(text: str) -> Segments:
+    slots = {f"{{{slot.value}}}": slot for slot in Slot}
+    parts = re.split(f"({'|'.join(map(re.escape, slots))})", text)
+    return tuple(slots.get(part, part) for part in parts if part)

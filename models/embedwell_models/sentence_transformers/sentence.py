@@ -1,0 +1,237 @@
+"""The options of a sentence model, which sentence-transformers stores beside an encoder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers import modules
+from embedwell_models.sentence_transformers.classifier import ClassifierOptions
+from embedwell_models.sentence_transformers.modules import TABLES, WORD_WEIGHTS, Entry
+from embedwell_models.sentence_transformers.multi_vector import ROLES, MultiVectorOptions
+from embedwell_models.sentence_transformers.multi_vector_rules import stated_max_length
+from embedwell_models.sentence_transformers.pooling import (
+    AUTO,
+    MODES_WITHOUT_WORD_WEIGHTS,
+    SPLADE,
+    PoolingChoice,
+    Source,
+    choose_pooling,
+)
+from embedwell_models.sentence_transformers.prompts import default_prompt
+from embedwell_models.sentence_transformers.refusals import CARD
+from embedwell_models.sentence_transformers.sparse import Sparse, read_sparse
+from embedwell_models.sentence_transformers.text_template import (
+    INSTRUCTIONS,
+    VARIABLES,
+    read_text_format,
+)
+from embedwell_models.sentence_transformers.transformer import Output, TransformerOptions
+from embedwell_models.sentence_transformers.vector_modules import (
+    Dense,
+    LogitScore,
+    Module,
+    Normalize,
+)
+from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.truncation import Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceConfig:
+    """Everything between a text and its vector that is not the encoder.
+
+    max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
+    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice; the pooling
+    is () for a model without a vector of a text. modules: applied after the pooling, in order.
+    normalize: whether vectors get unit length in the end.
+    prefix_in_prompt: whether the special tokens before a text count as those of its prompt.
+    file_only: whether only tokenizer.json counts, and texts get no special tokens.
+    keep_unknown: whether unknown tokens remain. end, padded: see Projection.
+    sparse: how sparse vectors are computed; None without. word_weights: the folder, relative to the
+    model's, with a weight for each word of a table; None without. text_format: what is around a
+    text, whose instruction its prompt is; None for a text alone, which follows its prompt.
+    """
+
+    max_length: int
+    pooling: tuple[str, ...] = ("mean",)
+    pooling_source: Source = "model"
+    include_prompt: bool = True
+    prefix_in_prompt: bool = True
+    modules: tuple[Module, ...] = ()
+    normalize: bool = False
+    lowercase: bool = False
+    side: Side | None = None
+    file_only: bool = False
+    keep_unknown: bool = True
+    end: int | None = None
+    padded: bool = False
+    sparse: Sparse | None = None
+    word_weights: str | None = None
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt: str = ""
+    text_format: TextFormat | None = None
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        entries: Sequence[Entry],
+        spec: CheckpointSpec,
+        pooling: str = AUTO,
+        classifier: ClassifierOptions | None = None,
+    ) -> "SentenceConfig":
+        """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
+
+        classifier: of the model, if it is one; its logits are the vector of a text.
+
+        Raises ModelError for a module, pooling or option that is not supported.
+        """
+        encoder = spec.config
+        if classifier is not None:
+            return _of_classifier(folder / entries[0].path, encoder, classifier)
+        choice = choose_pooling(folder, entries, pooling, spec.projection)
+        projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
+        width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
+        following = [*projected, *modules.read_vector_modules(folder, entries, width)]
+        normalize = following[-1:] == [Normalize()]
+        # Without modules.json, the options of the model's own code.
+        own = spec.latents if choice.source == "assumed" else None
+        card = JsonConfig.optional(folder / CARD)
+        prompts: dict[str, str] = card.get("prompts", {})
+        is_table = entries[0].kind in TABLES
+        if is_table:
+            options = TransformerOptions(encoder.max_positions)
+        else:
+            path = folder / entries[0].path
+            options = TransformerOptions.read(path, encoder, _output(choice))
+        as_published = encoder.family in INSTRUCTIONS and not (folder / "modules.json").exists()
+        text_format = _text_format(folder / entries[0].path, options, as_published)
+        instruction = INSTRUCTIONS[encoder.family] if as_published and text_format else ""
+        return cls(
+            max_length=options.max_length,
+            pooling=choice.modes,
+            pooling_source=choice.source,
+            include_prompt=own.include_prompt if own else choice.include_prompt,
+            prefix_in_prompt=spec.latents is None,
+            modules=tuple(following[:-1] if normalize else following),
+            normalize=own.normalize if own else normalize or bool(instruction),
+            end=choice.projection.end if choice.projection else None,
+            padded=choice.projection is not None and choice.projection.padded,
+            sparse=read_sparse(folder, entries, encoder, choice),
+            lowercase=options.lowercase,
+            side=options.side,
+            file_only=is_table,
+            word_weights=_word_weights(folder, entries, choice),
+            keep_unknown=encoder.family != "model2vec",
+            prompts=prompts,
+            default_prompt=default_prompt(card) or instruction,
+            text_format=text_format,
+        )
+
+    @classmethod
+    def of_multi_vector(
+        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVectorOptions
+    ) -> "SentenceConfig":
+        """Read the options of a multi-vector model, which has no pooling.
+
+        path: of the encoder's folder, relative to the model's.
+        """
+        options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
+        lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
+        prompts = dict(multi_vector.prompts)
+        return cls(
+            max_length=min(max(lengths), encoder.max_tokens),
+            pooling=(),
+            modules=multi_vector.modules,
+            normalize=multi_vector.normalize,
+            lowercase=options.lowercase,
+            side=options.side,
+            prompts=prompts,
+            default_prompt=prompts["document"],
+        )
+
+    def before_text(self, prompt: str) -> str:
+        """Return what is put before a text with a prompt; "" for none."""
+        return prompt if self.text_format is None else self.text_format.before(prompt)
+
+    def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
+        """Return how many tokens of a text with a prompt are left out of the pooling.
+
+        None of those around a text, as in sentence-transformers.
+        """
+        if self.include_prompt or not prompt or self.text_format is not None:
+            return 0
+        length = tokenizer.prompt_length(prompt)
+        return length if self.prefix_in_prompt else length - len(tokenizer.prefix)
+
+    def vector_width(self, encoder: EncoderConfig) -> int:
+        """Return the number of dimensions of a vector."""
+        if self.pooling == (SPLADE,):
+            return encoder.vocab_size
+        widths = [
+            module.outputs for module in self.modules if isinstance(module, Dense | LogitScore)
+        ]
+        return widths[-1] if widths else encoder.hidden_size * len(self.pooling)
+
+
+def _of_classifier(
+    folder: Path, encoder: EncoderConfig, classifier: ClassifierOptions
+) -> SentenceConfig:
+    options = TransformerOptions.read(folder, encoder, classifier.output)
+    return SentenceConfig(
+        max_length=options.max_length,
+        pooling=(classifier.head.pooling,),
+        modules=classifier.head.modules,
+        lowercase=options.lowercase,
+        side=options.side,
+    )
+
+
+def _text_format(
+    encoder: Path, options: TransformerOptions, as_published: bool
+) -> TextFormat | None:
+    """Read the format of texts. as_published: whether the files beside the encoder lack it."""
+    template = options.chat_template
+    if as_published:
+        return read_text_format(encoder, VARIABLES, None)
+    if template is None:
+        return None
+    return read_text_format(encoder, template.variables, template.format)
+
+
+def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice) -> str | None:
+    paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
+    refused = [mode for mode in choice.modes if mode in MODES_WITHOUT_WORD_WEIGHTS]
+    if paths and refused:
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling {refused[0]}: not supported")
+    return paths[0] if paths else None
+
+
+def _output(choice: PoolingChoice) -> Output:
+    if choice.projection is not None and choice.projection.pooling is None:
+        return "projection"
+    return "token_logits" if choice.modes == (SPLADE,) else "states"
+
+
+def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+    """Return the projection as a module; none without one.
+
+    path: of the encoder's folder. hidden: size of the states.
+    """
+    if projection is None:
+        return []
+    return [
+        Dense(
+            path=path,
+            inputs=hidden,
+            outputs=projection.width,
+            bias=projection.bias,
+            activation="Identity",
+            tensor=projection.tensor,
+        )
+    ]

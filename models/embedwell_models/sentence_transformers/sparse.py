@@ -1,0 +1,119 @@
+"""Kind and options of a model's sparse vectors, from its files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Literal
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.sentence_transformers import modules
+from embedwell_models.sentence_transformers.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
+from embedwell_models.sentence_transformers.masked_lm_heads import MaskedLMHead, masked_lm_head
+from embedwell_models.sentence_transformers.modules import Entry
+from embedwell_models.sentence_transformers.pooling import SPLADE, PoolingChoice
+from embedwell_models.sentence_transformers.refusals import CARD
+
+_CLASS_SUFFIX = "ForMaskedLM"
+_QUERY_WEIGHTS = "SparseStaticEmbedding"
+
+
+@dataclass(frozen=True)
+class QueryWeights:
+    """A weight for each entry of the vocabulary: a query's vector has those of its tokens.
+
+    path: the module's folder, relative to the model's. json_file: the name of a file in it with
+    weights by token; None if they are a tensor.
+    """
+
+    path: str
+    json_file: str | None = None
+
+    def file(self, folder: Path) -> Path:
+        """Return the file of the weights in a model's folder."""
+        return folder / self.path / (self.json_file or "model.safetensors")
+
+
+@dataclass(frozen=True)
+class Splade:
+    """SPLADE (Formal et al. 2021, arXiv 2109.10086): logits of a masked language model.
+
+    The weight of a vocabulary entry is log(1 + relu(logit)), pooled over the tokens of the text.
+    pooling: max, or the sum of the first SPLADE. log_twice: log(1 + x) once more, as OpenSearch's
+    models have it (arXiv 2504.14839). query: of models whose queries need no encoder, else None.
+    """
+
+    head: MaskedLMHead
+    pooling: Literal["max", "sum"] = "max"
+    log_twice: bool = False
+    query: QueryWeights | None = None
+
+
+@dataclass(frozen=True)
+class BgeM3Sparse:
+    """Weights of BGE-M3 (Chen et al. 2024, arXiv 2402.03216): of each token, from its own state.
+
+    The weight of a vocabulary entry is the maximum of relu(w x + b) over its occurrences.
+    """
+
+
+Sparse = Splade | BgeM3Sparse
+
+
+def read_sparse(
+    folder: Path, entries: Sequence[Entry], encoder: EncoderConfig, choice: PoolingChoice
+) -> Sparse | None:
+    """Read how a folder's sparse vectors are computed; None if it has none.
+
+    Raises ModelError for an option or a class of model that is not supported.
+    """
+    if choice.modes != (SPLADE,):
+        JsonConfig.optional(folder / CARD).require(
+            "model_type", "SentenceTransformer", "CrossEncoder"
+        )
+        return BgeM3Sparse() if (folder / TOKEN_WEIGHTS).is_file() else None
+    options = JsonConfig(folder / entries[0].path / "config.json")
+    class_name = next(iter(options.get("architectures", ())), "")
+    if not class_name.endswith(_CLASS_SUFFIX):
+        raise ModelError(
+            f"{options.path}: sparse vectors need a masked language model: a class that ends in "
+            f"{_CLASS_SUFFIX}, not {class_name or 'none'}"
+        )
+    pooling = JsonConfig.optional(folder / entries[-1].path / "config.json")
+    if len(entries) == 1:  # no SpladePooling: its defaults
+        pooling = JsonConfig(folder, {})
+    activation = pooling.require("activation_function", "relu", "log1p_relu")
+    return Splade(
+        masked_lm_head(options, encoder),
+        pooling.require("pooling_strategy", "max", "sum"),
+        activation == "log1p_relu",
+        _query_weights(folder),
+    )
+
+
+def _query_weights(folder: Path) -> QueryWeights | None:
+    entries = modules.read_query_entries(folder)
+    if entries is None:
+        return None
+    kinds = [entry.kind for entry in entries]
+    if kinds != [_QUERY_WEIGHTS]:
+        raise ModelError(
+            f"{folder}: modules {kinds} for queries are not supported; supported: "
+            f"[{_QUERY_WEIGHTS!r}], or the same as for documents"
+        )
+    path = entries[0].path
+    file = JsonConfig.optional(folder / path / "config.json").get("path", "")
+    return QueryWeights(path, PurePath(file).name or None)
+
+
+def sparse_files(folder: Path, sparse: Sparse | None) -> list[Path]:
+    """List the files that only other outputs than dense vectors need; some may be missing."""
+    if isinstance(sparse, BgeM3Sparse):
+        return [folder / TOKEN_WEIGHTS, folder / TOKEN_VECTORS]
+    if sparse is None:
+        return []
+    entries = [*modules.read_entries(folder), *(modules.read_query_entries(folder) or ())]
+    options = [folder / entry.path / "config.json" for entry in entries]
+    query = [sparse.query.file(folder)] if sparse.query else []
+    return [folder / "router_config.json", *options, *query]

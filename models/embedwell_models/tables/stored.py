@@ -1,0 +1,131 @@
+"""Tables as files have them: what their parts build, and whether they fit.
+
+The parts have our names (`embedwell_models.tables.names`) in every family.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from embedwell_models.errors import ModelError
+from embedwell_models.neighbors import BLOCK
+from embedwell_models.tables.codes import CODEBOOK_SIZE, CodedTable
+from embedwell_models.tables.hashed import HashedTable
+from embedwell_models.tables.names import (
+    CODEBOOKS,
+    CODES,
+    DIRECTIONS,
+    IMPORTANCE,
+    POOL,
+    ROWS,
+    SCALES,
+    TABLE,
+    TIER,
+)
+from embedwell_models.tables.table import (
+    Array,
+    PlainTable,
+    ScaledTable,
+    SharedRows,
+    Table,
+    blocks,
+    to_float32,
+)
+from embedwell_models.tables.tiers import Tier, TieredTable
+from embedwell_models.vectors import Floats
+
+
+def build(parts: Mapping[str, Array]) -> Table:
+    """Build a table of its parts, by our names, which may be mapped; none is read.
+
+    Raises ModelError for parts that do not fit together.
+    """
+    table = _rows(parts)
+    if ROWS in parts:
+        table = SharedRows(table, parts[ROWS])
+    if SCALES in parts:
+        scales = parts[SCALES]
+        if scales.shape != (len(table),):
+            raise ModelError(f"scales of shape {scales.shape} for {len(table)} rows")
+        table = ScaledTable(table, scales)
+    return table
+
+
+def check(parts: Mapping[str, Array], names: Mapping[str, str]) -> None:
+    """Read all parts; raise ModelError for NaN, infinity, and a code without a vector.
+
+    names: ours, by those of the tensors in the file.
+    """
+    for name, ours in names.items():
+        if parts[ours].dtype.kind == "f" or parts[ours].dtype == np.uint16:
+            _check_finite(name, parts[ours])
+        if ours == CODES:
+            size = parts[CODEBOOKS].shape[1]
+            if parts[ours].size and parts[ours].max() >= size:
+                raise ModelError(f"{name} has codes beyond the {size} of each codebook")
+
+
+def decode(table: Table) -> Floats:
+    """Return all rows (N, D), a copy."""
+    rows = np.empty((len(table), table.width), np.float32)
+    for start in range(0, len(table), BLOCK):
+        rows[start : start + BLOCK] = table[start : start + BLOCK]
+    return rows
+
+
+def _rows(parts: Mapping[str, Array]) -> Table:
+    if TABLE in parts:
+        if parts[TABLE].ndim != 2:
+            raise ModelError(f"a table of shape {parts[TABLE].shape}")
+        return PlainTable(parts[TABLE])
+    if f"{TIER}0" in parts:
+        return _tiered(parts)
+    return _hashed(parts) if POOL in parts else _coded(parts)
+
+
+def _coded(parts: Mapping[str, Array]) -> CodedTable:
+    codes, codebooks = _required(parts, CODES), _required(parts, CODEBOOKS)
+    fits = codes.ndim == 2 and codebooks.ndim == 3 and codes.shape[1] == len(codebooks)
+    if codes.dtype != np.uint8 or not fits or codebooks.shape[1] > CODEBOOK_SIZE:
+        raise ModelError(
+            f"codes of {codes.dtype} and shape {codes.shape}, and codebooks of shape "
+            f"{codebooks.shape}: a row needs a byte for each codebook"
+        )
+    return CodedTable(codes, np.array(to_float32(codebooks)))
+
+
+def _tiered(parts: Mapping[str, Array]) -> TieredTable:
+    count = sum(name.startswith(TIER) for name in parts)
+    tiers = []
+    for index in range(count):
+        values = _required(parts, f"{TIER}{index}")
+        directions = parts.get(f"{DIRECTIONS}{index}")
+        if values.ndim != 2 or (directions is not None and len(directions) != values.shape[1]):
+            raise ModelError(f"the numbers of tier {index} do not fit its directions")
+        tiers.append(Tier(values, None if directions is None else np.array(to_float32(directions))))
+    if len({tier.width for tier in tiers}) > 1:
+        raise ModelError(f"tiers of different widths: {[tier.width for tier in tiers]}")
+    return TieredTable(tiers)
+
+
+def _hashed(parts: Mapping[str, Array]) -> HashedTable:
+    pool, importance = parts[POOL], _required(parts, IMPORTANCE)
+    if pool.ndim != 2 or len(pool) < 2 or importance.shape[1:] != (2,):
+        raise ModelError(
+            f"a pool of shape {pool.shape} and importance of shape {importance.shape}: a row is a "
+            "sum of two rows of the pool"
+        )
+    return HashedTable(to_float32(pool), importance)
+
+
+def _required(parts: Mapping[str, Array], name: str) -> Array:
+    if name not in parts:
+        raise ModelError(f"the checkpoint lacks the table's {name.removeprefix('token_')}")
+    return parts[name]
+
+
+def _check_finite(name: str, values: Array) -> None:
+    # Minimum and maximum are NaN if any value is.
+    for block in blocks(PlainTable(values)):
+        if block.size and not np.isfinite([block.min(), block.max()]).all():
+            raise ModelError(f"{name} has NaN or infinity in it: fetch the model again")

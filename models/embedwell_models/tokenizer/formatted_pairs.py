@@ -1,0 +1,182 @@
+"""Pairs of a query and a document in the format of a language model, as sequences of token ids.
+
+The text of a pair is tokenized as a whole. Of one that is too long the document is cut, then the
+query, and never the text around them.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import takewhile
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot, around
+from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer, cut
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+
+_MIN_ROOM = 2  # tokens: one of the query and one of the document
+_FILLERS = ("0", "1 2 3 4")  # texts without a common end
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """Ids before and after a document. text: that of `before`; "" if the query was cut.
+
+    dropped: number of tokens of the query that were cut off.
+    """
+
+    before: list[int]
+    after: list[int]
+    text: str
+    dropped: int
+
+
+class FormattedPairTokenizer:
+    """Tokenizes pairs for a model that reads them in a format."""
+
+    def __init__(self, tokenizer: Tokenizer, pair_format: PairFormat) -> None:
+        """tokenizer: without special tokens around a text, which the format has.
+
+        Raises ModelError if the format leaves no room for a pair.
+        """
+        self._tokenizer, self._format = tokenizer, pair_format
+        self._use(None)
+        if self._room < _MIN_ROOM:
+            raise ModelError(
+                f"a length of {tokenizer.max_length} tokens leaves no room for a query and a "
+                "document in the format of the model"
+            )
+
+    @property
+    def characters(self) -> int:
+        """The number of characters that are added to each pair."""
+        return sum(len(segment) for segment in self._segments if isinstance(segment, str))
+
+    def with_instruction(self, instruction: str) -> "FormattedPairTokenizer":
+        """Return a tokenizer for pairs with an instruction.
+
+        Raises ValueError for a model that takes none, and InstructionTooLongError.
+        """
+        tokenizer = copy(self)
+        tokenizer._use(instruction)
+        if tokenizer._room < self._room // 2:
+            raise InstructionTooLongError
+        return tokenizer
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Cooperative[list[TruncatedIds]]:
+        """Return the ids of each pair, in steps: see PairTokenizer.encode.
+
+        Raises UnpairedTextError for a text alone, and UnsplittableTextError.
+        """
+        side = side or self._tokenizer.side
+        cleaned = [self._clean(pair, index) for index, pair in enumerate(pairs)]
+        texts = [document.join(around(self._segments, query)) for query, document in cleaned]
+        rows = yield from self._tokenizer.encode_cooperatively(texts, "right", count_limit)
+        for index, ((query, document), row) in enumerate(zip(cleaned, rows, strict=True)):
+            if row.dropped or max_second is not None:
+                rows[index] = yield from self._cut(query, document, side, count_limit, max_second)
+        return rows
+
+    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
+        """Split the document so that each part fits beside the query: see PairTokenizer.windows."""
+        query, document = self._clean((first, second), 0)
+        max_query = max(self._room // 2, 1)
+        surroundings = yield from self._surroundings(query, "right", max_query)
+        ids: list[int] = []
+        for part in self._tokenizer.id_chunks(surroundings.text + document, special=False):
+            ids += [id for id, _ in part]
+            if len(ids) > max_tokens + len(surroundings.before):
+                break
+            yield
+        before, ids = _split(surroundings, ids)
+        size = max(self._tokenizer.max_length - len(before) - len(surroundings.after), 1)
+        parts = [ids[start : start + size] for start in range(0, max(len(ids), 1), size)]
+        return [[*before, *part, *surroundings.after] for part in parts]
+
+    def _use(self, instruction: str | None) -> None:
+        self._segments = self._format.segments(instruction)
+        self._literals = {
+            segment: self._ids(segment) for segment in self._segments if isinstance(segment, str)
+        }
+        taken = sum(len(self._literals[part]) for part in self._segments if isinstance(part, str))
+        self._room = self._tokenizer.max_length - taken
+
+    def _ids(self, text: str, side: Side = "right") -> list[int]:
+        return self._tokenizer.encode([text], side)[0].ids
+
+    def _clean(self, pair: Pair, index: int) -> tuple[str, str]:
+        query, document = pair
+        if document is None:
+            raise UnpairedTextError(index)
+        return self._format.clean(query), self._format.clean(document)
+
+    def _cut(
+        self, query: str, document: str, side: Side, count_limit: float, max_second: int | None
+    ) -> Cooperative[TruncatedIds]:
+        surroundings = yield from self._surroundings(query, side, self._room)
+        encode = self._tokenizer.encode_cooperatively
+        if side == "right":  # what is before the document decides how it begins
+            (row,) = yield from encode([surroundings.text + document], side, count_limit)
+            before, ids = _split(surroundings, row.ids)
+        else:
+            (row,) = yield from encode([document], side, count_limit)
+            before, ids = surroundings.before, row.ids
+        room = max(self._tokenizer.max_length - len(before) - len(surroundings.after), 0)
+        remaining = cut(ids, room if max_second is None else min(room, max_second), side)
+        dropped = surroundings.dropped + row.dropped + len(ids) - len(remaining)
+        return TruncatedIds([*before, *remaining, *surroundings.after], dropped)
+
+    def _surroundings(self, query: str, side: Side, max_query: int) -> Cooperative[_Surroundings]:
+        (row,) = yield from self._tokenizer.encode_cooperatively([query], side)
+        if not row.dropped and len(row.ids) <= max_query:
+            text, text_after = around(self._segments, query)
+            before, after = self._ids(text), self._last_ids(text_after)
+            if len(before) + len(after) <= self._tokenizer.max_length:
+                return _Surroundings(before, after, text, 0)
+        remaining = cut(row.ids, max_query, side)
+        index = self._segments.index(Slot.DOCUMENT)
+        before = self._ids_apart(self._segments[:index], remaining)
+        after = self._ids_apart(self._segments[index + 1 :], remaining)
+        return _Surroundings(before, after, "", row.dropped + len(row.ids) - len(remaining))
+
+    def _ids_apart(self, segments: Segments, query: Sequence[int]) -> list[int]:
+        ids: list[int] = []
+        for segment in segments:
+            ids += self._literals[segment] if isinstance(segment, str) else query
+        return ids
+
+    def _last_ids(self, text: str) -> list[int]:
+        """Return the ids of a text after another one, as at the end of a document."""
+        one, other = (self._ids(filler + text, "left")[::-1] for filler in _FILLERS)
+        return one[: _common(one, other)][::-1]
+
+
+def _split(surroundings: _Surroundings, ids: list[int]) -> tuple[list[int], list[int]]:
+    # The ids before a document, and its own: its first token may begin in the text before it.
+    if not surroundings.text:
+        return surroundings.before, ids
+    length = _common(surroundings.before, ids)
+    return ids[:length], ids[length:]
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the longest common start."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def pair_encoder(
+    tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | None
+) -> PairEncoder:
+    """Return the tokenizer of pairs of a model; raises ModelError if it cannot read them."""
+    if pair_format is None:
+        return PairTokenizer(tokenizer, config)
+    return FormattedPairTokenizer(tokenizer, pair_format)

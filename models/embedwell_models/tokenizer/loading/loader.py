@@ -1,0 +1,151 @@
+"""Load the tokenizer of a folder, and validate it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
+
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer import truncation
+from embedwell_models.tokenizer.loading import added_tokens, code_points, tokenizer_json
+from embedwell_models.tokenizer.segmented import readers
+from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.words import character_tokenizer
+from embedwell_models.tokenizer.words.character_tokenizer import CharacterTokenizer
+from embedwell_models.tokenizer.words.code_points import ROLES, is_code_point_tokenizer
+from embedwell_models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+
+OLDER_FILES = (
+    *("vocab.txt", "vocab.json", "merges.txt"),
+    *("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model"),
+)
+"""Vocabularies and SentencePiece files, which `convert` turns into a tokenizer.json."""
+
+# Letters, punctuation and an unassigned character that hardly any vocabulary has.
+_RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
+
+
+@dataclass(frozen=True)
+class LoadedTokenizer:
+    """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
+
+    special: the token of each role (bos, eos, unk, sep, pad, cls, mask) that the files name.
+    splits_at_spaces: whether a step in Python splits each word between spaces alone.
+    """
+
+    rust: Tokenizer
+    side: Side
+    special: Mapping[str, str]
+    splits_at_spaces: bool = False
+
+
+def load(
+    folder: Path, file_only: bool = False, lowercase: bool = False, special_tokens: bool = True
+) -> LoadedTokenizer:
+    """Load tokenizer.json with the options of the files beside it.
+
+    file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
+    special_tokens: whether to put any around a text.
+
+    Raises ModelError for files that cannot be read, or a tokenizer that fails on some texts.
+    """
+    if is_word_tokenizer(folder):
+        return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
+    if (folder / character_tokenizer.FILE).is_file():
+        return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
+    if is_code_point_tokenizer(folder):
+        return _code_points(folder, lowercase, special_tokens)
+    reader = None if file_only else readers.find(folder)
+    if not (reader or (folder / "tokenizer.json").exists()):
+        raise ModelError(_missing(folder))
+    try:
+        rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # the library raises nothing narrower
+        raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
+    if not special_tokens:
+        rust.post_processor = None
+    side = _truncation_side(folder, rust)
+    _disable_batch_options(rust)
+    _fix_decoder(rust)
+    try:
+        rust.encode(_RARE)
+    except Exception as error:
+        raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
+    if lowercase:
+        steps = [] if rust.normalizer is None else [rust.normalizer]
+        rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+    return LoadedTokenizer(
+        *(rust, side, {} if file_only else tokenizer_json.special(folder)),
+        splits_at_spaces=bool(reader and reader.splits_at_spaces),
+    )
+
+
+def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
+    """Make special tokens of the markers that begin a text, if the vocabulary has them.
+
+    As sentence-transformers does for ColBERT, whose markers would otherwise be split. markers: the
+    prompts that begin with one, or are one with the space after it.
+    """
+    for prompt in markers:
+        names = (prompt, *prompt.split(maxsplit=1)[:1]) if prompt.strip() else ()
+        known = next((name for name in names if rust.token_to_id(name) is not None), None)
+        if known and rust.encode(known, add_special_tokens=False).tokens != [known]:
+            rust.add_special_tokens([AddedToken(known, normalized=False, special=True)])
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that determine the token ids of a text."""
+    names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
+    names += (character_tokenizer.FILE,)
+    reader = None if is_word_tokenizer(folder) else readers.find(folder)
+    names += reader.files if reader else ()
+    return [path for name in names if (path := folder / name).exists()]
+
+
+def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
+    tokenizer = code_points.read(folder, lowercase, special_tokens)
+    side = truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json"))
+    special = {role: chr(point) for role, point in ROLES.items()}
+    return LoadedTokenizer(cast(Tokenizer, tokenizer), side or "right", special)
+
+
+def _missing(folder: Path) -> str:
+    older = [path.name for name in OLDER_FILES if (path := folder / name).exists()]
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    if options.get("tokenizer_class") == "ByT5Tokenizer":  # has no vocabulary but the bytes
+        older = ["tokenizer_config.json"]
+    if not older:
+        return f"{folder} has no tokenizer.json"
+    return (
+        f"{folder} has no tokenizer.json: `embedwell convert MODEL` makes one of "
+        f"{' and '.join(older)}, once"
+    )
+
+
+def _truncation_side(folder: Path, rust: Tokenizer) -> Side:
+    default: Side = (rust.truncation or {"direction": "right"})["direction"]
+    return truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json")) or default
+
+
+def _disable_batch_options(rust: Tokenizer) -> None:
+    rust.no_padding()
+    rust.no_truncation()
+    if isinstance(rust.model, models.BPE):
+        rust.model.dropout = None
+
+
+def _fix_decoder(rust: Tokenizer) -> None:
+    # CLIP's tokenizer.json has a decoder that leaves the end-of-word suffix in the text.
+    suffix = rust.model.end_of_word_suffix if isinstance(rust.model, models.BPE) else None
+    if suffix:
+        steps = [] if rust.decoder is None else [rust.decoder]
+        last = Regex(re.escape(suffix) + "$")
+        steps += [decoders.Fuse(), decoders.Replace(last, ""), decoders.Replace(suffix, " ")]
+        rust.decoder = decoders.Sequence(steps)

@@ -1,0 +1,153 @@
+"""Pairs of texts as sequences of token ids, as rerankers and classifiers of pairs read them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+
+Pair = tuple[str, str | None]
+"""Two texts, or one alone."""
+
+
+class PairEncoder(Protocol):
+    """Tokenizes pairs of texts for a model: see PairTokenizer."""
+
+    @property
+    def characters(self) -> int: ...
+
+    def with_instruction(self, instruction: str) -> "PairEncoder": ...
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Cooperative[list[TruncatedIds]]: ...
+
+    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]: ...
+
+
+class PairTokenizer:
+    """Tokenizes pairs of texts for a model. characters: number that is added to each pair."""
+
+    characters = 0
+
+    def __init__(self, tokenizer: Tokenizer, config: EncoderConfig) -> None:
+        """config: of the model's encoder, which tells whether it has a second segment.
+
+        Raises ModelError if ids cannot tell the segments apart.
+        """
+        if config.two_segments and tokenizer.max_id >= config.vocab_size:
+            raise ModelError(
+                f"the tokenizer has ids up to {tokenizer.max_id}, the table of the model up to "
+                f"{config.vocab_size - 1}"
+            )
+        self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
+        self._second_offset = config.vocab_size if config.two_segments else 0
+        self._last_count = ((0, -1), 0)  # hash and characters of a text, and its tokens
+
+    def with_instruction(self, instruction: str) -> "PairTokenizer":
+        """Raise ValueError: only a format has a place for an instruction."""
+        raise ValueError("the model takes no instruction")
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Cooperative[list[TruncatedIds]]:
+        """Return the ids of each pair, in steps; the longer text of a pair is truncated first.
+
+        count_limit: see Tokenizer.encode. max_second: tokens of a second text that are read. Raises
+        UnsplittableTextError.
+        """
+        side = side or self._tokenizer.side
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair if text is not None))
+        rows = yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)
+        row_of = dict(zip(texts, rows, strict=True))
+        joined = []
+        for a, b in pairs:
+            if b is None:
+                joined.append(row_of[a])
+                continue
+            first_is_longer = yield from self._is_longer(a, row_of[a], b, row_of[b])
+            joined.append(self._join(row_of[a], row_of[b], side, max_second, first_is_longer))
+        return joined
+
+    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
+        """Split the second text of a pair so that each part fits beside the first, in steps.
+
+        A first text of more than half of the room is cut. max_tokens: of the second text, after
+        which no more are read. Raises UnsplittableTextError.
+        """
+        room = self._tokenizer.max_length - len(self._template)
+        (row,) = yield from self._tokenizer.encode_cooperatively([first], "right")
+        a = self._tokenizer.strip(row)[: max(room // 2, 1)]
+        b: list[int] = []
+        for chunk in self._tokenizer.id_chunks(second, special=False):
+            b += [id for id, _ in chunk]
+            if len(b) > max_tokens:
+                break
+            yield
+        size = max(room - len(a), 1)
+        parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
+        return [self._template.join(a, part, self._second_offset) for part in parts]
+
+    def _is_longer(
+        self, a: str, first: TruncatedIds, b: str, second: TruncatedIds
+    ) -> Cooperative[bool]:
+        if not (first.dropped and second.dropped):
+            return len(first.ids) + first.dropped > len(second.ids) + second.dropped
+        first_count = yield from self._count_first(a)  # `dropped` is a lower bound
+        return first_count > (yield from self._tokenizer.count_tokens(b))
+
+    def _count_first(self, text: str) -> Cooperative[int]:
+        # A query is the first text of many pairs. Its hash is remembered, as the text is private.
+        key, counted = (hash(text), len(text)), self._last_count
+        if counted[0] != key:
+            counted = (key, (yield from self._tokenizer.count_tokens(text)))
+            self._last_count = counted
+        return counted[1]
+
+    def _join(
+        self,
+        first: TruncatedIds,
+        second: TruncatedIds,
+        side: Side,
+        max_second: int | None,
+        first_is_longer: bool,
+    ) -> TruncatedIds:
+        a, b = self._tokenizer.strip(first), self._tokenizer.strip(second)
+        room = self._tokenizer.max_length - len(self._template)
+        dropped = first.dropped + second.dropped + len(a) + len(b)
+        b = cut(b, len(b) if max_second is None else max_second, side)
+        lengths = truncated_lengths(len(a), len(b), room, first_is_longer)
+        a, b = (cut(ids, count, side) for ids, count in zip((a, b), lengths, strict=True))
+        ids = self._template.join(a, b, self._second_offset)
+        return TruncatedIds(ids, dropped - len(a) - len(b))
+
+
+def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
+    """Return the first `count` ids, or the last ones if the left side is cut off."""
+    return ids[:count] if side == "right" else ids[max(len(ids) - count, 0) :]
+
+
+def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool) -> tuple[int, int]:
+    """Return the number of tokens that remain of each text, `room` in all.
+
+    The strategy "longest first" of Hugging Face's tokenizers: the longer text is cut; where both
+    are too long, each has half of the room, and an odd token goes to the longer one.
+    """
+    if first + second <= room:
+        return first, second
+    shorter = min(first, second)
+    if shorter <= room - shorter:
+        longer = room - shorter
+    else:
+        shorter, longer = room // 2, room // 2 + room % 2
+    return (longer, shorter) if first_is_longer else (shorter, longer)

@@ -1,0 +1,245 @@
+"""Text to token ids and back, with truncation."""
+
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+
+from embedwell_models.errors import ModelError, PromptTooLongError
+from embedwell_models.tokenizer.chunked import ChunkedTokenizer
+from embedwell_models.tokenizer.cooperative import Cooperative, run_to_completion
+from embedwell_models.tokenizer.excerpts import ExcerptTokenizer, max_excerpt_size
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.pair_template import PairTemplate
+from embedwell_models.tokenizer.pipeline import unknown_id
+from embedwell_models.tokenizer.special_tokens import SpecialTokens, append_text, sample_text
+from embedwell_models.tokenizer.split_points import SplitPoints
+from embedwell_models.tokenizer.token import Token, ids_of, tokens_of
+from embedwell_models.tokenizer.truncation import Side, TruncatedIds
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+
+__all__ = ["Side", "Token", "Tokenizer", "TruncatedIds"]
+
+_CHUNK_SIZE = 1 << 16  # characters: 0.1 s, and 40 MB if each is a token
+
+
+class Tokenizer:
+    """The tokenizer of a model's folder, without its padding, truncation and dropout.
+
+    prefix, suffix: ids of the special tokens before and after a text. side: where texts are
+    truncated by default. max_id: highest token id. max_excerpt: number of characters of a long
+    text that are usually tokenized for max_length tokens.
+    """
+
+    def __init__(  # noqa: PLR0913 - most by name
+        self,
+        folder: Path,
+        max_length: int,
+        lowercase: bool = False,
+        *,
+        side: Side | None = None,
+        file_only: bool = False,
+        keep_unknown: bool = True,
+        markers: Sequence[str] = (),
+        special_tokens: bool = True,
+        text_after: str = "",
+        chunk_size: int = _CHUNK_SIZE,
+        max_chunk_size: int = sys.maxsize,
+    ) -> None:
+        """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
+
+        file_only: ignore the files beside tokenizer.json, and add no special tokens.
+        special_tokens: whether to put any around a text. text_after: is put after every text, as
+        special tokens. markers: of queries and documents, see loader.register_markers.
+        chunk_size: characters that are tokenized at once, or up to twice as many. max_chunk_size:
+        characters of a text that cannot be split, at least as many as max_length tokens need.
+        """
+        loaded = loader.load(folder, file_only, lowercase, special_tokens)
+        loader.register_markers(loaded.rust, markers)
+        if text_after:
+            append_text(loaded.rust, text_after)
+        self._rust, self.side = loaded.rust, side or loaded.side
+        self._special_by_role = loaded.special
+        self._dropped_id = None if keep_unknown else self._unknown_id
+        self.max_length = max_length
+        self.model_type = type(self._rust.model).__name__
+        self.vocab_size: int = self._rust.get_vocab_size()
+        # Added tokens may leave a gap after the others.
+        self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
+        self._special_tokens = SpecialTokens.detect(self._rust)
+        self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
+        if max_length <= len(self._special_tokens):
+            raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
+        self.max_excerpt = max_excerpt_size(max_length)
+        split_points = SplitPoints(
+            self._rust, max(max_chunk_size, self.max_excerpt), loaded.splits_at_spaces
+        )
+        self._chunked = ChunkedTokenizer(self._rust, self._special_tokens, split_points, chunk_size)
+        self._excerpts = ExcerptTokenizer(
+            self._chunked, self._special_tokens, split_points, max_length
+        )
+        self._max_short = min(self.max_excerpt, 2 * chunk_size)  # characters
+
+    def encode(
+        self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
+    ) -> list[TruncatedIds]:
+        """Return the ids of each text, truncated to max_length on a side.
+
+        count_limit: number of tokens of a long text to count, to know how many are cut off. Raises
+        UnsplittableTextError.
+        """
+        return run_to_completion(self.encode_cooperatively(texts, side, count_limit))
+
+    def encode_cooperatively(
+        self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
+    ) -> Cooperative[list[TruncatedIds]]:
+        """Like `encode`, in steps."""
+        side = side or self.side
+        if all(len(text) <= self._max_short for text in texts):
+            rows = [self.truncate(ids, side) for ids in self._chunked.encode(texts)]
+        else:
+            rows = yield from self._excerpts.encode(texts, side, count_limit)
+        return [self._without_unknown(row) for row in rows]
+
+    def encode_with_tokens(
+        self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
+    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
+        """Like `encode_cooperatively` for a prompt and a text, with the token of each id."""
+        row, tokens = yield from self._excerpts.encode_with_tokens(
+            text, prompt, side or self.side, count_limit
+        )
+        return self._without_unknown(row), [t for t in tokens if t.id != self._dropped_id]
+
+    def truncate(
+        self, ids: Sequence[int], side: Side | None = None, max_length: int | None = None
+    ) -> TruncatedIds:
+        """Truncate ids to max_length, by default the model's; special tokens around them remain."""
+        return self._excerpts.truncate(ids, side or self.side, max_length or self.max_length)
+
+    def with_start(
+        self, row: TruncatedIds, start: Sequence[int], side: Side, max_length: int | None = None
+    ) -> TruncatedIds:
+        """Return a row that begins with ids that are never cut off, as `start` of a chat template.
+
+        side, max_length: with which it was truncated. Raises PromptTooLongError if there is no room
+        for a text beside them.
+        """
+        limit = max_length or self.max_length
+        if not row.dropped or not start:
+            return row
+        if len(start) + len(self._special_tokens) >= limit:
+            raise PromptTooLongError(limit)
+        if side == "right":
+            return row
+        return replace(row, ids=[*start, *row.ids[len(start) :]])
+
+    def strip(self, row: TruncatedIds) -> Sequence[int]:
+        """Return the ids of a text without the special tokens around them."""
+        return self._special_tokens.strip(row.ids)
+
+    def strip_ids(self, ids: list[int]) -> list[int]:
+        """Return ids without the special tokens that they begin and end with, if they do."""
+        before, after = len(self.prefix), len(ids) - len(self.suffix)
+        start = before if ids[:before] == self.prefix else 0
+        return ids[start : after if ids[after:] == self.suffix else len(ids)]
+
+    def token_id(self, token: str) -> int | None:
+        """Return the id of a token; None for an unknown one."""
+        id: int | None = self._rust.token_to_id(token)
+        return id
+
+    def special_id(self, role: str) -> int | None:
+        """Return the id of the special token of a role (cls, mask, …); None if there is none."""
+        token = self._special_by_role.get(role)
+        return None if token is None else self.token_id(token)
+
+    def pair_template(self) -> PairTemplate:
+        """Return the special tokens of a pair of texts."""
+        return PairTemplate.detect(self._rust, sample_text(self._rust))
+
+    def count_limit(self, first: int, side: Side) -> int:
+        """Return the count_limit that tells how many of a text's first tokens remain."""
+        return self.max_length + first if first and side == "left" else 0
+
+    def ids_without_special(self, text: str) -> Cooperative[Sequence[int]]:
+        """Return all ids of a text without special tokens, in steps; no truncation.
+
+        Raises UnsplittableTextError.
+        """
+        ids = array("i")
+        for span in self._chunked.spans(text):
+            chunk = self._special_tokens.strip(self._chunked.chunk_ids(text, span))
+            ids.extend(id for id in chunk if id != self._dropped_id)
+            yield
+        return ids
+
+    def count_tokens(self, text: str) -> Cooperative[int]:
+        """Count the ids that `encode` would return without truncation, in steps."""
+        ids = yield from self.ids_without_special(text)
+        return len(self._special_tokens) + len(ids)
+
+    def prompt_length(self, prompt: str) -> int:
+        """Count the tokens of a prompt as sentence-transformers does.
+
+        These are the tokens of the prompt alone, with special ones before it, but none at the end.
+        """
+        ids = self.encode([prompt])[0].ids
+        added = self._rust.get_added_tokens_decoder()
+        return len(ids) - any(id in added and added[id].special for id in ids[-1:])
+
+    def tokens(self, text: str, prompt: str = "", special: bool = True) -> list[Token]:
+        """Return all tokens of a prompt and a text; raises UnsplittableTextError."""
+        return list(chain.from_iterable(self.token_chunks(text, prompt, special)))
+
+    def token_chunks(
+        self, text: str, prompt: str = "", special: bool = True
+    ) -> Iterator[list[Token]]:
+        """Yield the tokens of a prompt and a text, chunk by chunk."""
+        extract = partial(tokens_of, text=text)
+        for chunk in self._chunked.token_chunks(prompt + text, extract, -len(prompt), special):
+            yield [token for token in chunk if token.id != self._dropped_id]
+
+    def id_chunks(
+        self, text: str, prompt: str = "", special: bool = True
+    ) -> Iterator[list[tuple[int, bool]]]:
+        """Like `token_chunks`, but only each id and whether its token is outside the text.
+
+        Much faster than `token_chunks`.
+        """
+        for chunk in self._chunked.token_chunks(prompt + text, ids_of, -len(prompt), special):
+            yield [(id, outside) for id, outside in chunk if id != self._dropped_id]
+
+    @cached_property
+    def words(self) -> WordTokenizer | None:
+        """The tokenizer of a table of word vectors; None for other models."""
+        rust: object = self._rust
+        return rust if isinstance(rust, WordTokenizer) else None
+
+    def in_vocabulary(self, id: int) -> bool:
+        """Whether a token is in the vocabulary: no unknown word, and no n-gram of one."""
+        if self.words:
+            return id < len(self.words.vocabulary)
+        return id != self._unknown_id
+
+    @cached_property
+    def _unknown_id(self) -> int | None:
+        return unknown_id(self._rust)
+
+    def name(self, id: int) -> str:
+        """Return the name of a token; raises KeyError for an unknown id."""
+        name: str | None = self._rust.id_to_token(id)
+        if name is None:
+            raise KeyError(id)
+        return name
+
+    def decode(self, ids: Sequence[Sequence[int]], skip_special: bool = True) -> list[str]:
+        """Return the text of each row of ids."""
+        return self._rust.decode_batch([list(row) for row in ids], skip_special_tokens=skip_special)
+
+    def _without_unknown(self, row: TruncatedIds) -> TruncatedIds:
+        if self._dropped_id not in row.ids:
+            return row
+        return TruncatedIds([id for id in row.ids if id != self._dropped_id], row.dropped)

@@ -1,0 +1,139 @@
+"""Attention over packed sequences: tokens attend only within their own sequence.
+
+T tokens, N sequences, H heads, Dh head size, Q queries, K keys.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.encoder.position_hooks import PositionHooks
+from embedwell_models.encoder.sequence_layout import PaddedGroup, SequenceLayout
+
+_BLOCK = 512  # queries at a time that get a mask of their own, to bound its memory
+
+
+@dataclass(frozen=True)
+class AttentionOptions:
+    """Options of a layer's attention, see EncoderConfig. window: None for the whole sequence."""
+
+    positions: PositionHooks
+    scale: float
+    causal: bool = False
+    window: int | None = None
+    softcap: float = 0.0
+
+    @property
+    def unmasked(self) -> bool:
+        """Whether every token sees every other, with scores that ignore their distance."""
+        return not self.causal and self.window is None and self.positions.adds_no_scores
+
+
+AttentionFunction = Callable[[Tensor, Tensor, Tensor, SequenceLayout, AttentionOptions], Tensor]
+"""softmax(q k^T * scale + bias) v within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+
+
+def padded_attention(
+    query: Tensor, key: Tensor, value: Tensor, layout: SequenceLayout, options: AttentionOptions
+) -> Tensor:
+    """Compute attention in groups of padded sequences: (T, H, Dh) -> (T, H * Dh).
+
+    Sequences of similar length share one call. A sequence's padding depends on its own length only
+    and is always masked, so its result is the same to the bit in every batch.
+    """
+    rows, heads, size = query.shape
+    output = query.new_zeros(rows, heads * size)
+    for group in layout.groups:
+        padded = (_pad(query, group), _pad(key, group), _pad(value, group))
+        attended = _GroupAttention(options, layout, group).attend(*padded)
+        flat = attended.transpose(1, 2).reshape(-1, heads * size)
+        output.index_copy_(0, group.targets, flat.index_select(0, group.slots))
+    return output
+
+
+def _pad(x: Tensor, group: PaddedGroup) -> Tensor:
+    # (T, H, Dh) -> (N, H, length, Dh)
+    padded = x.index_select(0, group.rows).view(group.count, group.length, *x.shape[1:])
+    return padded.transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class _GroupAttention:
+    options: AttentionOptions
+    layout: SequenceLayout
+    group: PaddedGroup
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Compute attention in blocks of queries: (N, H, length, Dh) -> (N, H, length, Dh)."""
+        queries_per_key = query.shape[1] // key.shape[1]
+        if queries_per_key > 1:
+            key, value = (part.repeat_interleave(queries_per_key, dim=1) for part in (key, value))
+        length = self.group.length
+        step = length if self.options.unmasked else _BLOCK
+        blocks = []
+        for first in range(0, length, step):
+            queries = range(first, min(first + step, length))
+            keys = self._visible_keys(queries)
+            q, k, v = (
+                part[:, :, span.start : span.stop]
+                for part, span in ((query, queries), (key, keys), (value, keys))
+            )
+            blocks.append(self._attend_block(q, k, v, self._mask(q, k, queries, keys)))
+        return torch.cat(blocks, dim=2)
+
+    def _visible_keys(self, queries: range) -> range:
+        options, length = self.options, self.group.length
+        window = length if options.window is None else options.window
+        last = queries.stop if options.causal else queries.stop + window
+        return range(max(queries.start - window, 0), min(last, length))
+
+    def _mask(self, query: Tensor, key: Tensor, queries: range, keys: range) -> Tensor:
+        options, length = self.options, self.group.length
+        padding = self.group.mask[..., keys.start : keys.stop]
+        if options.unmasked:
+            return padding
+
+        def compute(_: SequenceLayout) -> tuple[Tensor, Tensor]:
+            return self._distance_mask(queries, keys, query)
+
+        cache_key = (options.positions.cache_key, options.window, length, query.dtype)
+        cacheable = length <= _BLOCK
+        index, mask = self.layout.cached(cache_key, compute) if cacheable else compute(self.layout)
+        relative = self._cached_hook(options.positions.relative_features)
+        score = options.positions.relative_score(query, key, relative, index)
+        return padding + mask + (0.0 if score is None else score * options.scale)
+
+    def _distance_mask(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
+        # Both depend on distances only: the index of each pair's distance among those of the hooks
+        # (Q, K), and the sum of mask and bias (H or 1, Q, K).
+        options, length = self.options, self.group.length
+        positions = torch.arange(length, device=like.device)
+        distances = (
+            positions[keys.start : keys.stop] - positions[queries.start : queries.stop, None]
+        )
+        index, bias = distances + length - 1, self._cached_hook(options.positions.bias)
+        zeros = like.new_zeros(1, *distances.shape)
+        mask = zeros if bias is None else bias[:, index].to(like.dtype)
+        if options.causal:
+            mask.masked_fill_(distances > 0, float("-inf"))
+        if options.window is not None:
+            mask.masked_fill_(distances.abs() > options.window, float("-inf"))
+        return index, mask
+
+    def _cached_hook(self, hook: Callable[[int], Tensor | None]) -> Any:
+        # The result of a hook for this length, computed once for all layers and blocks.
+        cache_key = (hook.__name__, self.options.positions.cache_key, self.group.length)
+        return self.layout.cached(cache_key, lambda _: hook(self.group.length))
+
+    def _attend_block(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        options = self.options
+        if not options.softcap:
+            return F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, scale=options.scale
+            )
+        scores = (query @ key.mT) * (options.scale / options.softcap)
+        return (scores.tanh() * options.softcap + mask).softmax(dim=-1) @ value

@@ -1,0 +1,167 @@
+"""CANINE (Clark et al. 2022, arXiv 2103.06874): characters, downsampled for the deep layers.
+
+B texts, T tokens, C characters and M molecules of a CanineLayout, D width, N deep layers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.torch_backend.canine_layout import CanineLayout
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.norm import build_norm
+from embedwell_models.torch_backend.state_encoder import StateEncoder
+from embedwell_models.vectors import Floats
+
+_PRIMES = (31, 43, 59, 61, 73, 97, 103, 113, 137, 149, 157, 173, 181, 193, 211, 223)
+_BLOCK = 1024  # characters whose windows are in memory at once
+
+
+@dataclass(frozen=True)
+class CanineOptions:
+    """rate: characters of a molecule. block: characters that the first layer attends within."""
+
+    rate: int
+    block: int
+
+
+class CanineEncoder(StateEncoder):
+    """A layer over characters, N over molecules, and one over characters.
+
+    After 0 layers, the states are the embeddings of characters; after 1 those of the first layer;
+    after 2 to N + 2 those of the molecules that each character is upsampled from, before and after
+    each deep layer; after N + 3 those that the last layer reads; after N + 4 its own.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        options: CanineOptions,
+        weights: Mapping[str, Tensor],
+        linear: LinearFactory,
+        device: torch.device,
+    ) -> None:
+        """linear: of rows that do not depend on each other, on a CPU."""
+        super().__init__(config, device)
+        self._options, self._embeddings = options, HashEmbeddings(config, weights, device)
+        deep = replace(config, num_layers=config.distinct_layers, windows=())
+        self._deep = TorchLayers(deep, dict(weights), linear, device)
+        self._first, self._last = (
+            _single_layer(config, weights, name, linear, device) for name in ("initial", "final")
+        )
+        self._downsample, self._upsample = (
+            _convolution(config, weights, name, linear) for name in ("downsampling", "upsampling")
+        )
+        self._window = weights["upsampling.weight"].shape[1] // (2 * config.hidden_size)
+        self._downsampled_norm, self._upsampled_norm = (
+            build_norm(config, dict(weights), f"{name}_norm", device)
+            for name in ("downsampling", "upsampling")
+        )
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return one summand of the input, as in the checkpoint: (T, D)."""
+        ids, positions = (
+            torch.from_numpy(rows).to(self.device) for rows in (batch.ids, batch.positions)
+        )
+        part: Floats = self._embeddings.part(name, ids, positions).cpu().numpy()
+        return part
+
+    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
+        """Compute the states after the first `num_layers` layers: (T, D)."""
+        layout = CanineLayout(batch, self._options.rate, self._options.block, self.device)
+        return self._hidden(layout, num_layers)[layout.is_token]
+
+    def _hidden(self, layout: CanineLayout, num_layers: int) -> Tensor:
+        # (C, D)
+        deep = len(self._deep)
+        characters = self._embeddings(layout.ids, layout.positions)
+        characters = self._first(characters, layout.blocks, min(num_layers, 1))
+        if num_layers < 2:
+            return characters
+        molecules = self._molecules(characters, layout)
+        molecules = self._deep(molecules, layout.molecules, min(num_layers - 2, deep))
+        repeated = molecules[layout.molecule]
+        if num_layers < deep + 3:
+            return repeated
+        mixed = self._mix(torch.cat([characters, repeated], dim=1), layout)
+        return self._last(mixed, layout.texts, num_layers - deep - 3)
+
+    def _molecules(self, characters: Tensor, layout: CanineLayout) -> Tensor:
+        # (C, D) -> (M, D)
+        molecules = characters.new_empty(len(layout.is_first), characters.shape[1])
+        molecules[layout.is_first] = characters[layout.firsts]
+        if len(layout.sources):
+            read = characters[layout.sources].flatten(1)
+            molecules[~layout.is_first] = self._downsample(read)
+        return self._downsampled_norm(molecules)
+
+    def _mix(self, both: Tensor, layout: CanineLayout) -> Tensor:
+        # (C, 2 D) -> (C, D), over a window of characters, with zeros outside of the text.
+        padded = F.pad(both, (0, 0, 0, 1))
+        windows = torch.split(layout.windows(self._window), _BLOCK)
+        mixed = torch.cat([self._upsample(padded[rows].flatten(1)) for rows in windows])
+        return self._upsampled_norm(mixed)
+
+
+class HashEmbeddings:
+    """Vectors of characters: each a row of every table, beside each other, by as many hashes.
+
+    Svenstrup et al. 2017 (arXiv 1709.03933).
+    """
+
+    def __init__(
+        self, config: EncoderConfig, weights: Mapping[str, Tensor], device: torch.device
+    ) -> None:
+        count = sum(name.startswith("hash_table_") for name in weights)
+        self._tables = [weights[f"hash_table_{index}"].to(device) for index in range(count)]
+        self._positions = weights["position_table"].to(device)
+        self._segment = weights["segment_table"][0].to(device)
+        self._norm = build_norm(config, dict(weights), "norm", device)
+
+    def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """(C,) -> (C, D)."""
+        return self._norm(self._hashed(ids) + self._segment + self._positions[positions])
+
+    def part(self, name: str, ids: Tensor, positions: Tensor) -> Tensor:
+        """Return the summand of a name: (T, D)."""
+        if name == "token":
+            return self._hashed(ids)
+        if name == "position":
+            return self._positions[positions]
+        return self._segment.expand(len(ids), -1)
+
+    def _hashed(self, ids: Tensor) -> Tensor:
+        tables = zip(self._tables, _PRIMES, strict=False)
+        return torch.cat([table[(ids + 1) * prime % len(table)] for table, prime in tables], dim=1)
+
+
+def _single_layer(
+    config: EncoderConfig,
+    weights: Mapping[str, Tensor],
+    name: str,
+    linear: LinearFactory,
+    device: torch.device,
+) -> TorchLayers:
+    single = replace(config, num_layers=1, distinct_layers=1, windows=())
+    own = {
+        theirs.replace(name, "layers.0", 1): tensor
+        for theirs, tensor in weights.items()
+        if theirs.startswith(f"{name}.")
+    }
+    return TorchLayers(single, own, linear, device)
+
+
+def _convolution(
+    config: EncoderConfig, weights: Mapping[str, Tensor], name: str, linear: LinearFactory
+) -> Linear:
+    # A convolution is a linear layer of the states beside each other. Ours: (D, width, channels).
+    weight = weights[f"{name}.weight"]
+    channels = config.hidden_size * (2 if name == "upsampling" else 1)
+    by_place = weight.view(len(weight), channels, -1).transpose(1, 2).flatten(1).contiguous()
+    return linear(by_place, weights[f"{name}.bias"], config.activation, name=name)

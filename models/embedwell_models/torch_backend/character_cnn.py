@@ -1,0 +1,113 @@
+"""Vectors of words from their characters: convolutions, highway layers and a projection.
+
+Kim et al. 2015 (arXiv 1508.06615), as in ELMo (Peters et al. 2018, arXiv 1802.05365).
+
+W words, L characters of a word, E dimensions of a character, F filters.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count, takewhile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models.encoder.batch import Integers
+from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.lstm import sigmoid
+
+BYTES = 256
+"""Characters are the bytes of UTF-8, and the marks after these."""
+TEXT_START, TEXT_STOP, _WORD_START, _WORD_STOP, _PADDING = range(BYTES, BYTES + 5)
+CHARACTERS = BYTES + 5
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
+_WORDS = 64  # that are computed at once: 1,024 filters of each take 200 KB
+
+
+def spell(ids: Integers, lengths: Integers, max_length: int) -> Integers:
+    """Return the characters of words between marks, with padding: (W, max_length).
+
+    ids: (T,) of the characters of all words. lengths: (W,) characters of each; what is beyond
+    max_length, marks included, is cut off.
+    """
+    words = np.repeat(np.arange(len(lengths)), lengths)
+    places = np.arange(len(ids)) - (lengths.cumsum() - lengths)[words]
+    shown = places < max_length - 2
+    table = np.full((len(lengths), max_length), _PADDING)
+    table[:, 0] = _WORD_START
+    table[words[shown], places[shown] + 1] = ids[shown]
+    stops = np.minimum(lengths, max_length - 2) + 1
+    table[np.arange(len(lengths)), stops] = _WORD_STOP
+    return table
+
+
+@dataclass(frozen=True)
+class _Highway:
+    """x -> g f(x) + (1 - g) x (Srivastava et al. 2015, arXiv 1505.00387)."""
+
+    transform: Linear
+    carry: Linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        gate = sigmoid(self.carry(x))
+        return gate * self.transform(x).relu() + (1 - gate) * x
+
+
+class CharacterCnn:
+    """Computes a vector of each word: (W, L) characters -> (W, D).
+
+    With linear layers whose rows do not depend on each other, it depends on no other word.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, Tensor],
+        linear: LinearFactory,
+        activation: str,
+        device: torch.device,
+    ) -> None:
+        """weights: token_table (CHARACTERS, E); convolution_0.weight (F, width * E) and so on.
+
+        activation: one of ACTIVATIONS, of the convolutions.
+        """
+        self._characters = weights["token_table"].to(device)
+        self._activation = ACTIVATIONS[activation]
+
+        def layer(name: str) -> Linear:
+            return linear(weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+        size = self._characters.shape[1]
+        self._convolutions = [
+            (weights[f"{name}.weight"].shape[1] // size, layer(name))
+            for name in _numbered(weights, "convolution")
+        ]
+        self._highways = [
+            _Highway(layer(f"{name}.transform"), layer(f"{name}.carry"))
+            for name in _numbered(weights, "highway", ".carry")
+        ]
+        self._project = layer("projection")
+
+    def __call__(self, characters: Integers) -> Tensor:
+        """characters: see spell."""
+        table = torch.from_numpy(characters).to(self._characters.device)
+        return torch.cat([self._block(block) for block in torch.split(table, _WORDS)])
+
+    def _block(self, characters: Tensor) -> Tensor:
+        vectors = self._characters[characters]
+        maxima = [self._convolve(vectors, *parts) for parts in self._convolutions]
+        hidden = self._activation(torch.cat(maxima, dim=1))
+        for highway in self._highways:
+            hidden = highway(hidden)
+        return self._project(hidden)
+
+    def _convolve(self, vectors: Tensor, width: int, linear: Linear) -> Tensor:
+        # The maximum of each filter over all places, those of the padding included: (W, F).
+        windows = vectors.unfold(1, width, 1).mT  # (W, places, width, E)
+        rows = windows.flatten(2).flatten(0, 1)
+        return linear(rows).view(*windows.shape[:2], -1).amax(dim=1)
+
+
+def _numbered(weights: Mapping[str, Tensor], name: str, part: str = "") -> list[str]:
+    names = (f"{name}_{number}" for number in count())
+    return [*takewhile(lambda name: f"{name}{part}.weight" in weights, names)]

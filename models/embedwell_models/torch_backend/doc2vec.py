@@ -1,0 +1,137 @@
+"""Doc2Vec: the vector of a text is inferred by steps of gradient descent.
+
+Le and Mikolov 2014 (arXiv 1405.4053), with negative sampling (Mikolov et al. 2013, arXiv 1310.4546)
+as gensim has both. All else is numpy on a CPU: a step is a few products of short vectors.
+
+B texts, T token ids, V words, D dimensions, K negative words of a step.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.encoder import SequentialEncoder
+from embedwell_models.vectors import Floats
+
+_LARGEST = 6.0  # of a score that is learned from
+_POINTS = 1000
+_PER_UNIT = _POINTS // 6 // 2  # as gensim divides, whole numbers
+_SIGMOID = (1 / (1 + np.exp(-np.linspace(-_LARGEST, _LARGEST, _POINTS, False)))).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """Options of the inference, which are those of the training.
+
+    memory: whether the mean of the text's vector and those of words around a word predicts it
+    (PV-DM), or the vector alone does (PV-DBOW). window: words on each side; shrink: whether each
+    word draws its own window up to that. negative: K. alpha, min_alpha: learning rate of the first
+    and the last epoch.
+    """
+
+    memory: bool
+    window: int
+    shrink: bool
+    negative: int
+    epochs: int
+    alpha: float
+    min_alpha: float
+
+
+@dataclass(frozen=True)
+class WordTables:
+    """inputs, outputs: (V, D) of words that predict, and that are predicted.
+
+    keep: (V,) the probability that a word is not left out of an epoch. noise: (V,) cumulative
+    probabilities of the negative words.
+    """
+
+    inputs: Floats
+    outputs: Floats
+    keep: Floats
+    noise: Floats
+
+
+def step(context: Floats, targets: Floats, rate: float) -> Floats:
+    """Return the gradient step of what predicts a word: (D,).
+
+    sum of rate * (label - sigmoid(u . h)) * u over the rows u of `targets`, (1 + K, D), of which
+    the first is the word's own, with the label 1. h: the context, (D,). As in gensim, a score
+    beyond 6 counts for nothing, and the sigmoid is one of 1,000 values, of a slightly lower score.
+    """
+    scores = targets @ context
+    points = ((scores + _LARGEST) * _PER_UNIT).clip(0, _POINTS - 1).astype(np.int64)
+    errors = -_SIGMOID[points]
+    errors[0] += 1
+    errors[np.abs(scores) >= _LARGEST] = 0
+    gradient: Floats = (np.float32(rate) * errors).astype(np.float32) @ targets
+    return gradient
+
+
+class Doc2VecEncoder(SequentialEncoder):
+    """Infers vectors of texts from numbers that are drawn by a generator seeded with the text."""
+
+    def __init__(self, config: EncoderConfig, options: Inference, tables: WordTables) -> None:
+        self.config, self.device = config, torch.device("cpu")
+        self._options, self._tables = options, tables
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the vectors of words that predict; zeros for an unknown one: (T, D)."""
+        known = batch.ids < self.config.num_vectors
+        vectors = np.zeros((len(batch.ids), self.config.hidden_size), dtype=np.float32)
+        vectors[known] = self._tables.inputs[batch.ids[known]]
+        return vectors
+
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the vectors of words: there are no layers. (T, D)."""
+        return self.part("token", batch)
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Infer a vector of each text; zeros for one without known words: (B, D)."""
+        texts = zip(batch.split(batch.ids), batch.prompt_token_counts, strict=True)
+        return np.stack([self.infer(ids[count:]) for ids, count in texts])
+
+    def warm(self) -> None:
+        """Do nothing: no code is compiled."""
+
+    def infer(self, ids: Integers) -> Floats:
+        """Infer the vector of a text from its words: (D,)."""
+        ids = ids[ids < self.config.num_vectors]
+        width = self.config.hidden_size
+        if not len(ids):
+            return np.zeros(width, dtype=np.float32)
+        seed = hashlib.sha256(ids.astype("<i8").tobytes()).digest()
+        random = np.random.RandomState(np.frombuffer(seed, dtype="<u4"))
+        vector = ((random.random_sample(width) - 0.5) / width).astype(np.float32)
+        options = self._options
+        for rate in np.linspace(options.alpha, options.min_alpha, options.epochs):
+            self._epoch(vector, ids, float(rate), random)
+        return vector
+
+    def _epoch(
+        self, vector: Floats, ids: Integers, rate: float, random: np.random.RandomState
+    ) -> None:
+        options, tables = self._options, self._tables
+        ids = ids[random.random_sample(len(ids)) < tables.keep[ids]]
+        windows = np.full(len(ids), options.window)
+        if options.shrink:
+            windows -= random.randint(0, options.window, len(ids))
+        drawn = random.random_sample((len(ids), options.negative))
+        negative = np.searchsorted(tables.noise, drawn).clip(max=len(tables.noise) - 1)
+        for place, word in enumerate(ids):
+            others = negative[place][negative[place] != word]
+            targets = tables.outputs[np.append(word, others)]
+            before = ids[max(place - windows[place], 0) : place]
+            near = np.append(before, ids[place + 1 : place + 1 + windows[place]])
+            vector += self._update(vector, near, targets, rate)
+
+    def _update(self, vector: Floats, near: Integers, targets: Floats, rate: float) -> Floats:
+        if not self._options.memory:
+            return step(vector, targets, rate)
+        context = vector + self._tables.inputs[near].sum(axis=0)
+        return step(context / np.float32(1 + len(near)), targets, rate)

@@ -1,0 +1,163 @@
+"""The transformer encoder on torch, over packed sequences without padding.
+
+B sequences, T tokens, D hidden size.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.async_copy import HostCopy, to_device
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.pooling import pool
+from embedwell_models.encoder.position_tensors import input_position_hooks
+from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import torch_linear_factory
+from embedwell_models.torch_backend.norm import Norm, build_norm, identity
+from embedwell_models.vectors import Floats
+
+
+class InputEmbeddings:
+    """The input of the first layer. Its tables stay float32 in every precision.
+
+    A lookup is cheap, and the sum of the tables stays exact.
+    """
+
+    def __init__(self, config: EncoderConfig, weights: Weights, device: torch.device) -> None:
+        self.config, self.device = config, device
+        self.tokens = weights["token_table"].to(device)
+        self.norm = build_norm(config, weights, "norm", device)
+        self.positions = input_position_hooks(config, weights, device)
+        # (segments, D). Without pairs, every token belongs to the first one.
+        self.segments = weights.get("segment_table", self.tokens.new_zeros(1, 1)).to(device)
+        self._project = _projection(weights, device)
+
+    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+        """Embed token ids (T,), or add positions to token vectors (T, D): -> (T, D)."""
+        if ids.ndim == 2:
+            zeros = torch.zeros_like(layout.positions)
+            return self.norm(self.positions.embed(ids, zeros, layout.positions))
+        segment = self.segments[0]
+        if self.config.two_segments:
+            segment = self.segments[ids // self.config.vocab_size]
+            ids = ids % self.config.vocab_size
+        hidden = self.tokens[ids] * self.config.token_scale + segment
+        return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return one summand of the input, as in the checkpoint: (T, embedding size)."""
+        ids = torch.from_numpy(batch.ids).to(self.device)
+        positions = torch.from_numpy(batch.positions).to(self.device)
+        zeros = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
+        parts = {
+            "token": lambda: self.tokens[ids] * self.config.token_scale,
+            "position": lambda: self.positions.embed(zeros, ids, positions),
+            "segment": lambda: zeros + self.segments[0],
+        }
+        part: Floats = parts[name]().cpu().numpy()
+        return part
+
+
+def _projection(weights: Weights, device: torch.device) -> Norm:
+    if "project.weight" not in weights:
+        return identity
+    return torch_linear_factory(device, torch.float32)(
+        weights["project.weight"], weights["project.bias"]
+    )
+
+
+class TorchEncoder:
+    """An encoder on torch alone, on any device.
+
+    Vaswani et al. 2017 (arXiv 1706.03762), with the norms arranged as the config says.
+    """
+
+    def __init__(
+        self,
+        embeddings: InputEmbeddings,
+        layers: TorchLayers,
+        runner: Callable[[Forward], ForwardRunner] = EagerRunner,
+    ) -> None:
+        """runner: builds what runs the forward passes over all layers."""
+        self._embeddings, self._layers = embeddings, layers
+        # Not a bound method: the reference cycle would delay freeing the weights.
+        self._run = partial(_run, embeddings, layers, len(layers))
+        self._runner = runner(self._run)
+        # A GPU gets one forward pass after another. On a CPU a short one does not wait for a long
+        # one.
+        exclusive = self._runner.shares_memory or embeddings.device.type == "cuda"
+        self._lock = threading.Lock() if exclusive else nullcontext()
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """One: concurrent forward passes would wait for the GIL at every operation."""
+        return 1
+
+    @property
+    def prefetch_depth(self) -> int:
+        """One on a GPU, which computes while the host prepares the next batch; else none."""
+        return int(self._embeddings.device.type == "cuda")
+
+    @torch.inference_mode()
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
+        ids, layout = self._prepare(batch, BatchShape.of)
+        with self._lock:
+            hidden = _run(self._embeddings, self._layers, num_layers, ids, layout)
+            copy = HostCopy(hidden[: layout.tokens].to(torch.float32))
+        return copy.wait()
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        has_ids = batch.token_vectors is None
+        ids, layout = self._prepare(batch, self._runner.shape if has_ids else BatchShape.of)
+        with self._lock:
+            # Recorded graphs read token ids.
+            hidden = self._runner(ids, layout) if has_ids else self._run(ids, layout)
+            copy = HostCopy(
+                pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
+            )
+        return copy.wait()
+
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Prepare what the first batches would otherwise wait for."""
+        self._layers.warm()
+        self._runner.warm()
+
+    def _prepare(
+        self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]
+    ) -> tuple[Tensor, SequenceLayout]:
+        lengths, device = batch.lengths.tolist(), self._embeddings.device
+        keys = None if batch.key_counts is None else batch.key_counts.tolist()
+        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
+        self._layers.prepare_layout(layout)
+        if (vectors := batch.token_vectors) is not None:
+            return F.pad(vectors, (0, 0, 0, layout.rows - layout.tokens)), layout
+        flat = np.zeros(layout.rows, dtype=np.int64)
+        flat[: layout.tokens] = batch.ids
+        (ids,) = to_device(device, torch.from_numpy(flat))
+        return ids, layout
+
+
+def _run(
+    embeddings: InputEmbeddings,
+    layers: TorchLayers,
+    num_layers: int,
+    ids: Tensor,
+    layout: SequenceLayout,
+) -> Tensor:
+    # (T,) or (T, D) -> (T, D), after the first `num_layers` layers.
+    hidden = embeddings(ids, layout).to(layers.dtype)
+    return layers(hidden, layout, num_layers)

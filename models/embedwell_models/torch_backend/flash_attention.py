@@ -1,0 +1,66 @@
+"""FlashAttention over packed sequences, for GPUs: no padding, no mask."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embedwell_models.encoder.device import is_ampere_or_newer
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.attention import (
+    AttentionFunction,
+    AttentionOptions,
+    padded_attention,
+)
+
+_DTYPES = (torch.bfloat16, torch.float16)
+
+Kernel = Callable[..., Any]
+"""torch.nn.attention.varlen.varlen_attn, or a function with the same arguments."""
+
+
+@dataclass(frozen=True)
+class FlashAttention:
+    """FlashAttention (Dao 2023, arXiv 2307.08691) over packed sequences."""
+
+    kernel: Kernel
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layout: SequenceLayout,
+        options: AttentionOptions,
+    ) -> Tensor:
+        """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        if layout.limits_keys:  # of queries, which are short
+            return padded_attention(query, key, value, layout, options)
+        window = -1 if options.window is None else options.window
+        # For a maximum of one token the kernel takes another path, which may split the keys, so
+        # that a text's bits depend on its batch, and which reads no rows beyond the sequences.
+        max_queries = max(layout.shape.max_length, 2)
+        # If no sequence is longer than the window it ignores the window: another path, too.
+        max_keys = max(max_queries, window + 1)
+        output: Tensor = self.kernel(
+            *(query, key, value, layout.cu_seqlens, layout.cu_seqlens, max_queries, max_keys),
+            scale=options.scale,
+            window_size=(window, 0 if options.causal else window),
+            enable_gqa=query.shape[1] != key.shape[1],
+        )
+        return output.flatten(1)
+
+
+def choose_attention(
+    options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
+) -> AttentionFunction:
+    """Choose a layer's attention: FlashAttention where it supports the options, else padded."""
+    fits = options.positions.adds_no_scores and not options.softcap
+    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
+    if fits and is_ampere_or_newer(device):
+        from torch.nn.attention.varlen import varlen_attn  # loads torch's compiler
+
+        return FlashAttention(varlen_attn)
+    return padded_attention

@@ -1,0 +1,234 @@
+"""Builds the layers of an encoder from the tensors of a checkpoint."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig, Heads
+from embedwell_models.encoder.position_tensors import layer_position_hooks
+from embedwell_models.encoder.sequence_layout import SequenceLayout, rounded_rows
+from embedwell_models.torch_backend.attention import (
+    AttentionFunction,
+    AttentionOptions,
+    padded_attention,
+)
+from embedwell_models.torch_backend.convolution import ShortConvolution
+from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.input_gate import input_gates
+from embedwell_models.torch_backend.layers import (
+    LAYER_CLASSES,
+    Attention,
+    FeedForward,
+    Layer,
+    MixtureOfExperts,
+)
+from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
+
+ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
+"""Chooses a layer's attention by its options, head size, dtype and device."""
+
+
+class TorchLayers:
+    """The layers of an encoder, in the precision of their linear layers."""
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        weights: Weights,
+        linear_factory: LinearFactory,
+        device: torch.device,
+        attention: ChooseAttention = choose_attention,
+    ) -> None:
+        self.dtype = linear_factory.dtype
+        self._device, self._width = device, config.hidden_size
+        build = _Builder(config, weights, linear_factory, device, attention)
+        self._layers = [build.layer(i) for i in range(config.num_layers)]
+        self._gates = input_gates(config, weights, linear_factory, device)
+        mixers = [layer.attention for layer in self._layers]
+        self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
+        self._final = build.norm("final_norm")
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+    @property
+    def recordable(self) -> bool:
+        """Whether batches of one shape launch the same kernels, so CUDA graphs can record them."""
+        attention = {type(each.attend) for each in self._attentions}
+        others = {type(layer.ffn) for layer in self._layers}
+        everywhere = len(self._attentions) == len(self)
+        return everywhere and attention == {FlashAttention} and others == {FeedForward}
+
+    def prepare_layout(self, layout: SequenceLayout) -> None:
+        """Compute what attention reads of a layout, while the device may compute another batch."""
+        if any(each.attend is padded_attention for each in self._attentions):
+            _ = layout.groups
+
+    def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
+        """Apply the first `num_layers` layers, and the final norm after all: (T, D) -> (T, D)."""
+        tokens = hidden
+        for index, layer in enumerate(self._layers[:num_layers]):
+            hidden = layer(hidden, layout)
+            if self._gates:
+                hidden = self._gates[index](hidden, tokens)
+        return self._final(hidden) if num_layers == len(self) else hidden
+
+    @torch.inference_mode()
+    def warm(self) -> None:
+        """Let oneDNN build its kernels for the most frequent row counts; all layers share them."""
+        sizes = sorted({rounded_rows(tokens) for tokens in range(1, 513)})
+        first = zip(self._attentions[:1], self._layers[:1], strict=False)
+        for (attention, layer), rows in product(first, sizes):
+            x = torch.zeros(rows, self._width, dtype=self.dtype, device=self._device)
+            heads = attention.heads
+            mixed = attention.qkv(x).view(rows, sum(heads), -1)
+            attention.output(mixed[:, : heads[0]].flatten(1), residual=x)
+            layer.ffn(x, residual=x)
+
+
+FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrices -> those of the checkpoint
+    "qkv": ("query", "key", "value"),
+    "output": ("output",),
+    "gate": ("gate",),
+    "up": ("up",),
+    "down": ("down",),
+}
+
+
+@dataclass(frozen=True)
+class _Builder:
+    config: EncoderConfig
+    weights: Weights
+    linear_factory: LinearFactory
+    device: torch.device
+    choose_attention: ChooseAttention
+    built: dict[str, Linear] = field(default_factory=dict)
+
+    def layer(self, index: int) -> Layer:
+        config = self.config
+        name = f"layers.{index * config.distinct_layers // config.num_layers}"
+        return LAYER_CLASSES[config.arrangement](
+            attention=self.mixer(name, index),
+            attention_norm=self.norm(f"{name}.attention_norm"),
+            ffn=self.ffn(name, index),
+            ffn_norm=self.norm(f"{name}.ffn_norm"),
+            attention_output_norm=self.norm(f"{name}.attention_output_norm"),
+            ffn_output_norm=self.norm(f"{name}.ffn_output_norm"),
+        )
+
+    def ffn(self, name: str, index: int) -> FeedForward | MixtureOfExperts:
+        config = self.config
+        if index not in config.expert_layers:
+            return FeedForward(self.up(name), self.linear(name, "down"))
+        ups, downs = (
+            self.weights[f"{name}.experts_{part}.weight"].chunk(config.experts)
+            for part in ("up", "down")
+        )
+        return MixtureOfExperts(
+            router=self.unbiased(f"{name}.router", self.weights[f"{name}.router.weight"]),
+            experts=[
+                FeedForward(
+                    self.unbiased(f"{name}.experts.{index}.up", up, config.activation),
+                    self.unbiased(f"{name}.experts.{index}.down", down.T.contiguous()),
+                )
+                for index, (up, down) in enumerate(zip(ups, downs, strict=True))
+            ],
+            bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
+            top=config.top_experts,
+        )
+
+    def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
+        return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
+
+    def mixer(self, name: str, index: int) -> Attention | ShortConvolution:
+        if index in self.config.convolution_layers:
+            return self.convolution(f"{name}.convolution")
+        return self.attention(name, index)
+
+    def convolution(self, name: str) -> ShortConvolution:
+        parts = {part: self.biased(f"{name}{part}") for part in ("_input", "", "_output")}
+        weight, bias = (each.to(self.device, self.linear_factory.dtype) for each in parts[""])
+        return ShortConvolution(
+            input=self.linear_factory(*parts["_input"], name=f"{name}_input"),
+            output=self.linear_factory(*parts["_output"], name=f"{name}_output"),
+            weight=weight,
+            bias=bias,
+            causal=self.config.causal,
+        )
+
+    def biased(self, name: str) -> tuple[Tensor, Tensor]:
+        weight = self.weights[f"{name}.weight"]
+        return weight, self.weights.get(f"{name}.bias", weight.new_zeros(len(weight)))
+
+    def attention(self, name: str, index: int) -> Attention:
+        heads, options = self.config.heads(index), self.options(name, index)
+        return Attention(
+            qkv=self.linear(name, "qkv"),
+            output=self.linear(name, "output"),
+            query_norm=self.head_norm(f"{name}.query_norm", heads),
+            key_norm=self.head_norm(f"{name}.key_norm", heads),
+            value_norm=self.value_norm(heads),
+            heads=(heads.count, heads.kv_count, heads.kv_count),
+            options=options,
+            attend=self.choose_attention(
+                options, heads.size, self.linear_factory.dtype, self.device
+            ),
+        )
+
+    def options(self, name: str, index: int) -> AttentionOptions:
+        config = self.config
+        like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)
+        return AttentionOptions(
+            positions=layer_position_hooks(config, self.weights, name, config.scheme(index), like),
+            scale=config.scale,
+            causal=config.causal,
+            window=config.windows[index],
+            softcap=config.softcap,
+        )
+
+    def norm(self, name: str) -> Norm:
+        return build_norm(self.config, self.weights, name, self.device, self.linear_factory.dtype)
+
+    def head_norm(self, name: str, heads: Heads) -> Norm:
+        norm, weight = self.norm(name), self.weights.get(f"{name}.weight")
+        all_heads = weight is not None and len(weight) != heads.size
+        return AllHeadsNorm(norm) if all_heads else norm
+
+    def value_norm(self, heads: Heads) -> Norm:
+        if not self.config.normed_values:
+            return identity
+        ones = torch.ones(heads.size, dtype=self.linear_factory.dtype, device=self.device)
+        return RMSNorm(ones, self.config.norm_eps)
+
+    def up(self, layer: str) -> Linear:
+        name, activation = f"{layer}.up", self.config.activation
+        if not self.config.gated:
+            return self.linear(layer, "up", activation)
+        if name not in self.built:
+            gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
+            self.built[name] = self.linear_factory.gated(gate, up, activation, name=name)
+        return self.built[name]
+
+    def linear(self, layer: str, part: str, activation: str = "none") -> Linear:
+        # Layers that share weights share the linear layer, too.
+        name = f"{layer}.{part}"
+        if name not in self.built:
+            parts = fused_weight_and_bias(self.weights, layer, part)
+            self.built[name] = self.linear_factory(*parts, activation, name=name)
+        return self.built[name]
+
+
+def fused_weight_and_bias(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
+    """Concatenate the weights (out, in) and biases (out,) of the linear layers that are fused."""
+    parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
+    rows = [weights[f"{part}.weight"] for part in parts]
+    biases = [
+        weights.get(f"{part}.bias", row.new_zeros(len(row)))
+        for part, row in zip(parts, rows, strict=True)
+    ]
+    return torch.cat(rows), torch.cat(biases)

@@ -1,0 +1,159 @@
+"""The layers of an encoder on torch, over packed sequences, on any device.
+
+T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network, E experts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
+from embedwell_models.torch_backend.convolution import ShortConvolution
+from embedwell_models.torch_backend.linear import Linear
+from embedwell_models.torch_backend.norm import Norm
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
+
+    qkv: (T, D) -> (T, (H + 2 * key heads) * Dh). output: (T, H * Dh) -> (T, D). heads: numbers of
+    query, key and value heads.
+    """
+
+    qkv: Linear
+    output: Linear
+    query_norm: Norm
+    key_norm: Norm
+    value_norm: Norm
+    heads: tuple[int, int, int]
+    options: AttentionOptions
+    attend: AttentionFunction
+
+    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Tensor:
+        """(T, D) -> (T, D)."""
+        qkv = self.qkv(x).view(len(x), sum(self.heads), -1)
+        query, key, value = torch.split(qkv, list(self.heads), dim=1)
+        query, key, value = self.query_norm(query), self.key_norm(key), self.value_norm(value)
+        query, key = self.options.positions.rotate(query, key, layout)
+        return self.output(self.attend(query, key, value, layout, self.options), residual=residual)
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """A feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202)."""
+
+    up: Linear
+    down: Linear
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """(T, D) -> (T, D)."""
+        return self.down(self.up(x), residual=residual)
+
+
+@dataclass(frozen=True)
+class MixtureOfExperts:
+    """A feed-forward network of E experts, of which each token passes a few.
+
+    Shazeer et al. 2017 (arXiv 1701.06538); as Nomic's (arXiv 2502.07972), the shares of the chosen
+    experts do not add up to 1. router: (T, D) -> (T, E). bias: (D,), added to their sum.
+    """
+
+    router: Linear
+    experts: Sequence[FeedForward]
+    bias: Tensor
+    top: int
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """(T, D) -> (T, D)."""
+        shares, chosen = self.router(x).float().softmax(dim=-1).topk(self.top, dim=-1)
+        total = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            rows, ranks = (chosen == index).nonzero(as_tuple=True)
+            if len(rows):
+                total[rows] += expert(x[rows]) * shares[rows, ranks, None].to(x.dtype)
+        total = total + self.bias
+        return total if residual is None else total + residual
+
+
+@dataclass(frozen=True)
+class Layer(ABC):
+    """Attention, or a convolution in its place, feed-forward network and norms.
+
+    Subclasses arrange them. A norm that the model lacks is `identity`.
+    """
+
+    attention: Attention | ShortConvolution
+    attention_norm: Norm
+    ffn: FeedForward | MixtureOfExperts
+    ffn_norm: Norm
+    attention_output_norm: Norm
+    ffn_output_norm: Norm
+
+    @abstractmethod
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        """(T, D) -> (T, D)."""
+
+
+class PostNormLayer(Layer):
+    """Attention and feed-forward network, each added to its input, then normalised (post-norm)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        x = self.attention_norm(self.attention(x, layout, residual=x))
+        return self.ffn_norm(self.ffn(x, residual=x))
+
+
+class DoublePostNormLayer(Layer):
+    """Post-norm with a second sum and norm after the attention (JinaBERT for code)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        x = self.attention_norm(
+            x + self.attention_output_norm(self.attention(x, layout, residual=x))
+        )
+        return self.ffn_norm(self.ffn(x, residual=x))
+
+
+class PreNormLayer(Layer):
+    """Each part reads its normalised input: pre-norm (Xiong et al. 2020, arXiv 2002.04745)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        x = self.attention(self.attention_norm(x), layout, residual=x)
+        return self.ffn(self.ffn_norm(x), residual=x)
+
+
+class ParallelLayer(Layer):
+    """Both parts read the layer's input (GPT-NeoX; Black et al. 2022, arXiv 2204.06745)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        mixed = self.attention(self.attention_norm(x), layout, residual=x)
+        return self.ffn(self.ffn_norm(x), residual=mixed)
+
+
+class ParallelSharedNormLayer(Layer):
+    """Both parts read the layer's input through one norm (GPT-J)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        normed = self.attention_norm(x)
+        return self.ffn(normed, residual=self.attention(normed, layout, residual=x))
+
+
+class SandwichNormLayer(Layer):
+    """Norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
+
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        x = x + self.attention_output_norm(self.attention(self.attention_norm(x), layout))
+        return x + self.ffn_output_norm(self.ffn(self.ffn_norm(x)))
+
+
+LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
+    "post": PostNormLayer,
+    "twice": DoublePostNormLayer,
+    "pre": PreNormLayer,
+    "parallel": ParallelLayer,
+    "shared": ParallelSharedNormLayer,
+    "sandwich": SandwichNormLayer,
+}

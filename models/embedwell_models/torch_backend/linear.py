@@ -1,0 +1,207 @@
+"""Linear layers on torch, with weights laid out for the device and the precision."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An activation: in torch, its number in kernels/vector.h, oneDNN's name and algorithm."""
+
+    function: Callable[[Tensor], Tensor]
+    number: int
+    fused: tuple[str, str] | None = None
+
+
+def _gelu_sigmoid(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: Mapping[
+    str, Activation
+] = {  # by the names of models/embedwell_models/config/activations.py
+    "none": Activation(lambda x: x, 0, ("none", "")),
+    "gelu": Activation(F.gelu, 1, ("gelu", "none")),
+    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 2, ("gelu", "tanh")),
+    "gelu_sigmoid": Activation(_gelu_sigmoid, 5),
+    "relu": Activation(F.relu, 3, ("relu", "")),
+    "silu": Activation(F.silu, 4, ("swish", "")),
+    "tanh": Activation(torch.tanh, 6, ("tanh", "")),
+}
+
+
+class Linear(Protocol):
+    """x W^T + b, then the activation, or plus a residual: (T, in) -> (T, out)."""
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor: ...
+
+
+class RowMaximum(Protocol):
+    """max(0, x W^T + b) over the rows of each sequence: (T, in) -> (B, out)."""
+
+    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor: ...
+
+
+WeightAndBias = tuple[Tensor, Tensor]
+"""A float32 weight (out, in) and bias (out,)."""
+
+
+class LinearFactory(Protocol):
+    """Builds linear layers from float32 weight (out, in), bias (out,) and activation name.
+
+    name: of the linear layer, for factories that treat each layer differently.
+    """
+
+    dtype: torch.dtype
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear: ...
+
+    def gated(
+        self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
+    ) -> Linear:
+        """Build act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
+        # Two products: torch activates half of a fused one by different code for one row and for
+        # many rows, with different bits.
+        return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
+
+    def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
+        """Build the maximum over each sequence's rows of a linear layer, and 0."""
+        return _RowMaximum(self(weight, bias, name=name), len(weight))
+
+
+@dataclass(frozen=True)
+class _RowMaximum:
+    linear: Linear
+    width: int
+    block: int = 64  # rows whose results are in memory at once
+
+    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        maxima = x.new_zeros(len(lengths), self.width)
+        for maximum, rows in zip(maxima, torch.split(x, list(lengths)), strict=True):
+            for block in torch.split(rows, self.block):
+                if len(block):
+                    torch.maximum(maximum, self.linear(block).amax(dim=0), out=maximum)
+        return maxima
+
+
+class _GatedLinear:
+    def __init__(self, gate: Linear, up: Linear) -> None:
+        self._gate, self._up = gate, up
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        y = self._gate(x) * self._up(x)
+        return y if residual is None else y + residual
+
+
+class TorchLinearFactory(LinearFactory):
+    """Builds linear layers with row-major weights, on any device."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        return _PlainLinear(
+            weight.to(self.device, self.dtype), bias.to(self.device, self.dtype), activation
+        )
+
+
+class _PlainLinear:
+    def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
+        self.weight, self.bias = weight, bias
+        self.function = ACTIVATIONS[activation].function
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        y = self.function(F.linear(x, self.weight, self.bias))
+        return y if residual is None else y + residual
+
+
+class OneDnnLinearFactory(LinearFactory):
+    """Builds linear layers in oneDNN's blocked layout, with fused activation or residual."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        return _PrepackedLinear(weight.to(self.dtype), bias.to(self.dtype), activation)
+
+
+class _PrepackedLinear:
+    _ROWS = 512  # the number of rows that oneDNN chooses the blocked layout for
+
+    def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
+        self.bias = bias
+        chosen, none = ACTIVATIONS[activation], ACTIVATIONS["none"]
+        self.name, self.algorithm = chosen.fused or ("none", "")
+        self.function = (none if chosen.fused else chosen).function
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        ops = torch.ops.mkldnn._linear_pointwise
+        if residual is None:
+            return self.function(ops(x, self.weight, self.bias, self.name, [], self.algorithm))
+        return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
+
+
+class ObserverLinearFactory(LinearFactory):
+    """Builds float32 linear layers that observe the magnitude of their inputs, for int8."""
+
+    dtype = torch.float32
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, _InputMagnitudes] = {}
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        self._inputs[name] = _InputMagnitudes(weight.shape[1])
+        return _ObservedLinear(_PlainLinear(weight, bias, activation), self._inputs[name])
+
+    def input_magnitudes(self) -> dict[str, Tensor]:
+        """Return (in,) for each layer: the fourth root of the mean of the fourth powers.
+
+        Rare large inputs count more than in a mean of squares, but no single one decides, as in a
+        maximum.
+        """
+        return {name: inputs.magnitudes() for name, inputs in self._inputs.items()}
+
+
+class _InputMagnitudes:
+    def __init__(self, width: int) -> None:
+        self._powers, self._rows = torch.zeros(width, dtype=torch.float64), 0
+
+    def add(self, x: Tensor) -> None:
+        self._powers += x.double().square().square().sum(dim=0)
+        self._rows += len(x)
+
+    def magnitudes(self) -> Tensor:
+        return (self._powers / max(self._rows, 1)).sqrt().sqrt().float()
+
+
+class _ObservedLinear:
+    def __init__(self, linear: _PlainLinear, inputs: _InputMagnitudes) -> None:
+        self._linear, self._inputs = linear, inputs
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        self._inputs.add(x)
+        return self._linear(x, residual)
+
+
+def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
+    """Choose the faster of torch's own factories; on a CPU, a row's bits depend on that row alone.
+
+    The compiled kernels, which are faster still, have a factory in `cpu_backend.linear`.
+    """
+    onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

@@ -1,0 +1,106 @@
+"""A layer of an LSTM over packed sequences, in one direction.
+
+Hochreiter and Schmidhuber 1997, with forget gates (Gers et al. 2000) and, where the weights have
+one, a projection of the state (Sak et al. 2014, arXiv 1402.1128).
+
+B sequences, T tokens, C cells, D width of the states: C without a projection.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models.torch_backend.linear import Linear, LinearFactory
+
+PARTS = ("input.weight", "input.bias", "recurrent.weight")
+"""Tensors of a layer: (4 C, in), (4 C,), (4 C, D); gates in torch's order: i, f, g, o."""
+PROJECTION = "projection.weight"
+"""The tensor (D, C) of a layer that projects its state."""
+
+
+def time_steps(lengths: Sequence[int], backward: bool) -> list[Tensor]:
+    """Return the rows that each step reads, in packed sequences: the longest sequence's first.
+
+    backward: from the last token of each sequence to its first.
+    """
+    counts = np.array(lengths)
+    order = np.argsort(-counts, kind="stable")
+    starts, counts = (counts.cumsum() - counts)[order], counts[order]
+    active = [int(np.searchsorted(-counts, -step)) for step in range(counts[0])]
+    return [
+        torch.from_numpy(starts[:n] + (counts[:n] - 1 - step if backward else step))
+        for step, n in enumerate(active)
+    ]
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Limits of the absolute values of cells and of projected states; infinite for none."""
+
+    cell: float = float("inf")
+    state: float = float("inf")
+
+
+class LstmLayer:
+    """Computes the states of all tokens, of each sequence from zeros: (T, in) -> (T, D).
+
+    With linear layers whose rows do not depend on each other, a sequence's states do not depend on
+    those beside it.
+    """
+
+    def __init__(
+        self, weights: Mapping[str, Tensor], linear: LinearFactory, clips: Clips | None = None
+    ) -> None:
+        """weights: by the names of PARTS, and PROJECTION if the state is projected."""
+        self._clips = clips or Clips()
+        # sigmoid(x) = (1 + tanh(x / 2)) / 2, see below: tanh of one array computes all gates.
+        half = weights["input.bias"].new_tensor([0.5, 0.5, 1.0, 0.5])
+        self._cells = len(weights["input.bias"]) // 4
+        scale = half.repeat_interleave(self._cells)
+        weight, bias, recurrent = (weights[part] for part in PARTS)
+        self._input: Linear = linear(weight * scale[:, None], bias * scale)
+        self._recurrent: Linear = linear(recurrent * scale[:, None], torch.zeros_like(bias))
+        projection = weights.get(PROJECTION)
+        self._width = self._cells if projection is None else len(projection)
+        self._project = None
+        if projection is not None:
+            self._project = linear(projection, projection.new_zeros(self._width))
+
+    def __call__(self, x: Tensor, steps: Sequence[Tensor]) -> Tensor:
+        """steps: see time_steps."""
+        gates = self._input(x)
+        states = x.new_empty(len(x), self._width)
+        cell, state = (x.new_zeros(len(steps[0]), n) for n in (self._cells, self._width))
+        for rows in steps:
+            count = len(rows)
+            preactivations = self._recurrent(state[:count], residual=gates[rows])
+            cell, state = self._step(preactivations, cell[:count])
+            states[rows] = state
+        return states
+
+    def _step(self, preactivations: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        # One step: (B, 4 C) and (B, C) -> the next cells (B, C) and states (B, D).
+        keep, forget, new, output = preactivations.tanh().chunk(4, dim=1)
+        cell = (forget * 0.5 + 0.5) * cell + (keep * 0.5 + 0.5) * new
+        cell = cell.clamp(-self._clips.cell, self._clips.cell)
+        state = (output * 0.5 + 0.5) * cell.tanh()
+        if self._project is None:
+            return cell, state
+        return cell, self._project(state).clamp(-self._clips.state, self._clips.state)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """Compute 1 / (1 + exp(-x)), with the same bits for a number wherever it is in the array.
+
+    torch's own computes the last numbers, which fill no vector register, by other code.
+    """
+    return (x * 0.5).tanh() * 0.5 + 0.5
+
+
+def layer_weights(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors of one layer by the names of PARTS and PROJECTION."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights[name] for name in names}

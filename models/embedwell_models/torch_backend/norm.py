@@ -1,0 +1,69 @@
+"""Layer and RMS normalisation on torch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+
+Norm = Callable[[Tensor], Tensor]
+"""(..., D) -> (..., D)."""
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """Layer normalisation (Ba et al. 2016, arXiv 1607.06450) over the last dimension."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+@dataclass(frozen=True)
+class RMSNorm:
+    """Root mean square normalisation (Zhang and Sennrich 2019, arXiv 1910.07467)."""
+
+    weight: Tensor
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+@dataclass(frozen=True)
+class AllHeadsNorm:
+    """A norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
+
+    norm: Norm
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.norm(x.flatten(1)).view_as(x)
+
+
+def identity(x: Tensor) -> Tensor:
+    """Return the input: used where a model has no norm."""
+    return x
+
+
+def build_norm(
+    config: EncoderConfig,
+    weights: Weights,
+    name: str,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+) -> Norm:
+    """Build the norm of a name; `identity` if the checkpoint has none."""
+    weight = weights.get(f"{name}.weight")
+    if weight is None:
+        return identity
+    bias = weights.get(f"{name}.bias", torch.zeros_like(weight))
+    if config.norm == "rms":
+        return RMSNorm(weight.to(device, dtype), config.norm_eps)
+    return LayerNorm(weight.to(device, dtype), bias.to(device, dtype), config.norm_eps)

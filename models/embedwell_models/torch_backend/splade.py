@@ -1,0 +1,111 @@
+"""SPLADE: a weight for each entry of the vocabulary (Formal et al. 2021, arXiv 2109.10086).
+
+B sequences, T tokens, D hidden size, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
+from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.sentence_transformers.sparse import Splade
+from embedwell_models.torch_backend.linear import LinearFactory
+from embedwell_models.torch_backend.norm import LayerNorm
+from embedwell_models.vectors import Floats
+
+_ROWS = 64  # tokens whose logits are in memory at once, where they are summed
+_MAX_NUMBERS = 1 << 24  # weights, zeros included, that are in memory at once
+
+
+class SpladeHead:
+    """The head of a masked language model, whose logits are pooled over the tokens of a text."""
+
+    def __init__(
+        self,
+        splade: Splade,
+        weights: MaskedLMWeights,
+        linear: LinearFactory,
+        device: torch.device,
+    ) -> None:
+        """linear: builds the linear layers in a precision."""
+        self.vocab_size = len(weights.output[1])
+        self._splade, self._dtype, self._device = splade, linear.dtype, device
+        self._dense = linear(*weights.dense, weights.activation, name="masked_lm.dense")
+        weight, bias = (part.to(device, linear.dtype) for part in weights.norm)
+        self._norm = LayerNorm(weight, bias, weights.eps)
+        self._logits = self._maximum = None
+        if splade.pooling == "max":
+            self._maximum = linear.row_maximum(*weights.output, name="masked_lm.output")
+        else:
+            self._logits = linear(*weights.output, name="masked_lm.output")
+
+    @classmethod
+    def builder(
+        cls, splade: Splade, folder: Path, token_table: Tensor, hidden_size: int
+    ) -> Callable[[LinearFactory], "SpladeHead"]:
+        """Read the head of an encoder's folder; the returned function builds it in a precision.
+
+        token_table: the output matrix, unless the checkpoint has its own. hidden_size: D.
+
+        Raises ModelError for a tensor that is missing or of a wrong shape.
+        """
+        weights = load_masked_lm_weights(folder, splade.head, token_table, hidden_size)
+        return lambda linear: cls(splade, weights, linear, token_table.device)
+
+    def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
+        """Pool the states of B sequences: (T, D) -> (B, V)."""
+        x = torch.from_numpy(states).to(self._device, self._dtype)
+        x = self._norm(self._dense(x))
+        texts = torch.split(x, list(lengths))
+        if self._maximum is not None:  # log(1 + x) grows with x: the maximum is taken before it
+            pooled = self._log(self._maximum(x, lengths))
+        else:
+            pooled = torch.stack([self._sum(rows) for rows in texts])
+        # relu and max may hide what is not finite.
+        pooled[[not rows.isfinite().all() for rows in texts]] = torch.nan
+        weights: Floats = pooled.float().cpu().numpy()
+        return weights
+
+    def _sum(self, rows: Tensor) -> Tensor:
+        assert self._logits is not None
+        total = torch.zeros(1)
+        for part in torch.split(rows, _ROWS):
+            total = total + self._log(self._logits(part).relu()).sum(dim=0)
+        return total
+
+    def _log(self, activations: Tensor) -> Tensor:
+        logs = activations.float().log1p()
+        return logs.log1p() if self._splade.log_twice else logs
+
+
+class SpladeEncoder(EncoderWithHead):
+    """An encoder whose pooled vectors are the weights of the vocabulary."""
+
+    def __init__(self, encoder: Encoder, head: SpladeHead, num_layers: int) -> None:
+        super().__init__(encoder, num_layers)
+        self._head = head
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Return the weights of the vocabulary: (B, V). poolings: only splade."""
+        return np.concatenate(list(self._groups(batch)))
+
+    def sparse(self, batch: Batch) -> list[SparseVector]:
+        """Return the weights of the vocabulary that are not zero, of each of B sequences."""
+        return [SparseVector.of(row) for weights in self._groups(batch) for row in weights]
+
+    @torch.inference_mode()
+    def _groups(self, batch: Batch) -> Iterator[Floats]:
+        # The weights of as many sequences at once as take little memory: many may be short.
+        states = self._encoder.states(batch, self._num_layers)
+        size = max(1, _MAX_NUMBERS // self._head.vocab_size)
+        stops = batch.lengths.cumsum()
+        for first in range(0, len(stops), size):
+            lengths = batch.lengths[first : first + size]
+            start, stop = stops[first] - lengths[0], stops[first + len(lengths) - 1]
+            yield self._head(states[start:stop], lengths.tolist())

@@ -1,0 +1,60 @@
+"""A static table of a model's tokens, by the library model2vec.
+
+Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings".
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from model2vec.distill import distill_from_model
+from transformers import AutoModel, AutoTokenizer
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.errors import ModelError
+from embedwell_models.folder import Folder
+
+_MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"},
+    {
+        "idx": 1,
+        "name": "1",
+        "path": "1_Normalize",
+        "type": "sentence_transformers.models.Normalize",
+    },
+]
+
+
+def distill(source: Path, folder: Path, dimensions: int) -> None:
+    """Write a static model to an empty folder: a row for each token of a model's vocabulary.
+
+    It is the vector of the token as a text, along the first `dimensions` principal components, and
+    weighted by its estimated frequency. Raises ModelError for a model that cannot be distilled.
+    """
+    original = Folder.read(source)
+    if not original.spec.config.num_layers:
+        raise ModelError(f"{source} is a table already: `compress` makes it smaller")
+    static = _distill(original.encoder, dimensions)
+    # In order, as the library would write a table by columns as if it were one by rows.
+    rows = np.ascontiguousarray(static.embedding)
+    if static.weights is not None:  # which sentence-transformers would ignore
+        rows = (rows * static.weights[:, None]).astype(rows.dtype)
+    safetensors_files.write_arrays(folder / "model.safetensors", {"embeddings": rows})
+    static.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
+    config = {**static.config, "tokenizer_name": source.name, "embedding_dtype": rows.dtype.name}
+    (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
+    (folder / "modules.json").write_text(json.dumps(_MODULES, indent=2), encoding="utf-8")
+    Folder.read(folder).tokenizer()
+
+
+def _distill(encoder: Path, dimensions: int) -> Any:
+    load: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        model = AutoModel.from_pretrained(encoder, **load)
+        tokenizer: Any = AutoTokenizer.from_pretrained(encoder, **load)
+        for disable in ("no_padding", "no_truncation"):  # padding would be part of each text
+            getattr(tokenizer.backend_tokenizer, disable)()
+        return distill_from_model(model, tokenizer, device="cpu", pca_dims=dimensions)
+    except Exception as error:  # the libraries raise nothing narrower
+        raise ModelError(f"{encoder} cannot be distilled: {error}") from error

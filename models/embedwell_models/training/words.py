@@ -1,0 +1,128 @@
+"""Word vectors of a corpus: Word2Vec and fastText by gensim, and GloVe."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from embedwell_models.convert.words.folder import Choices, write_words
+from embedwell_models.convert.words.source import PlainVectors, WordVectors
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.training.corpus import Corpus, WordSequences
+from embedwell_models.vectors import Floats
+
+Algorithm = Literal["word2vec", "fasttext", "glove"]
+_BLOCK = 1 << 14  # rows
+
+
+@dataclass(frozen=True)
+class WordTraining:
+    """Options of `train_words`.
+
+    window: words on either side that a word is trained with. epochs: passes over the corpus, or
+    of GloVe over its co-occurrences. min_count: of a word that gets a vector. buckets: rows of
+    fastText's n-grams. exact: whether words are taken as written. threads: of gensim; with
+    more than one, vectors differ from run to run.
+    """
+
+    algorithm: Algorithm = "word2vec"
+    dimensions: int = 100
+    window: int = 5
+    epochs: int = 5
+    min_count: int = 5
+    buckets: int = 100_000
+    exact: bool = False
+    seed: int = 1
+    threads: int = 1
+
+
+def train_words(corpus: Corpus, folder: Path, training: WordTraining) -> int:
+    """Write a folder of word vectors, as of converted ones, and return the number of words.
+
+    Raises ModelError for a corpus without words that are frequent enough.
+    """
+    vectors = _ALGORITHMS[training.algorithm](WordSequences(corpus, training.exact), training)
+    write_words(vectors, folder, Choices(exact=training.exact))
+    return len(vectors.counts)
+
+
+class _FastTextVectors:
+    """The vectors of a model of gensim; for the attributes see WordVectors."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.width: int = table.vector_size
+        self.subwords: Subwords | None = Subwords(table.min_n, table.max_n, table.bucket)
+        self.counts = _counts(table)
+
+    def rows(self) -> Iterator[tuple[str, Floats]]:
+        """Yield each word and its vector: the mean of its own row and those of its n-grams."""
+        return zip(self._table.index_to_key, self._table.vectors, strict=True)
+
+    def buckets(self) -> Iterator[Floats]:
+        """Yield the vectors of the buckets of n-grams, in blocks (N, D)."""
+        for start in range(0, len(self._table.vectors_ngrams), _BLOCK):
+            yield self._table.vectors_ngrams[start : start + _BLOCK]
+
+
+def _word2vec(texts: WordSequences, training: WordTraining) -> WordVectors:
+    from gensim.models import Word2Vec
+
+    table = _by_gensim(Word2Vec(**_options(training)), texts, training)
+    rows = zip(table.index_to_key, table.vectors, strict=True)
+    return PlainVectors(training.dimensions, rows, counts=_counts(table))
+
+
+def _fasttext(texts: WordSequences, training: WordTraining) -> WordVectors:
+    from gensim.models import FastText
+
+    model = FastText(bucket=training.buckets, **_options(training))
+    return _FastTextVectors(_by_gensim(model, texts, training))
+
+
+def _glove(texts: WordSequences, training: WordTraining) -> WordVectors:
+    from embedwell_models.training import glove
+
+    counts = glove.vocabulary(texts, training.min_count)
+    _refuse_no_words(counts, training)
+    ids = {word: id for id, word in enumerate(counts)}
+    pairs = glove.cooccurrences(texts, ids, training.window)
+    table = glove.fit(pairs, training.dimensions, training.epochs, training.seed)
+    return PlainVectors(training.dimensions, zip(ids, table, strict=True), counts=counts)
+
+
+_ALGORITHMS: Mapping[Algorithm, Callable[[WordSequences, WordTraining], WordVectors]] = {
+    "word2vec": _word2vec,
+    "fasttext": _fasttext,
+    "glove": _glove,
+}
+
+
+def _options(training: WordTraining) -> dict[str, Any]:
+    return {
+        "vector_size": training.dimensions,
+        "window": training.window,
+        "min_count": training.min_count,
+        "sg": 1,  # skip-gram, which learns more of a small corpus than cbow
+        "seed": training.seed,
+        "workers": training.threads,
+    }
+
+
+def _by_gensim(model: Any, texts: WordSequences, training: WordTraining) -> Any:
+    model.build_vocab(corpus_iterable=texts)
+    _refuse_no_words(model.wv.key_to_index, training)
+    model.train(corpus_iterable=texts, total_examples=model.corpus_count, epochs=training.epochs)
+    return model.wv
+
+
+def _counts(table: Any) -> Mapping[str, int]:
+    return {word: int(table.get_vecattr(word, "count")) for word in table.index_to_key}
+
+
+def _refuse_no_words(words: Mapping[str, int], training: WordTraining) -> None:
+    if not words:
+        raise ModelError(
+            f"no word occurs {training.min_count} times: lower --min-count, or give more texts"
+        )

@@ -1,0 +1,50 @@
+"""The vectors of a model's vocabulary, of a model that is a table, as its file is mapped."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.families.static import FAMILIES
+from embedwell_models.families.word_vectors import FAMILY
+from embedwell_models.folder import Folder
+from embedwell_models.tables import stored
+from embedwell_models.tables.table import Array, Chosen, Table
+from embedwell_models.tokenizer.words.options import WordOptions
+from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """A row for each of N words, decoded when it is read.
+
+    table: of the file, with the rows of n-grams after those of the words. count: N.
+    """
+
+    table: Table
+    count: int
+
+    @classmethod
+    def of(cls, folder: Folder) -> "WordTable | None":
+        """Map the table of a model; None for a model with layers. Raises ModelError."""
+        family = folder.spec.config.family
+        if family not in (FAMILY, *FAMILIES):
+            return None
+        table = stored.build(mapped_parts(folder.encoder, folder.spec))
+        if family != FAMILY:
+            return cls(table, len(table))
+        subwords = WordOptions.read(folder.encoder).subwords
+        return cls(table, len(table) - (subwords.buckets if subwords else 0))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, words: Chosen) -> Floats:
+        """Return the vectors of some words (n, D)."""
+        return self.table[words]
+
+
+def mapped_parts(folder: Path, spec: CheckpointSpec) -> dict[str, Array]:
+    """Map the parts of a table, by our names; raises ModelError for an unknown tensor."""
+    arrays = safetensors_files.map_folder(folder)
+    return {ours: array for name, array in arrays.items() for ours in spec.rename(name)}

@@ -1,0 +1,51 @@
+"""Number types of vectors, and their representation in JSON: numbers or base64."""
+
+import base64
+from typing import Any, Literal
+
+import numpy as np
+
+from embedwell.errors import NotFinite
+from embedwell_models.vectors import Floats, quantize
+
+EncodingFormat = Literal["float", "base64"]
+OutputType = Literal["float32", "float16", "int8", "uint8", "binary", "ubinary"]
+Array = np.ndarray[Any, Any]
+
+
+def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None) -> Array:
+    """Convert vectors (B, D) to another number type; raises NotFinite if float16 overflows.
+
+    index: the input to which all rows belong; by default row i belongs to input i.
+    """
+    values = quantize(vectors, dtype)
+    if dtype == "float16":
+        for row in rows_not_finite(values):
+            raise float16_overflow(int(row) if index is None else index)
+    return values
+
+
+def rows_not_finite(values: Array) -> Array:
+    """Return the indices of rows with a number that is not finite: (B, D) -> (at most B,)."""
+    return np.flatnonzero(~np.isfinite(values).all(axis=1))
+
+
+def float16_overflow(index: int) -> NotFinite:
+    """Error for an input with a vector that float16 cannot represent."""
+    return NotFinite(
+        f"a vector of input {index} has numbers beyond float16's 65504; take float32, or normalize",
+        param="output_dtype",
+        index=index,
+    )
+
+
+def encode_rows(values: Array, encoding_format: str) -> Any:
+    """Encode an array for JSON: nested numbers, or each row's little-endian bytes in base64."""
+    if encoding_format == "float":
+        return values
+    return [base64.b64encode(row).decode() for row in values]
+
+
+def encode_block(values: Array, encoding_format: str) -> Any:
+    """Encode an array for JSON: nested numbers, or all of its bytes as one base64 string."""
+    return values if encoding_format == "float" else base64.b64encode(values.tobytes()).decode()

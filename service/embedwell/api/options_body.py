@@ -1,0 +1,123 @@
+"""Request fields for prompts, truncation and long texts."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from embedwell.api.body import Body
+from embedwell.errors import BadRequest
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.prompts import TASK_ROLES, Role
+from embedwell_models.tokenizer.tokenizer import Side
+
+Overflow = Literal["error", "start", "end", "mean"]
+"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
+
+_TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
+_DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises them
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if value in _DIRECTIONS else value
+
+
+TruncationDirection = Annotated[
+    Literal["right", "left"],
+    BeforeValidator(_lowercase),
+    Field(json_schema_extra={"enum": [*_DIRECTIONS]}),
+]
+
+
+class PromptBody(Body):
+    """Fields that select the prompt before each text; the model's default prompt without any.
+
+    input_type: the role whose prompt is used. task: one of Jina's, whose prompt is used unless
+    there is another; of a model with adapters that of the vectors, too.
+    """
+
+    prompt_name: str | None = None
+    prompt: str | None = None
+    input_type: Role | None = None
+    task: str | None = None
+
+    @property
+    def role(self) -> Role | None:
+        """The role of the texts, by input_type or task; raises BadRequest for two."""
+        role = None if self.task is None else TASK_ROLES.get(self.task)
+        if None not in (role, self.input_type) and role != self.input_type:
+            raise BadRequest(
+                f"input_type and task select different roles: {self.input_type}, {role}",
+                param="task",
+            )
+        return role or self.input_type
+
+    def prompt_options(self) -> InputOptions:
+        """Build options with the prompt alone; raises BadRequest."""
+        return InputOptions(
+            prompt=self.prompt, prompt_name=self.prompt_name, role=self.role, task=self.task
+        )
+
+
+class ReadingBody(PromptBody):
+    """Fields for prompts, and for texts that are longer than the model's limit.
+
+    on_overflow: refuse such a text (error), cut tokens off at its start or its end, or return the
+    mean of its windows' vectors. truncate and truncation_direction are TEI's names for the first
+    three (right cuts at the end). By default the model's tokenizer says on which side to cut,
+    usually at the end. input_type: the role whose prompt is used.
+    """
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection | None = None
+    on_overflow: Overflow | None = None
+
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields.
+
+        count_dropped: report how many tokens were cut off, even where that needs extra work.
+        """
+        truncate, side = self.truncate, self.truncation_direction
+        if self.on_overflow is not None:
+            if self.model_fields_set & {"truncate", "truncation_direction"}:
+                raise BadRequest(
+                    "give on_overflow, or truncate and truncation_direction, not both",
+                    param="on_overflow",
+                )
+            side = _TRUNCATION_SIDES.get(self.on_overflow)
+            truncate = side is not None
+        return InputOptions(
+            *(truncate, side, self.prompt, self.prompt_name, self.role, self.task),
+            windows=self.on_overflow == "mean",
+            count_dropped=count_dropped,
+        )
+
+    def options_without_windows(self) -> InputOptions:
+        """Build options for other vectors; raises BadRequest for a mean of windows, too."""
+        options = self.input_options()
+        if options.windows:
+            raise BadRequest(
+                "a mean of windows is a dense vector: on_overflow must be error, start or end here",
+                param="on_overflow",
+            )
+        return options
+
+
+class Options(Body):
+    """Options of Hugging Face's hosted models, accepted and ignored."""
+
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
+
+
+class InputBody(ReadingBody):
+    """Fields for the model, prompts and long texts, and Hugging Face's `options`, not used.
+
+    model: one of those that the server has; by default the first one that embeds.
+    """
+
+    model: str | None = None
+    options: Options | None = None
+
+
+OPTION_FIELDS = frozenset(ReadingBody.model_fields)

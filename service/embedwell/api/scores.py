@@ -1,0 +1,51 @@
+"""Logits to scores: activations, labels and ranks."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from embedwell_models.sentence_transformers.classifier import ClassifierOptions
+from embedwell_models.vectors import Floats
+
+ScoreFunction = Literal["sigmoid", "softmax", "none"]
+"""Function that is applied to logits to get the scores of a response; none leaves them."""
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Return 1 / (1 + exp(-x)) of each logit, computed in float64."""
+    scores: Floats = (1.0 / (1.0 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
+    return scores
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return probabilities that sum to one in each row: (B, labels) -> (B, labels)."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    probabilities: Floats = (shifted / shifted.sum(axis=1, keepdims=True)).astype(np.float32)
+    return probabilities
+
+
+def logits_to_scores(
+    function: ScoreFunction | None, logits: Floats, classifier: ClassifierOptions
+) -> Floats:
+    """Return the score of each label: (B, labels).
+
+    None for probabilities: of each label alone if several can hold, or one is all.
+    """
+    if function is None:
+        function = "sigmoid" if classifier.multi_label or classifier.reranks else "softmax"
+    functions = {"sigmoid": sigmoid, "softmax": softmax}
+    return functions[function](logits) if function in functions else logits
+
+
+def ranking(scores: Floats, top_n: int | None) -> list[int]:
+    """Return the indices of the best scores, the best first; equals keep their order."""
+    best: list[int] = np.argsort(-scores, kind="stable")[:top_n].tolist()
+    return best
+
+
+def labelled(
+    scores: Floats, labels: Sequence[str], top_k: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the labels with their scores, the best first."""
+    return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, top_k)]

@@ -1,0 +1,76 @@
+"""Request body of /similarity."""
+
+from typing import Annotated, Literal
+
+from pydantic import PositiveInt
+
+from embedwell.api.body import FAIL_FAST, Body, examples
+from embedwell.api.comparison_input import ComparisonInput
+from embedwell.api.options_body import OPTION_FIELDS, InputBody, ReadingBody
+from embedwell.errors import BadRequest
+from embedwell.inputs.options import InputOptions
+
+
+class Sentences(Body):
+    """TEI's inputs: one sentence against many."""
+
+    source_sentence: str
+    sentences: Annotated[list[str], FAIL_FAST]
+
+
+class SimilarityRequest(InputBody):
+    """Either inputs (TEI's format), or a and b: texts, images
+    ({"image": …}), or vectors.
+
+    parameters: TEI's place for the fields about prompts and long texts, which may also stand
+    beside it. mode: matrix scores every a with every b; pairwise the first a with the first b, and
+    so on. top_k: for each a, the closest b, best first, equal scores in the order of b; each is
+    two numbers. details: describe each text, too. metric: maxsim compares the vectors of tokens, a
+    being queries and b documents; it is the only one of a multi-vector model.
+    """
+
+    model_config = examples(
+        {"a": ["A cat sleeps."], "b": ["A kitten naps.", "The car is red."]},
+        {"inputs": {"source_sentence": "A cat sleeps.", "sentences": ["A kitten naps."]}},
+        {"a": [[1.0, 0.0]], "b": [[0.6, 0.8], [0.0, 1.0]], "top_k": 1, "metric": "euclidean"},
+        {"a": "A cat sleeps.", "b": ["A kitten naps."], "mode": "pairwise", "details": True},
+    )
+
+    inputs: Sentences | None = None
+    parameters: ReadingBody | None = None
+    a: ComparisonInput | None = None
+    b: ComparisonInput | None = None
+    metric: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim"] = "cosine"
+    mode: Literal["matrix", "pairwise"] = "matrix"
+    top_k: PositiveInt | None = None
+    details: bool = False
+
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
+        """Build the options from `parameters` or the fields beside it; raises BadRequest."""
+        if self.parameters is None:
+            return super().input_options(count_dropped)
+        if repeated := sorted(self.model_fields_set & OPTION_FIELDS):
+            raise BadRequest(
+                f"give {repeated[0]} in parameters or beside it, not both", param=repeated[0]
+            )
+        return self.parameters.input_options(count_dropped)
+
+    @property
+    def requested_task(self) -> str | None:
+        """The task, in `parameters` or beside it."""
+        return self.task if self.parameters is None else self.parameters.task or self.task
+
+    def check_source(self) -> None:
+        """Raise BadRequest if the fields do not fit `inputs`."""
+        for name in ("a", "b", "mode", "top_k"):
+            if name in self.model_fields_set:
+                raise BadRequest(f"{name} does not go with inputs", param=name)
+        if self.inputs is not None and not self.inputs.sentences:
+            raise BadRequest("give at least one sentence", code="no_input", param="sentences")
+
+    def check_a_and_b(self) -> None:
+        """Raise BadRequest unless there are both `a` and `b`."""
+        if self.a is None or self.b is None:
+            raise BadRequest("give inputs, or both a and b", param="a" if self.a is None else "b")
+        if [] in (self.a, self.b):
+            raise BadRequest("a and b need at least one entry each", code="no_input")

@@ -1,0 +1,115 @@
+"""The composition root: builds the application of an HTTP process from its parts."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from embedwell.api import batches, files
+from embedwell.api.router import direct_routes
+from embedwell.batches.route_calls import RouteCalls
+from embedwell.batches.service import batch_service
+from embedwell.context import ModelContext, ServerContext
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.fastapi_app import Background, fastapi_app
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.cors import with_cors
+from embedwell.http.keys import ApiKeys
+from embedwell.http.middleware import Middleware
+from embedwell.http.request_body import HttpLimits
+from embedwell.http.timeouts import Timeouts
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.input_queue import InputQueue
+from embedwell.metrics import served_metrics
+from embedwell.request.memory_budget import MemoryBudget
+from embedwell.routers import create_routers
+from embedwell.settings.settings import Settings
+from embedwell_models.folder import Folder
+
+_UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to be in time
+_FORM_BYTES = 1 << 12  # of a form around a file
+
+
+def create_app(
+    context: ServerContext,
+    engines: Sequence[CurrentEngine],
+    background: Sequence[Background] = (),
+    shutting_down: Callable[[], bool] = lambda: False,
+) -> Middleware:
+    """Build the application of one of a server's HTTP processes.
+
+    engines: of the models, in their order. background: work that runs as long as the application,
+    and is cancelled in reverse order. shutting_down: whether the server was told to stop.
+    """
+    settings = context.settings
+    models = served_models(context, engines)
+    metrics = served_metrics.build_metrics(models)
+    limits = HttpLimits(
+        settings.max_body_bytes,
+        Timeouts(settings.receive_timeout),
+        MemoryBudget(settings.max_buffered_bytes),
+        settings.max_connections,
+    )
+    routers = create_routers(context, models, metrics, shutting_down)
+    json_routes = direct_routes(route for router in routers for route in router.routes)
+    service = batch_service(settings, models, RouteCalls(json_routes, limits.budget))
+    routers += [files.router(service), batches.router(service)]
+    app = fastapi_app(routers, [*background, *([service.run] if service else [])])
+    paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
+    metrics.track(paths)
+    return Middleware(
+        app,
+        direct_routes(app.routes),
+        root_path=settings.root_path,
+        paths=paths,
+        limits=limits,
+        uploads={files.UPLOAD: _upload_limits(settings)},
+        keys=ApiKeys([*settings.keys, *settings.admin_keys] if settings.keys else []),
+        metrics=metrics,
+        browsers=BrowserChecks.of(
+            settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
+        ),
+    )
+
+
+def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
+    """Put around the application what the settings ask for: traces, and CORS."""
+    traced: ASGIApp = app
+    if context.settings.tracing:
+        from embedwell.tracing.middleware import TracingMiddleware
+        from embedwell.tracing.spans import RequestSpans
+
+        names = [model.settings.name for model in context.models]
+        traced = TracingMiddleware(app, RequestSpans(names))
+    return with_cors(traced, context.settings.cors_origins)
+
+
+def served_models(context: ServerContext, engines: Sequence[CurrentEngine]) -> list[ServedModel]:
+    """Read the folder of each model; raises ModelError."""
+    settings = context.settings
+    queue = InputQueue(settings.request_timeout, settings.max_wait)
+    models = [
+        ServedModel(
+            model.settings,
+            _folder(model),
+            engine,
+            queue,
+            vector_cache_bytes=settings.vector_cache_bytes // len(engines),
+            index=model.index,
+        )
+        for model, engine in zip(context.models, engines, strict=True)
+    ]
+    for model in models:
+        model.record_weight_bytes()
+    return models
+
+
+def _folder(model: ModelContext) -> Folder:
+    settings = model.settings
+    return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
+
+
+def _upload_limits(settings: Settings) -> HttpLimits:
+    # An upload is not kept in memory, so it has no budget; a slow client has time for a file.
+    seconds = settings.receive_timeout + settings.batch_max_file_bytes / _UPLOAD_RATE
+    return HttpLimits(settings.batch_max_file_bytes + _FORM_BYTES, Timeouts(seconds))

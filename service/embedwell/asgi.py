@@ -1,0 +1,91 @@
+"""The application and its engine for any ASGI server: `uvicorn --factory embedwell.asgi:create`.
+
+`embedwell serve` does more: it drops the work of clients that hang up, replaces an HTTP
+process that hangs, limits connections, drains before a stop, and lets several HTTP processes share
+one engine. Here each process of the ASGI server starts an engine of its own.
+"""
+
+import logging
+import os
+import signal
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from starlette.types import ASGIApp
+
+from embedwell.app import create_app, wrap
+from embedwell.cli.extras import require_tracing
+from embedwell.cli.options import read
+from embedwell.context import ModelContext, ServerContext
+from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.protocol.messages import EngineDescription
+from embedwell.process.gc_tuning import settle_heap
+from embedwell.process.logging import configure_logging
+from embedwell.server.bootstrap import open_model_contexts
+from embedwell.server.model_engines import ModelEngines
+from embedwell.settings.adapters import expand_adapters
+from embedwell.settings.model_settings import model_settings
+from embedwell.settings.settings import Settings
+from embedwell_models.errors import ModelError
+from embedwell_models.hub import sources
+
+log = logging.getLogger(__name__)
+
+
+def create(**values: Any) -> ASGIApp:
+    """Build the application with settings from the environment or .env, except the address.
+
+    values: of settings, which come before those. Raises SystemExit with a message for an invalid
+    setting, or a model that cannot be fetched.
+    """
+    try:
+        settings = read({**values, "workers": 1})
+        if settings.tracing:
+            require_tracing()
+        models = [
+            each
+            for model in model_settings(settings)
+            for each in expand_adapters(model, _folder(model))
+        ]
+    except (click.ClickException, ValueError, ModelError) as error:
+        raise SystemExit(f"Error: {error}") from None
+    configure_logging(settings.log_level, settings.log_format)
+    resources = ExitStack()
+    contexts, engine_fds = open_model_contexts(settings, models, resources)
+    context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
+    engines = ModelEngines(context, engine_fds)
+    current_engines = [_current_engine(model, engines) for model in contexts]
+
+    async def run_engines() -> None:
+        with resources:
+            await engines.run()
+        os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
+
+    app = create_app(
+        context, current_engines, [run_engines, *(each.run for each in current_engines)]
+    )
+    return wrap(app, context)
+
+
+def _folder(settings: Settings) -> Path:
+    return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+
+
+def _current_engine(model: ModelContext, engines: ModelEngines) -> CurrentEngine:
+    def on_ready(description: EngineDescription) -> None:
+        settle_heap()
+        log.info("the engine of %s is ready: %s", model.settings.name, asdict(description))
+
+    engine = CurrentEngine(
+        model.connect_engine,
+        model.counters(0),
+        on_ready,
+        lambda: engines.replace_stalled(model.index, engine.restarts_when_connected),
+        on_wanted=partial(engines.load, model.index),
+        on_unwanted=partial(engines.unload, model.index),
+    )
+    return engine

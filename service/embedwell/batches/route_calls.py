@@ -1,0 +1,82 @@
+"""Call the routes of this server without HTTP."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.routing import Route
+from starlette.types import Message, Scope
+
+from embedwell.batches.ids import REQUEST, new_id
+from embedwell.errors import BadRequest, InternalError, ServiceError
+from embedwell.request.error_body import respond
+from embedwell.request.error_responses import to_service_error
+from embedwell.request.memory_budget import MemoryBudget, Reservation
+from embedwell.request.request_context import RequestContext
+
+_TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+_MAX_PAUSE = 10.0  # seconds until a request that was refused for a while is sent again
+_JSON = (b"content-type", b"application/json")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RouteResponse:
+    """The response to a request of a batch. body: JSON."""
+
+    request_id: str
+    status: int
+    body: bytes
+
+
+class RouteCalls:
+    """Sends bodies to the routes that take one, and nothing else of a request."""
+
+    def __init__(self, routes: Mapping[str, Route], budget: MemoryBudget) -> None:
+        """routes: by their paths. budget: of large requests, which it shares with clients."""
+        self._routes, self._budget = routes, budget
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the routes."""
+        return [*self._routes]
+
+    async def post(self, path: str, body: bytes) -> RouteResponse:
+        """Respond to a body as the route does; waits while the server refuses it for a while."""
+        while True:
+            context = RequestContext(new_id(REQUEST), path, memory=Reservation(self._budget))
+            try:
+                return RouteResponse(context.id, 200, await self._call(context, body))
+            except Exception as error:
+                failure = self._failure(error, context)
+            finally:
+                context.memory.release()
+            if failure.status not in _TEMPORARY:
+                response = respond(failure, context.id, path)
+                return RouteResponse(context.id, failure.status, bytes(response.body))
+            await asyncio.sleep(min(failure.retry_after or 1.0, _MAX_PAUSE))
+
+    async def _call(self, context: RequestContext, body: bytes) -> bytes:
+        scope: Scope = {"type": "http", "method": "POST", "state": {"context": context}}
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self._routes[context.path].app(scope, receive, send)
+        head, *parts = sent
+        if _JSON not in head["headers"]:
+            raise BadRequest("a batch has responses in JSON alone: request no bytes or .npy")
+        return b"".join(part["body"] for part in parts)
+
+    def _failure(self, error: Exception, context: RequestContext) -> ServiceError:
+        failure = to_service_error(error)
+        if isinstance(failure, InternalError):
+            log.error("request %s of a batch failed", context.id, exc_info=error)
+        return failure

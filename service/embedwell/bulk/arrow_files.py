@@ -1,0 +1,112 @@
+"""Read Parquet, and Arrow's files and streams (Feather), in batches."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.files import InputFile
+from embedwell.bulk.origin import Rows, text_problems, with_origin
+
+_BATCH_ROWS = 1024
+_BUFFER_BYTES = 8 << 20  # of a request to an object store
+_MAGIC = b"ARROW1"  # of a file of Arrow, other than a stream
+_IS_TEXT = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_null,
+)
+
+
+class ArrowReader(Protocol):
+    """An open file."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        """Yield batches of columns, each with the share of the file that has been read."""
+
+
+class ParquetReader:
+    """A Parquet file."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._file = pq.ParquetFile(source, buffer_size=_BUFFER_BYTES)
+        self.schema = self._file.schema_arrow
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        done, total = 0, self._file.metadata.num_rows
+        for batch in self._file.iter_batches(_BATCH_ROWS, columns=[*columns]):
+            done += len(batch)
+            yield batch.select(columns), done / total
+
+
+class IpcReader:
+    """A file or a stream of Arrow."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source, self._size = source, source.size()
+        self._is_file = source.read(len(_MAGIC)) == _MAGIC
+        source.seek(0)
+        self._reader = (pa.ipc.open_file if self._is_file else pa.ipc.open_stream)(source)
+        self.schema = self._reader.schema
+
+    def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        for batch, done in self._read():
+            selected = batch.select(columns)
+            for start in range(0, len(batch), _BATCH_ROWS):
+                yield selected.slice(start, _BATCH_ROWS), done
+
+    def _read(self) -> Iterator[tuple[pa.RecordBatch, float]]:
+        if not self._is_file:
+            yield from ((batch, self._source.tell() / self._size) for batch in self._reader)
+            return
+        total = self._reader.num_record_batches
+        yield from ((self._reader.get_batch(i), (i + 1) / total) for i in range(total))
+
+
+_READERS: dict[str, Callable[[pa.NativeFile], ArrowReader]] = {
+    ".parquet": ParquetReader,
+    ".pq": ParquetReader,
+    ".arrow": IpcReader,
+    ".arrows": IpcReader,
+    ".feather": IpcReader,
+    ".ipc": IpcReader,
+}
+ARROW_SUFFIXES = tuple(_READERS)
+
+
+@contextmanager
+def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
+    """Open a file by its suffix. Raises BulkError for one that is broken."""
+    try:
+        with file.files.open_input_file(file.path) as source:
+            yield _READERS[suffix](source)
+    except (pa.ArrowException, OSError) as error:
+        raise BulkError(f"{file.address}: {error}") from error
+
+
+def check_text_column(schema: pa.Schema, text: str, file: str) -> None:
+    """Raise BulkError for a column of other values than texts."""
+    kind = schema.field(text).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not any(is_text(kind) for is_text in _IS_TEXT):
+        raise BulkError(f"{file}: the column {text!r} is {kind}, not text")
+
+
+def arrow_batches(
+    reader: ArrowReader, schema: pa.Schema, text: str, file: str
+) -> Iterator[tuple[Rows, float]]:
+    """Batches of the columns of a schema, with the share of the file that has been read."""
+    position = 0
+    for batch, done in reader.batches(schema.names):
+        values = batch.cast(schema)
+        reasons = text_problems(values[text], text)
+        positions = range(position, position := position + len(batch))
+        yield with_origin(values, file, positions, reasons), done

@@ -1,0 +1,137 @@
+"""Files on this machine and in object stores: local paths, s3://, gs:// and what fsspec knows."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import fsspec
+from fsspec.implementations.arrow import ArrowFSWrapper
+from pyarrow import Buffer
+from pyarrow.fs import (
+    FileSelector,
+    FileSystem,
+    FileType,
+    FSSpecHandler,
+    LocalFileSystem,
+    PyFileSystem,
+)
+
+from embedwell.bulk.errors import BulkError
+
+_NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow reads them by itself
+_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # where making one would write an empty object
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of texts. address: as in messages. size: bytes. modified: nanoseconds, or None."""
+
+    address: str
+    files: FileSystem
+    path: str
+    size: int
+    modified: int | None
+
+
+def find_inputs(addresses: Sequence[str]) -> list[InputFile]:
+    """The files of addresses: of a folder all, of a glob those that match, by name.
+
+    Names that begin with a dot or an underscore are left out of folders and globs. Raises BulkError
+    if an address has no file.
+    """
+    return [file for address in addresses for file in _find(address)]
+
+
+def _find(address: str) -> Iterator[InputFile]:
+    with _errors(address):
+        files, path = resolve_filesystem(address)
+        tree = ArrowFSWrapper(files)
+        if files.get_file_info(path).type == FileType.File:
+            paths = [path]
+        else:
+            names = tree.glob(path) if any(map(path.count, "*?[")) else tree.find(path)
+            paths = [name for name in sorted(names) if Path(name).name[0] not in "._"]
+        infos = [info for info in files.get_file_info(paths) if info.is_file]
+    if not infos:
+        raise BulkError(f"{address}: no such file")
+    scheme = "" if isinstance(files, LocalFileSystem) else f"{address.partition('://')[0]}://"
+    for info in infos:
+        yield InputFile(f"{scheme}{info.path}", files, info.path, info.size or 0, info.mtime_ns)
+
+
+def resolve_filesystem(address: str) -> tuple[FileSystem, str]:
+    """The file system of an address, and the path in it. Raises BulkError."""
+    scheme, separator, path = address.partition("://")
+    if not separator or scheme == "file":
+        return LocalFileSystem(), os.path.abspath(path if separator else address)
+    with _errors(address):
+        if scheme in _NATIVE:  # no URI as a whole: a name may have a space or an asterisk
+            return FileSystem.from_uri(f"{scheme}://{path.partition('/')[0]}")[0], path.rstrip("/")
+        files, path = fsspec.core.url_to_fs(address)
+        return PyFileSystem(FSSpecHandler(files)), path
+
+
+@dataclass(frozen=True)
+class OutputFolder:
+    """A folder whose files appear whole or not at all."""
+
+    address: str
+    files: FileSystem
+    path: str
+
+    @classmethod
+    def open(cls, address: str) -> "OutputFolder":
+        """Make the folder if need be. Raises BulkError."""
+        files, path = resolve_filesystem(address)
+        with _errors(address):
+            if files.type_name not in _WITHOUT_FOLDERS:
+                files.create_dir(path)
+        return cls(address, files, path)
+
+    def write(self, name: str, content: bytes | Buffer) -> None:
+        """Write or replace a file. Raises BulkError."""
+        path = f"{self.path}/{name}"
+        with _errors(f"{self.address}/{name}"):
+            if isinstance(self.files, LocalFileSystem):
+                _replace(Path(path), content)
+                return
+            # Object stores show a file when it is closed.
+            with self.files.open_output_stream(path, compression=None) as stream:
+                stream.write(content)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none. Raises BulkError."""
+        path = f"{self.path}/{name}"
+        with _errors(f"{self.address}/{name}"):
+            if not self.files.get_file_info(path).is_file:
+                return None
+            with self.files.open_input_stream(path, compression=None) as stream:
+                content: bytes = stream.read()
+            return content
+
+    def sizes(self) -> dict[str, int]:
+        """The size of each file in bytes, by name. Raises BulkError."""
+        with _errors(self.address):
+            infos = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
+            return {info.base_name: info.size for info in infos if info.is_file}
+
+
+def _replace(path: Path, content: bytes | Buffer) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")  # the same after a kill, which leaves it
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+@contextmanager
+def _errors(address: str) -> Iterator[None]:
+    """Turn errors of file systems into a BulkError with the address."""
+    try:
+        yield
+    except (OSError, ImportError, ValueError) as error:
+        message = getattr(error, "strerror", None) or error
+        raise BulkError(f"{address}: {message}") from error

@@ -1,0 +1,88 @@
+"""A model of this process as a TextEncoder."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.text_encoder import Advance, Pending
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import EmptyTextError, PromptTooLongError, UnsplittableTextError
+from embedwell_models.vectors import Floats
+
+_CHUNK = 1024  # texts between two updates of the progress
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """An Embedder as a TextEncoder. budget: tokens of a forward pass."""
+
+    embedder: Embedder
+    name: str
+    prompt: str | None = None
+    budget: int = 2048
+
+    @property
+    def dim(self) -> int:
+        return self.embedder.dim
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        sentence = self.embedder.sentence
+        return {
+            "model": self.name,
+            "fingerprint": self.embedder.fingerprint,
+            "precision": self.embedder.dtype,
+            "dimension": self.dim,
+            "normalized": sentence.normalize,
+            "prompt": sentence.default_prompt if self.prompt is None else self.prompt,
+        }
+
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
+        """As TextEncoder.begin, with all of the vectors at once."""
+        computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
+        computed.set_result(self.embed(texts, advance))
+        return computed
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        """Vectors (B, dim) of texts, and those rejected: see Encoded."""
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        rejected: dict[int, str] = {}
+        for start in range(0, len(texts), _CHUNK):
+            rows = list(range(start, min(start + _CHUNK, len(texts))))
+            rejected |= self._embed_rows(texts, rows, vectors)
+            advance(len(rows))
+        return vectors, rejected
+
+    def _embed_rows(
+        self, texts: Sequence[str], rows: Sequence[int], vectors: Floats
+    ) -> Mapping[int, str]:
+        """Fill in the vectors of some texts: -> those rejected."""
+        try:
+            vectors[rows] = self._vectors([texts[row] for row in rows])
+            return {}
+        except (EmptyTextError, UnsplittableTextError):
+            reasons = {row: self._reason(texts[row]) for row in rows}
+        rejected = {row: reason for row, reason in reasons.items() if reason}
+        if valid := [row for row in rows if row not in rejected]:
+            vectors[valid] = self._vectors([texts[row] for row in valid])
+        return rejected
+
+    def _vectors(self, texts: Sequence[str]) -> Floats:
+        try:
+            return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
+        except PromptTooLongError as error:
+            raise BulkError(f"{error}: shorten it") from None
+
+    def _reason(self, text: str) -> str | None:
+        """Return why a text has no vector; None if it has one."""
+        try:
+            [ids] = self.embedder.tokenize([text], prompt=self.prompt)
+        except UnsplittableTextError as error:
+            return str(error)
+        if len(ids) < self.embedder.config.min_tokens:
+            return "the text has no tokens, and the model needs one"
+        return None

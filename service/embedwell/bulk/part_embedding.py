@@ -1,0 +1,108 @@
+"""A part of the input that is being embedded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from embedwell.bulk.columns import ROW, Columns
+from embedwell.bulk.origin import FILE, POSITION, REASON, input_columns
+from embedwell.bulk.parts import Part
+from embedwell.bulk.progress import Progress, WindowProgress
+from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
+from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class EmbeddedPart:
+    """n rows, their vectors (n, dim), the rows that have none, and counts."""
+
+    rows: pa.Table
+    vectors: Floats
+    errors: list[dict[str, Any]]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class PartEmbedding:
+    """A part whose texts are being embedded.
+
+    texts: the rows that have one. reasons: why a row has none; None for the others.
+    """
+
+    part: Part
+    columns: Columns
+    texts: Sequence[int]
+    reasons: list[str | None]
+    window: Window
+    progress: WindowProgress
+
+    @classmethod
+    def begin(
+        cls, part: Part, columns: Columns, encoder: TextEncoder, progress: Progress
+    ) -> "PartEmbedding":
+        """As TextEncoder.begin. Raises BulkError."""
+        reasons = _reasons(part.rows, columns.id)
+        texts = [index for index, reason in enumerate(reasons) if reason is None]
+        column = input_columns(part.rows)[columns.text].take(pa.array(texts, pa.int64()))
+        progress.begin(part.before)
+        window_progress = WindowProgress(progress, len(texts), part.before, part.after)
+        window = Window.begin(encoder, column.to_pylist(), window_progress.advance)
+        return cls(part, columns, texts, reasons, window, window_progress)
+
+    def done(self) -> bool:
+        """Whether `encoded` would not wait."""
+        return self.window.pending.done()
+
+    def encoded(self) -> Encoded:
+        """Wait for the vectors. Raises BulkError."""
+        encoded = self.window.result()
+        self.progress.end()
+        return encoded
+
+    def embedded(self, encoded: Encoded) -> EmbeddedPart:
+        """Put the vectors beside the rows that have one."""
+        values, reasons = input_columns(self.part.rows), [*self.reasons]
+        for index, reason in encoded.rejected.items():
+            reasons[self.texts[index]] = reason
+        with_vector = [index for index, reason in enumerate(reasons) if reason is None]
+        has_vector = [index not in encoded.rejected for index in range(len(self.texts))]
+        indices = pa.array(with_vector, pa.int64())
+        rows = values.select(self.columns.written(values.column_names)).take(indices)
+        if self.columns.id is None:
+            rows = rows.add_column(0, ROW, pc.add(indices, self.part.first_row))
+        counts = {
+            "rows": len(reasons),
+            "embedded": len(with_vector),
+            "errors": len(reasons) - len(with_vector),
+            "computed": encoded.computed,
+        }
+        errors = _errors(self.part, self.columns.id, reasons)
+        return EmbeddedPart(rows, encoded.vectors[has_vector], errors, counts)
+
+
+def _reasons(rows: pa.Table, id: str | None) -> list[str | None]:
+    reasons: list[str | None] = rows[REASON].to_pylist()
+    if id is not None:
+        for index in np.flatnonzero(input_columns(rows)[id].is_null()).tolist():
+            reasons[index] = reasons[index] or f"{id} is null"
+    return reasons
+
+
+def _errors(part: Part, id: str | None, reasons: Sequence[str | None]) -> list[dict[str, Any]]:
+    errors = []
+    for index, reason in enumerate(reasons):
+        if reason is not None:
+            row = part.rows.slice(index, 1)
+            error = {
+                "file": row[FILE][0].as_py(),
+                "position": row[POSITION][0].as_py(),
+                ROW: part.first_row + index,
+            }
+            if id is not None:
+                error["id"] = input_columns(row)[id][0].as_py()
+            errors.append({**error, "reason": reason})
+    return errors

@@ -1,0 +1,107 @@
+"""Records of lines to Arrow, with types taken from the first lines of the input."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from embedwell.bulk.line_formats import Record
+from embedwell.bulk.line_reader import LineReader
+from embedwell.bulk.origin import Rows, with_origin
+
+log = logging.getLogger(__name__)
+
+SAMPLE = 1000  # lines of which the columns and their types are taken
+_BATCH_ROWS, _BATCH_BYTES = 1024, 16 << 20
+_JSON = {b"encoding": b"json"}  # metadata of a column of JSON texts
+
+
+def infer_schema(records: Iterable[Record]) -> pa.Schema:
+    """The columns of the first records. Objects, and values of several types, become JSON texts."""
+    samples = [values for _, values, _ in islice(records, SAMPLE) if values is not None]
+    names = dict.fromkeys(name for values in samples for name in values)
+    return pa.schema([_infer_field(name, [v.get(name) for v in samples]) for name in names])
+
+
+def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
+    try:
+        kind = pa.infer_type(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        kind = None
+    if pa.types.is_null(kind):
+        return pa.field(name, pa.string())
+    if kind is None or "struct" in str(kind):  # a struct would lose what only later rows have
+        return pa.field(name, pa.string(), metadata=_JSON)
+    return pa.field(name, kind)
+
+
+def record_batches(
+    records: Iterator[Record], schema: pa.Schema, text: str, file: str, lines: LineReader
+) -> Iterator[Rows]:
+    """Batches of the records of lines. Values that do not fit the schema make a row a bad one."""
+    for batch in _cut(records, lines):
+        reasons = [reason or _text_problem(values or {}, text) for _, values, reason in batch]
+        columns = [
+            _column([(values or {}).get(field.name) for _, values, _ in batch], field, reasons)
+            for field in schema
+        ]
+        yield with_origin(
+            pa.RecordBatch.from_arrays(columns, schema=schema),
+            file,
+            [number for number, _, _ in batch],
+            pa.array(reasons, pa.string()),
+        )
+
+
+def warn_of_late_columns(
+    records: Iterable[Record], known: Iterable[str], file: str
+) -> Iterator[Record]:
+    """Pass records on, and log columns that are not known, each once."""
+    names = {*known}
+    for number, values, reason in records:
+        if late := (values or {}).keys() - names:
+            log.warning(
+                "%s, line %d: %s left out, as it is not in the first %d lines",
+                *(file, number, ", ".join(sorted(late)), SAMPLE),
+            )
+            names |= late
+        yield number, values, reason
+
+
+def _cut(records: Iterable[Record], lines: LineReader) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    start = lines.bytes_read
+    for record in records:
+        batch.append(record)
+        if len(batch) == _BATCH_ROWS or lines.bytes_read - start >= _BATCH_BYTES:
+            yield batch
+            batch, start = [], lines.bytes_read
+    if batch:
+        yield batch
+
+
+def _text_problem(values: Mapping[str, Any], text: str) -> str | None:
+    value = values.get(text)
+    if value is None:
+        return f"{text} is null" if text in values else f"no {text}"
+    return None if isinstance(value, str) else f"{text} is not a string"
+
+
+def _column(values: list[Any], field: pa.Field, reasons: list[str | None]) -> pa.Array:
+    """Convert values, and put the reason of each one that does not fit into `reasons`."""
+    if field.metadata == _JSON:
+        values = [None if value is None else orjson.dumps(value).decode() for value in values]
+    try:
+        return pa.array(values, field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        pass
+    for index, value in enumerate(values):
+        try:
+            pa.array([value], field.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            values[index] = None
+            reasons[index] = reasons[index] or f"{field.name} is not of the type {field.type}"
+    return pa.array(values, field.type)

@@ -1,0 +1,91 @@
+"""Embed an input part by part into a folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.files import OutputFolder, find_inputs
+from embedwell.bulk.manifest import Manifest, describe_inputs, read_manifest
+from embedwell.bulk.part_embedding import PartEmbedding
+from embedwell.bulk.part_files import PARQUET, part_files
+from embedwell.bulk.parts import cut_into_parts
+from embedwell.bulk.progress import Progress
+from embedwell.bulk.source import Source
+from embedwell.bulk.text_encoder import Encoded, TextEncoder
+from embedwell.bulk.write_behind import write_behind
+
+PART_ROWS = 16384
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The share of one of several machines: every count-th part, from the number-th on (from 1)."""
+
+    number: int = 1
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    @property
+    def manifest_name(self) -> str:
+        suffix = "" if self.count == 1 else f"-{self.number}-of-{self.count}"
+        return f"_manifest{suffix}.json"  # readers of a folder of Parquet leave out _ and .
+
+    def has(self, part: int) -> bool:
+        return part % self.count == self.number - 1
+
+
+@dataclass(frozen=True)
+class BulkJob:
+    """A bulk run: the files to embed, and the folder to write.
+
+    inputs, output: paths or addresses. part_rows: most rows of a part.
+    """
+
+    inputs: Sequence[str]
+    output: str
+    columns: Columns
+    format: str = PARQUET
+    part_rows: int = PART_ROWS
+    shard: Shard = field(default_factory=Shard)
+    resume: bool = False
+
+
+Load = Callable[[str | None], TextEncoder]
+"""Returns a model in a precision; None for that of its options."""
+
+
+def run(job: BulkJob, load: Load, progress: Progress) -> Mapping[str, int]:
+    """Embed the input: -> the counts of the manifest.
+
+    load: called when all else has been checked, with the precision of a run that is resumed. Raises
+    BulkError.
+    """
+    files = find_inputs(job.inputs)
+    source = Source.open(files, job.columns)
+    folder = OutputFolder.open(job.output)
+    stored = read_manifest(folder, job.shard.manifest_name, job.resume)
+    encoder = load(stored["run"]["precision"] if stored else None)
+    identity = {
+        **encoder.description,
+        "inputs": describe_inputs(files),
+        "columns": {"text": job.columns.text, "id": job.columns.id, "keep": job.columns.keep},
+        "format": job.format,
+        "part_rows": job.part_rows,
+        "shard": str(job.shard),
+    }
+    manifest = Manifest.begin(folder, job.shard.manifest_name, identity, stored)
+    parts = cut_into_parts(source.batches(), job.part_rows)
+    complete = frozenset(manifest.parts)
+    needed = (part for part in parts if job.shard.has(part.index) and part.index not in complete)
+    embeddings = (PartEmbedding.begin(part, job.columns, encoder, progress) for part in needed)
+
+    def write(embedding: PartEmbedding, encoded: Encoded) -> None:
+        index, embedded = embedding.part.index, embedding.embedded(encoded)
+        content = part_files(index, job.format, embedded.rows, embedded.vectors, embedded.errors)
+        manifest.complete_part(folder, index, embedded.counts, content)
+
+    write_behind(embeddings, write)
+    progress.end()
+    return manifest.write(folder, complete=True)

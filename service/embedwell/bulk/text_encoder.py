@@ -1,0 +1,80 @@
+"""Embed a window of texts: each distinct text once, sorted by length."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from embedwell_models.vectors import Floats
+
+Advance = Callable[[int], object]
+"""Called with the number of texts that were computed since the last call."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Vectors (B, dim) of B texts. rejected: why texts have none, by index; their rows are zeros.
+
+    computed: the number of distinct texts.
+    """
+
+    vectors: Floats
+    rejected: Mapping[int, str]
+    computed: int
+
+
+class Pending(Protocol):
+    """Texts that are being embedded."""
+
+    def done(self) -> bool:
+        """Whether `result` would not wait."""
+
+    def result(self) -> tuple[Floats, Mapping[int, str]]:
+        """Vectors (B, dim), and those rejected: see Encoded. Raises BulkError."""
+
+
+class TextEncoder(Protocol):
+    """A model, loaded here or served elsewhere."""
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """All that decides the vectors: model, fingerprint, precision, prompt, as JSON."""
+
+    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
+        """Begin to embed distinct texts of ascending length.
+
+        Waits until others should be begun: that none of the workers of a model is idle. Raises
+        BulkError.
+        """
+
+
+@dataclass(frozen=True)
+class Window:
+    """B texts that are being embedded. distinct: those that are computed."""
+
+    texts: Sequence[str]
+    distinct: Sequence[str]
+    pending: Pending
+
+    @classmethod
+    def begin(cls, encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> "Window":
+        """As TextEncoder.begin, of any texts."""
+        distinct = sorted(dict.fromkeys(texts), key=len)
+        return cls(texts, distinct, encoder.begin(distinct, advance))
+
+    def result(self) -> Encoded:
+        """Wait for the vectors. Raises BulkError."""
+        vectors, rejected = self.pending.result()
+        rows = {text: row for row, text in enumerate(self.distinct)}
+        order = np.fromiter(map(rows.__getitem__, self.texts), np.intp, len(self.texts))
+        reasons = {i: rejected[row] for i, row in enumerate(order.tolist()) if row in rejected}
+        return Encoded(vectors[order], reasons, len(self.distinct))
+
+
+def embed_window(encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> Encoded:
+    """Embed B texts, of which each distinct one is computed once. Raises BulkError."""
+    return Window.begin(encoder, texts, advance).result()

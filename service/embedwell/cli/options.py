@@ -1,0 +1,97 @@
+"""Options of commands that are settings, and the model that they name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from embedwell.cli.env_file import malformed_line
+from embedwell.settings.model_settings import model_settings
+from embedwell.settings.settings import FILE, Settings
+from embedwell_models.errors import ModelError
+from embedwell_models.hub import sources
+
+MODEL = ("model", "revision", "cache")
+ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def options(*names: str) -> Callable[[F], F]:
+    """Click options for settings, all of them by default; help and defaults come from Settings."""
+
+    def decorate(command: F) -> F:
+        for name in reversed(names or tuple(Settings.model_fields)):
+            field = Settings.model_fields[name]
+            default = field.get_default(call_default_factory=True)
+            shown = "" if default in (None, "") else f"  [default: {default}]"
+            flag = f"--{name.replace('_', '-')}"
+            kind = click.BOOL if isinstance(default, bool) else None
+            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
+            text = f"{field.description}{shown}"
+            command = click.option(
+                *(flag, name),
+                type=kind,
+                metavar=metavar,
+                help=text,
+                multiple=name == "model" and not names,  # of serve
+            )(command)
+        return command
+
+    return decorate
+
+
+def read(flags: dict[str, Any]) -> Settings:
+    """Read settings from flags, environment and file; raises UsageError with a clear message."""
+    try:
+        if line := malformed_line():
+            raise click.UsageError(
+                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
+            )
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        ]
+        raise click.UsageError("\n".join(lines)) from None
+
+
+def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
+    """Read the settings of a server and of each of its models; raises UsageError."""
+    sources = flags.pop("model", None) or ()
+    named = [model for model in sources if "=" in model and not Path(model).is_dir()]
+    plain = [model for model in sources if model not in named]
+    if len(plain) > 1 or (plain and named):
+        raise click.UsageError(f"--model {plain[-1]}: with several, give each as NAME=SOURCE")
+    if named and flags.get("models"):
+        raise click.UsageError("give --model NAME=SOURCE, or --models, not both")
+    if plain:
+        flags |= {"model": plain[0], "models": flags.get("models") or ""}
+    settings = read(flags | ({"models": ",".join(named)} if named else {}))
+    try:
+        return settings, model_settings(settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def model_folder(settings: Settings) -> Path:
+    """Fetch the model if need be: the path of its folder. Raises ClickException."""
+    try:
+        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def load_embedder(settings: Settings) -> Any:
+    """Load the model as an Embedder. Raises ClickException."""
+    from embedwell.engine.process.load import load
+
+    try:
+        return load(model_folder(settings), settings)
+    except ModelError as error:
+        raise click.ClickException(str(error)) from None

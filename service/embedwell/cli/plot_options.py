@@ -1,0 +1,56 @@
+"""Options that the commands of `embedwell plot` share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from embedwell.cli.extras import require
+from embedwell.cli.source_options import source_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SUFFIXES = (".png", ".svg", ".html")
+
+
+def output_path(
+    context: click.Context, parameter: click.Parameter, path: Path | None
+) -> Path | None:
+    """Check the suffix, and that what draws is installed."""
+    if path is None:
+        return None
+    if path.suffix.lower() not in _SUFFIXES:
+        raise click.BadParameter(f"{path}: the name must end in {', '.join(_SUFFIXES)}")
+    require("plot", "matplotlib", "sklearn")
+    return path
+
+
+def text_options(command: F) -> F:
+    """Options of texts that are embedded."""
+    column = "Column of a .csv, .tsv or .jsonl; by default text, or the only one."
+    for option in (
+        click.option("--prompt", help="Put before every text."),
+        click.option("--column", help=column),
+    ):
+        command = option(command)
+    return command
+
+
+def drawing_options(command: F) -> F:
+    """Options that all pictures have: the file, its colours, and the source of vectors."""
+    for option in (
+        source_options,
+        click.option("--dark", is_flag=True, help="Light on dark."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Path(dir_okay=False, path_type=Path),
+            required=True,
+            callback=output_path,
+            help="File to write: .png, .svg or .html.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,159 @@
+"""`embedwell train`: from a file of texts to a model that is served."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from embedwell.cli.extras import require
+from embedwell.cli.options import model_folder, options, read
+from embedwell.cli.train_options import (
+    EXTRA,
+    corpus_and_output,
+    head_options,
+    number,
+    output_option,
+    sentence_options,
+    tokenizer_options,
+    word_options,
+)
+from embedwell.process.logging import configure_logging
+from embedwell_models.errors import ModelError
+
+log = logging.getLogger(__name__)
+
+
+@click.group()
+def train() -> None:
+    """Train small models from a file of texts, for `serve` to serve.
+
+    All but `heads` need the extra 'train': pip install 'embedwell[train]'.
+    """
+
+
+@train.command()
+@corpus_and_output
+@tokenizer_options
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=4),
+    default=512,
+    show_default=True,
+    metavar="NUMBER",
+    help="Tokens of a text, after which it is cut off.",
+)
+def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> None:
+    """Write a tokenizer.json of the texts in CORPUS.
+
+    CORPUS is UTF-8 with a text in each line; - is standard input.
+    """
+    require(EXTRA, "transformers")
+    from embedwell_models.new_folder import new_folder
+    from embedwell_models.training.corpus import open_corpus
+    from embedwell_models.training.tokenizer import train_tokenizer, write_tokenizer
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        write_tokenizer(train_tokenizer(texts, **choices), folder, max_length)
+    click.echo(output)
+
+
+@train.command()
+@corpus_and_output
+@word_options
+def words(corpus: Path, output: Path, **choices: Any) -> None:
+    """Write vectors of the words in CORPUS.
+
+    CORPUS is UTF-8 with a text in each line; - is standard input.
+    """
+    require(EXTRA, "gensim")
+    from embedwell_models.new_folder import new_folder
+    from embedwell_models.training.corpus import open_corpus
+    from embedwell_models.training.words import WordTraining, train_words
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        count = train_words(texts, folder, WordTraining(**choices))
+        log.info("%s words", count)
+    click.echo(output)
+
+
+@train.command()
+@corpus_and_output
+@sentence_options
+def sentences(corpus: Path, output: Path, **choices: Any) -> None:
+    """Write a sentence encoder that begins with random numbers.
+
+    CORPUS is a .tsv or a .jsonl of pairs that mean the same (anchor, positive and perhaps negative,
+    which does not), or UTF-8 with a text in each line; - is standard input. Texts alone are pairs
+    with themselves, which dropout makes different.
+    """
+    require(EXTRA, "accelerate", "datasets", "sentence_transformers")
+    from embedwell_models.new_folder import new_folder
+    from embedwell_models.training.corpus import open_corpus
+    from embedwell_models.training.pairs import Pairs
+
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        from embedwell_models.training.sentences import SentenceTraining, train_sentences
+
+        train_sentences(Pairs(texts), folder, SentenceTraining(**choices))
+    click.echo(output)
+
+
+@train.command()
+@click.argument("model")
+@output_option
+@number("--dimensions", 256, "Of a vector, at most those of the model.")
+@options("revision", "cache")
+def distill(output: Path, dimensions: int, **flags: Any) -> None:
+    """Write a table of MODEL's tokens, as model2vec.
+
+    MODEL is a folder, or organisation/name on a hub.
+    """
+    require(EXTRA, "model2vec", "skeletoken", "transformers")
+    from embedwell_models.new_folder import new_folder
+
+    with _reporting(), new_folder(output) as folder:
+        source = model_folder(read(flags))
+        from embedwell_models.training.distill import distill as distill_model
+
+        distill_model(source, folder, dimensions)
+    click.echo(output)
+
+
+@train.command()
+@click.argument("model")
+@corpus_and_output
+@head_options
+@options("revision", "cache", "dtype")
+def heads(  # noqa: PLR0913 - click passes them by name
+    *, model: str, corpus: Path, output: Path, revision: Any, cache: Any, dtype: Any, **choices: Any
+) -> None:
+    """Add sparse vectors and vectors of tokens to MODEL, whose dense vectors stay as they are.
+
+    MODEL is a folder, or organisation/name on a hub, of an encoder. CORPUS is a .tsv or a .jsonl of
+    pairs (anchor, positive and perhaps negative): a query, a text that it should find, and one that
+    it should not.
+    """
+    from embedwell_models.new_folder import new_folder
+    from embedwell_models.training.corpus import open_corpus
+    from embedwell_models.training.heads import HeadTraining, train_heads
+    from embedwell_models.training.pairs import Pairs
+
+    settings = read({"model": model, "revision": revision, "cache": cache, "dtype": dtype})
+    training = HeadTraining(**choices, dtype=settings.dtype)
+    with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
+        train_heads(model_folder(settings), Pairs(texts), folder, training)
+    click.echo(output)
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    """Log progress, and turn ModelError and OSError into ClickException."""
+    configure_logging("info", "text")
+    logging.getLogger("gensim.utils").setLevel("WARNING")  # it logs what the other loggers say
+    try:
+        yield
+    except (ModelError, OSError) as error:
+        raise click.ClickException(str(error)) from None

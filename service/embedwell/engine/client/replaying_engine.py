@@ -1,0 +1,143 @@
+"""Resubmit the jobs of an engine that died, except for texts that crashed it."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from embedwell.engine.client.quarantine import Quarantine
+from embedwell.engine.protocol.messages import EngineDescription, Job, Result
+from embedwell.errors import (
+    EngineCrash,
+    EngineDied,
+    EngineUnavailable,
+    EngineUnresponsive,
+    reindexed,
+)
+from embedwell.process.shared_counters import SharedCounters
+
+log = logging.getLogger(__name__)
+
+_MAX_REPLAYS = 6  # of a job, and of a text that is computed alone
+_RETRY_SECONDS = 0.2
+_MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence, such as a kill
+
+
+class ReconnectingEngine(Protocol):
+    """The current engine: see embedwell.engine.client.current_engine."""
+
+    @property
+    def description(self) -> EngineDescription | None: ...
+    def submit(self, job: Job, timeout: float) -> Awaitable[Result]: ...
+    def wait_connected(self, timeout: float, max_downtime: float = ...) -> Awaitable[None]: ...
+
+
+class ReplayingEngine:
+    """Submits jobs to the engine, and again to its successor if it dies.
+
+    A job that was waiting when the engine died is resubmitted unchanged. A job that was being
+    computed may have crashed it, so its texts are computed one at a time, each exclusively. A text
+    that crashes the engine twice more is quarantined: refused for ten minutes.
+    """
+
+    def __init__(self, engine: ReconnectingEngine, counters: SharedCounters) -> None:
+        """counters: of replayed jobs and quarantined texts."""
+        self._engine, self._quarantine = engine, Quarantine(counters)
+        self._counters, self._replayed_slot = counters, counters.allocate()
+
+    @property
+    def description(self) -> EngineDescription | None:
+        """Description of the current engine."""
+        return self._engine.description
+
+    @property
+    def replayed_jobs(self) -> int:
+        """Number of times that an engine died before a job was done, in all processes."""
+        return int(self._counters.total(self._replayed_slot))
+
+    @property
+    def quarantined_texts(self) -> int:
+        """Number of texts that crashed an engine, in all processes."""
+        return self._quarantine.added
+
+    def tokens_to_compute(self, job: Job) -> int:
+        """Return the tokens to compute for a job: all of them."""
+        return job.tokens
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """Compute a job; raises EncodingFailed (EngineCrash), EngineUnavailable or TimeoutError."""
+        try:
+            return await self._submit(job, timeout)
+        except EngineUnavailable as error:
+            return await self._replay(job, error, job.created_at + timeout)
+
+    def _submit(self, job: Job, timeout: float) -> Awaitable[Result]:
+        index = self._quarantine.find(job)
+        if index is not None:
+            raise EngineCrash("the engine died of this input before", index=index)
+        return self._engine.submit(job, timeout)
+
+    async def _replay(self, job: Job, error: EngineUnavailable, deadline: float) -> Result:
+        for _ in range(_MAX_REPLAYS):
+            if isinstance(error, EngineUnresponsive):
+                raise error
+            if isinstance(error, EngineDied):
+                self._counters.row[self._replayed_slot] += 1
+                if error.computing:
+                    return await self._one_by_one(job, deadline)
+            await self._engine.wait_connected(_remaining(deadline))
+            try:
+                return await self._submit(job, _remaining(deadline))
+            except EngineUnavailable as next_error:
+                error = next_error
+        raise error
+
+    async def _one_by_one(self, job: Job, deadline: float) -> Result:
+        results = []
+        for index, row in enumerate(job.texts_ids):
+            counts = job.prompt_token_counts[index : index + 1]
+            single = replace(job, texts_ids=[row], prompt_token_counts=counts, exclusive=True)
+            with reindexed([index]):
+                results.append(await self._submit_exclusively(single, deadline))
+        return _concatenate(results)
+
+    async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
+        replays = crashes = 0
+        while replays < _MAX_REPLAYS and crashes < _MAX_CRASHES:
+            # Without a limit: after a 503 a gateway would send the text to another server.
+            await self._engine.wait_connected(_remaining(deadline), math.inf)
+            try:
+                return await self._submit(job, _remaining(deadline))
+            except EngineDied as error:
+                replays, crashes = replays + 1, crashes + error.computing
+            except EngineUnavailable:  # it does not respond, and is about to be replaced
+                await asyncio.sleep(_RETRY_SECONDS)
+        if crashes == _MAX_CRASHES:
+            self._quarantine.add(job)
+            log.error(
+                "a text of %d tokens crashed the engine; it is refused for ten minutes", job.tokens
+            )
+            raise EngineCrash("the engine died while it computed this input", index=0)
+        raise EngineCrash("the engine died again and again before it computed this input", index=0)
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.perf_counter()
+    if remaining <= 0:
+        raise TimeoutError
+    return remaining
+
+
+def _concatenate(results: Sequence[Result]) -> Result:
+    return Result(
+        np.concatenate([result.vectors for result in results]),
+        queue_us=results[0].queue_us,
+        compute_us=sum(result.compute_us for result in results),
+        rate=results[-1].rate,
+        row_counts=[count for result in results for count in result.row_counts],
+    )

@@ -1,0 +1,77 @@
+"""Load a model by the settings; importing this imports torch."""
+
+import logging
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from embedwell.engine.process.cpus import available_cpus
+from embedwell.engine.protocol.spec import StartupChoices
+from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
+from embedwell_models.precision.trials import Trial
+
+log = logging.getLogger("embedwell.engine")
+
+
+class Options(Protocol):
+    """Settings of the model. isa: one of the library's CAPS, for the whole process.
+
+    threads: 0 for all available processors.
+    """
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def isa(self) -> str: ...
+    @property
+    def pooling(self) -> str: ...
+    @property
+    def rerank_format(self) -> str: ...
+    @property
+    def adapter(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+
+
+def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
+    """Load the model of a folder for this process.
+
+    previous: choices of an earlier load, which are reused.
+    Raises ModelError when the model, device or precision is not available.
+    """
+    library.cap_isa(options.isa)
+    torch.set_num_threads(options.threads or available_cpus())
+    # An image's environment may enable TF32, which is less exact than float32.
+    torch.set_float32_matmul_precision("highest")
+    # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    embedder = Embedder.load(
+        folder,
+        device=previous.device if previous else options.device,
+        dtype=previous.dtype if previous else options.dtype,
+        pooling=options.pooling,
+        rerank_format=options.rerank_format,
+        adapter=options.adapter,
+        trials=[Trial(**trial) for trial in previous.trials] if previous else None,
+    )
+    if previous:
+        return embedder
+    if embedder.sentence.pooling_source == "assumed":
+        log.warning(
+            "%s has no modules.json: the pooling is taken to be %s, as sentence-transformers does; "
+            "EMBEDWELL_POOLING names another",
+            *(folder, embedder.sentence.pooling[0]),
+        )
+    if embedder.device.type == "cpu" and library.kernels_missing():
+        compile_log = library.FOLDER / "compile.log"
+        log.warning(
+            "no compiled kernels: texts take several times as long as they could. Install a C++ "
+            "compiler (g++ or clang), then run `make kernels` in the checkout, or install this "
+            "package again%s",
+            f"; what the compiler said is in {compile_log}" if compile_log.exists() else "",
+        )
+    return embedder

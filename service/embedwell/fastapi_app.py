@@ -1,0 +1,53 @@
+"""FastAPI's application: routes, error responses, the OpenAPI document and background work."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from embedwell import __version__
+from embedwell.api import openapi_document
+from embedwell.api.router import head_routes
+from embedwell.http import handlers
+
+_DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
+
+Background = Callable[[], Coroutine[Any, Any, None]]
+
+
+def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] = ()) -> FastAPI:
+    """Build FastAPI's application.
+
+    background: work that runs as long as the application, and is cancelled in reverse order.
+    """
+    app = FastAPI(
+        title="embedwell",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=_lifespan(background),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # the address that clients use, a gateway's, is unknown here
+    )
+    for router in routers:  # a flat list, from which errors name the routes
+        app.router.routes.extend(router.routes)
+        app.router.routes.extend(head_routes(router.routes))
+    handlers.install(app)
+    document = functools.cache(functools.partial(openapi_document.openapi_document, app))
+    app.openapi = document  # type: ignore[method-assign]
+    return app
+
+
+def _lifespan(background: Sequence[Background]) -> Any:
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        running = [asyncio.create_task(run()) for run in background]
+        yield
+        for task in reversed(running):  # later tasks may need earlier ones
+            task.cancel()
+            await asyncio.wait([task])
+
+    return lifespan

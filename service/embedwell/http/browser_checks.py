@@ -1,0 +1,91 @@
+"""Refuse requests that foreign web pages make browsers send to a server without a key.
+
+A page may send a POST of text/plain anywhere; its browser names the page in Origin. By DNS
+rebinding a page's own host name can be made to resolve to this server's address; its requests then
+look like those of the server's own page, except for that name in Host.
+"""
+
+import socket
+from functools import lru_cache
+from ipaddress import ip_address
+
+from embedwell.errors import Forbidden
+from embedwell.http.headers import Headers
+
+_PORTS = {"http": ":80", "https": ":443"}
+
+
+class BrowserChecks:
+    """The host names and the origins that are allowed."""
+
+    def __init__(self, hosts: str, origins: str) -> None:
+        """hosts: names with commas between, or * for any. origins: of other pages, or *."""
+        self._names = frozenset(hosts.split(","))
+        self._origins = frozenset(origins.split(","))
+        self._allowed = lru_cache(maxsize=64)(self._is_allowed)
+
+    @classmethod
+    def of(cls, host: str, allowed_hosts: str, origins: str, has_key: bool) -> "BrowserChecks":
+        """The checks for the settings host, allowed_hosts and cors_origins.
+
+        With a key every page may ask, as none knows it. Without one, a server on a loopback address
+        has the names of its machine; of any other the names are unknown.
+        """
+        if not allowed_hosts:
+            name = socket.gethostname().lower()
+            own_names = f"{name},{name.partition('.')[0]}"
+            allowed_hosts = own_names if is_loopback(host) and not has_key else "*"
+        return cls(allowed_hosts, "*" if has_key else origins)
+
+    def check(self, headers: Headers) -> None:
+        """Raise Forbidden for a host or an origin that is not allowed."""
+        host = headers.get(b"host")  # browsers always send it
+        if host is not None and not self._allowed(host):
+            raise Forbidden(
+                f"host {host.decode('latin-1')!r} is not served; list it in "
+                "EMBEDWELL_ALLOWED_HOSTS, or set EMBEDWELL_API_KEY",
+                code="host_not_allowed",
+            )
+        if b"origin" in headers and "*" not in self._origins:
+            self._check_origin(headers[b"origin"].decode("latin-1").lower(), headers)
+
+    def _check_origin(self, origin: str, headers: Headers) -> None:
+        scheme, _, address = origin.partition("://")
+        standard = _PORTS.get(scheme, "")
+        hosts = (headers.get(name, b"") for name in (b"host", b"x-forwarded-host"))
+        names = (host.partition(b",")[0].strip().decode("latin-1").lower() for host in hosts)
+        own = {name.removesuffix(standard) for name in names}
+        if origin not in self._origins and (
+            not address or address.removesuffix(standard) not in own
+        ):
+            raise Forbidden(
+                f"pages of {origin!r} may not ask; list it in EMBEDWELL_CORS_ORIGINS, "
+                "or set EMBEDWELL_API_KEY",
+                code="origin_not_allowed",
+            )
+
+    def _is_allowed(self, host: bytes) -> bool:
+        """Whether a host is listed, localhost, or an address, which cannot be rebound."""
+        if "*" in self._names:
+            return True
+        name = _name(host.decode("latin-1").lower())
+        return name in self._names or name == "localhost" or _is_address(name)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on is one that only this machine reaches."""
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
+def _name(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

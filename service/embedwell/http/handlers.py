@@ -1,0 +1,69 @@
+"""Exception handlers of FastAPI: errors have the same shape on every route."""
+
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
+
+from embedwell.errors import NotFound, ServiceError, WrongMethod
+from embedwell.request.error_body import respond
+from embedwell.request.error_responses import to_service_error
+from embedwell.request.request_context import RequestContext
+
+_COMPARED = 100  # characters of an unknown path
+
+
+def install(app: FastAPI) -> None:
+    """Respond to every exception in the shape that belongs to the path.
+
+    FastAPI raises an unexpected exception again, and the middleware logs it.
+    """
+    for kind in (ServiceError, ValidationError, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _respond)
+    app.add_exception_handler(HTTPException, _http)
+
+
+async def _respond(request: Request, error: Exception) -> Response:
+    context: RequestContext = request.state.context
+    return respond(to_service_error(error), context.id, context.path)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _not_found, 405: _wrong_method}
+    if error.status_code in kinds:
+        return await _respond(request, kinds[error.status_code](request))
+    wrapped = ServiceError(str(error.detail))
+    wrapped.status = error.status_code
+    return await _respond(request, wrapped)
+
+
+def _not_found(request: Request) -> NotFound:
+    methods: dict[str, set[str]] = {}
+    for route, method in _methods(request.app.routes):
+        if method != "HEAD":
+            methods.setdefault(route.path_format, set()).add(method)
+    path = request.url.path
+    similar = get_close_matches(path[:_COMPARED], methods, n=3)
+    names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
+    question = f"did you mean {', '.join(names)}? " if names else ""
+    return NotFound(
+        f"nothing is at {path}; {question}GET /openapi.json describes all that there is"
+    )
+
+
+def _wrong_method(request: Request) -> WrongMethod:
+    routes: list[BaseRoute] = request.app.routes
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
+    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
+
+
+def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
+    for route in routes:
+        if isinstance(route, Route):
+            yield from ((route, method) for method in route.methods or ())

@@ -1,0 +1,218 @@
+"""The outermost layer: request ids, keys, limits, errors and metrics of every request."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Collection, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from embedwell.errors import (
+    ConnectionClosed,
+    InternalError,
+    ServiceError,
+    ShuttingDown,
+)
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.failure_log import FailureLog
+from embedwell.http.headers import (
+    JSON,
+    Headers,
+    check_content_type,
+    check_single_host,
+    check_transfer_encoding,
+    merge_headers,
+    request_id_of,
+)
+from embedwell.http.keys import ApiKeys
+from embedwell.http.request_body import (
+    DecompressingReceive,
+    HttpLimits,
+    LimitedReceive,
+    body_too_large_error,
+)
+from embedwell.metrics.metrics import OTHER, Metrics
+from embedwell.process.gc_tuning import return_free_memory
+from embedwell.request.error_body import respond
+from embedwell.request.error_responses import to_service_error
+from embedwell.request.memory_budget import SMALL, Reservation
+from embedwell.request.request_context import RequestContext
+
+_LARGE = 1 << 20  # bytes of a request after which the heap is trimmed, which takes milliseconds
+_CHUNK = 1 << 18  # bytes of a response that are sent at a time
+
+log = logging.getLogger(__name__)
+
+_WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_PLAYGROUND = "/playground"  # its files; the requests that it sends need a key
+
+
+class Middleware:
+    """ASGI application around FastAPI's."""
+
+    def __init__(  # noqa: PLR0913 - all but two are keywords
+        self,
+        app: ASGIApp,
+        direct_routes: Mapping[str, Route],
+        *,
+        root_path: str,
+        paths: Collection[str] = (),
+        limits: HttpLimits,
+        uploads: Mapping[str, HttpLimits] = MappingProxyType({}),
+        keys: ApiKeys,
+        metrics: Metrics,
+        browsers: BrowserChecks,
+    ) -> None:
+        """direct_routes: routes of `app` for POST that are called directly, by their paths.
+
+        root_path: the prefix that a gateway strips. paths: all paths of `app`. uploads: limits of
+        the paths that take a body other than JSON, and read it without keeping it in memory.
+        """
+        self._app, self._root_path = app, root_path
+        self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
+        self.limits, self._uploads = limits, uploads
+        self._keys, self._metrics, self._browsers = keys, metrics, browsers
+        self._failures = FailureLog()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = merge_headers(scope["headers"])
+        path = scope["path"]
+        if self._root_path:
+            path = self._route_path(path)
+            # The routes of `app` expect both as ASGI defines them.
+            scope["path"], scope["root_path"] = self._root_path + path, self._root_path
+        route = scope["route"] = self._direct_routes.get(path)
+        limits = self._uploads.get(path, self.limits)
+        task, accept = asyncio.current_task(), headers.get(b"accept", b"")
+        context = RequestContext(
+            request_id_of(headers), path, task, accept, memory=Reservation(limits.budget)
+        )
+        scope.setdefault("state", {})["context"] = context
+        request_body = LimitedReceive(receive, limits, context)
+        sender = _ResponseSender(self._metrics, self._failures, scope, send)
+        try:
+            posted = scope["method"] == "POST"
+            check_single_host(scope["headers"], headers, scope["http_version"])
+            self._browsers.check(headers)
+            needs_key = not _is_open(path) or (posted and route is not None)
+            self._check(needs_key, headers, scope, limits.size)
+            app: ASGIApp = self._app
+            if posted and path not in self._uploads:
+                check_content_type(headers.get(b"content-type", JSON))
+                app = route.app if route else app
+            await app(scope, _decompressed(request_body, headers, limits, context), sender)
+        except (Exception, asyncio.CancelledError) as error:
+            await sender.fail(error)
+        finally:
+            request_body.stop_timer()
+            if context.memory.size > SMALL:
+                _release(context.memory)
+
+    def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
+        """Count a request that the parser rejected, and return the response for it."""
+        context = RequestContext(request_id_of(headers))
+        self._metrics.observe(context, OTHER, error.status)
+        response = respond(error, context.id)
+        response.raw_headers += context.headers()
+        return response
+
+    def _route_path(self, path: str) -> str:
+        """The path without the prefix, which clients that bypass the gateway send, too."""
+        if path in self._paths or not path.startswith(f"{self._root_path}/"):
+            return path
+        return path.removeprefix(self._root_path)
+
+    def _check(self, needs_key: bool, headers: Headers, scope: Scope, max_size: int) -> None:
+        if needs_key:
+            self._keys.check(headers)
+        if b"transfer-encoding" in headers:
+            check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > max_size:
+            raise body_too_large_error(max_size)
+
+
+class _ResponseSender:
+    """Sends a response with the headers of its context, and counts it."""
+
+    def __init__(self, metrics: Metrics, failures: FailureLog, scope: Scope, send: Send) -> None:
+        self._metrics, self._failures, self._scope, self._send = metrics, failures, scope, send
+        self._context: RequestContext = scope["state"]["context"]
+        self._started = False
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        if message["type"] == "http.response.start":
+            self._started = True
+            message["headers"] = [*message["headers"], *self._context.headers()]
+            path = getattr(self._scope["route"], "path", self._context.path)
+            self._metrics.observe(self._context, path, message["status"])
+        elif len(message.get("body", b"")) > _CHUNK:
+            return self._in_chunks(message)
+        return self._send(message)
+
+    async def _in_chunks(self, message: Message) -> None:
+        """Send a large body as fast as the client reads it; until then it counts as memory."""
+        body, more = message["body"], message.get("more_body", False)
+        for start in range(0, len(body), _CHUNK):
+            chunk, last = body[start : start + _CHUNK], start + _CHUNK >= len(body)
+            await self._send({**message, "body": chunk, "more_body": more or not last})
+            await asyncio.sleep(0)  # the chunk is written now, and a full buffer is noticed
+
+    async def fail(self, error: BaseException) -> None:
+        """Log an error, and send it unless a response has started."""
+        failure = _service_error(error, self._context)
+        status = failure.status
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, InternalError):
+            self._failures.write(self._context.id, self._context.path, status, failure.message)
+        if not self._started:
+            response = respond(failure, self._context.id, self._context.path)
+            head = {"status": response.status_code, "headers": response.raw_headers}
+            await self({"type": "http.response.start", **head})
+            await self({"type": "http.response.body", "body": response.body})
+        elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
+            raise error  # the server stops; uvicorn ends the connection
+
+
+def _decompressed(
+    body: LimitedReceive, headers: Headers, limits: HttpLimits, context: RequestContext
+) -> Receive:
+    encoding = headers.get(b"content-encoding")
+    if encoding is None or encoding.strip().lower() == b"identity":
+        return body
+    return DecompressingReceive(body, encoding, limits.size, context.memory)
+
+
+def _is_open(path: str) -> bool:
+    """Whether a path is served without a key."""
+    return path in _WITHOUT_KEY or path == _PLAYGROUND or path.startswith(f"{_PLAYGROUND}/")
+
+
+def _release(memory: Reservation) -> None:
+    large = memory.size > _LARGE
+    memory.release()
+    if large:
+        return_free_memory()
+
+
+def _service_error(error: BaseException, context: RequestContext) -> ServiceError:
+    if context.fault is not None:
+        return context.fault
+    if isinstance(error, asyncio.CancelledError):
+        return _shutting_down()
+    failure = to_service_error(error)
+    if isinstance(failure, InternalError):
+        fields = {"request_id": context.id, "path": context.path, "status": failure.status}
+        log.error("request %s failed", context.id, exc_info=error, extra=fields)
+    return failure
+
+
+def _shutting_down() -> ServiceError:
+    error = ShuttingDown("the server stops before it has an answer; ask again", retry_after=1)
+    error.headers["connection"] = "close"
+    return error

@@ -1,0 +1,22 @@
+"""Results of inputs that succeed or fail independently."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from embedwell.errors import ServiceError
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell_models.vectors import Floats
+
+ItemResult = tuple[TokenizedInput, Floats] | ServiceError
+"""A tokenized input and its vector (D,), or its error."""
+
+
+def stack_results(results: Sequence[ItemResult]) -> tuple[list[TokenizedInput], Floats]:
+    """Return the rows, and their vectors (B, D); raises the first error."""
+    pairs = []
+    for result in results:
+        if isinstance(result, ServiceError):
+            raise result
+        pairs.append(result)
+    return [row for row, _ in pairs], np.stack([vector for _, vector in pairs])

@@ -1,0 +1,102 @@
+"""LRU cache of vectors, for texts that are sent repeatedly."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Protocol
+
+import numpy as np
+
+from embedwell.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
+from embedwell.errors import reindexed
+from embedwell_models.vectors import Floats
+
+Key = tuple[bytes, str | int, int, str]
+"""Token ids, the output, how many of the ids are not pooled, and the model's fingerprint."""
+
+_ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
+
+
+class Engine(Protocol):
+    """Computes jobs. description: of the engine that would compute the next one."""
+
+    @property
+    def description(self) -> EngineDescription | None: ...
+
+    async def submit(self, job: Job, timeout: float) -> Result: ...
+
+
+class VectorCache:
+    """Returns cached vectors, and computes the others.
+
+    The least recently used entries are evicted. Hidden states are not cached.
+    """
+
+    def __init__(self, engine: Engine, size: int) -> None:
+        """size: maximum bytes of all entries."""
+        self._engine, self._size, self._used = engine, size, 0
+        self._vectors: OrderedDict[Key, Floats] = OrderedDict()
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        """Compute a job; raises like the engine."""
+        if is_hidden_state(job.output):
+            return await self._engine.submit(job, timeout)
+        keys = self._keys(job)
+        vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
+        missing = {key: position for position, key in enumerate(keys) if key not in vectors}
+        result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
+        if missing:
+            result = await self._compute(job, list(missing.values()), timeout)
+            vectors |= zip(missing, _split(result), strict=True)
+        self._store((key, vectors[key]) for key in keys)
+        parts = [vectors[key] for key in keys]
+        return replace(
+            result,
+            vectors=np.concatenate(parts),
+            row_counts=[*map(len, parts)] if job.is_packed else (),
+            cached=len(keys) - len(missing),
+        )
+
+    def tokens_to_compute(self, job: Job) -> int:
+        """Return the tokens of a job's distinct texts that are not cached."""
+        if is_hidden_state(job.output):
+            return job.tokens
+        sizes = zip(self._keys(job), job.lengths, strict=True)
+        return sum({key: size for key, size in sizes if key not in self._vectors}.values())
+
+    async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
+        rows, counts = [job.texts_ids[position] for position in missing], _prompt_token_counts(job)
+        counts = [counts[position] for position in missing]
+        part = replace(job, texts_ids=rows, prompt_token_counts=counts)
+        with reindexed(missing):
+            return await self._engine.submit(part, timeout)
+
+    def _keys(self, job: Job) -> list[Key]:
+        description = self._engine.description  # that of a later engine may have another precision
+        fingerprint = description.fingerprint if description else ""
+        rows = zip(job.texts_ids, _prompt_token_counts(job), strict=True)
+        return [(row.tobytes(), job.output, count, fingerprint) for row, count in rows]
+
+    def _store(self, vectors: Iterable[tuple[Key, Floats]]) -> None:
+        for key, vector in vectors:
+            if key not in self._vectors:
+                self._vectors[key] = vector.copy()  # a view would keep the whole batch alive
+                self._used += _entry_size(key, vector)
+            self._vectors.move_to_end(key)
+        while self._used > self._size:
+            self._used -= _entry_size(*self._vectors.popitem(last=False))
+
+
+def _split(result: Result) -> list[Floats]:
+    """Return the rows of each text."""
+    stops = accumulate(result.row_counts or [1] * len(result.vectors), initial=0)
+    return [result.vectors[start:stop] for start, stop in pairwise(stops)]
+
+
+def _prompt_token_counts(job: Job) -> Sequence[int]:
+    return job.prompt_token_counts or [0] * len(job.texts_ids)
+
+
+def _entry_size(key: Key, vector: Floats) -> int:
+    return len(key[0]) + vector.nbytes + _ENTRY_OVERHEAD

@@ -1,0 +1,132 @@
+"""Late chunking: encode consecutive chunks of a text together, and pool each (arXiv 2409.04701)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from embedwell.engine.protocol.messages import TokenIds
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.inputs.span_pooling import SpanPooling, pool
+from embedwell.inputs.token_collector import TokenCollector
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.request.limits import prompt_too_long_error, unsplittable_text_error
+from embedwell_models.errors import UnsplittableTextError
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedDocument:
+    """The chunks of a text as one row of token ids.
+
+    ranges: start and stop of each chunk in the row. dropped: tokens of each that were cut off.
+    """
+
+    row: TokenizedInput
+    ranges: list[tuple[int, int]]
+    dropped: list[int]
+
+    def chunk_inputs(self) -> list[TokenizedInput]:
+        """Return each chunk as an input of its own."""
+        ids = [self.row.ids[start:stop] for start, stop in self.ranges]
+        return [
+            TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
+        ]
+
+    def pool(self, states: Floats, method: SpanPooling) -> list[Floats | ServiceError]:
+        """Pool hidden states (T, D) to a vector (D,) of each chunk, or its error if empty."""
+        return [
+            pool(states[start:stop], method) if start < stop else self._missing_vector(index)
+            for index, (start, stop) in enumerate(self.ranges)
+        ]
+
+    def _missing_vector(self, index: int) -> BadRequest:
+        if self.dropped[index]:
+            return BadRequest(
+                f"chunk {index} lies beyond the {len(self.row.ids)} tokens that were read; "
+                "send fewer chunks together",
+                code="chunk_cut_off",
+                index=index,
+            )
+        return BadRequest(f"chunk {index} has no tokens", code="empty_chunk", index=index)
+
+
+class ChunkReader:
+    """Concatenates the tokens of chunks in one row, with special tokens around them.
+
+    Each chunk is tokenized separately, so that every token belongs to one chunk.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def read(
+        self, texts: Sequence[str], prompt: str, side: Side | None
+    ) -> Cooperative[ChunkedDocument]:
+        """Tokenize chunks in steps, and cut the row at `side`.
+
+        Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
+        for the first chunk that does not fit.
+        """
+        first = yield from self._first_chunk(texts[0], prompt)
+        head = [*self._tokenizer.prefix, *first.ids[: first.tokens_before_text]]
+        room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
+        if room < 1:
+            raise prompt_too_long_error(self._tokenizer.max_length)
+        ids, total = [_as_array(first.ids[first.tokens_before_text :])], 0
+        for index, text in enumerate(texts):
+            if index:
+                ids.append(_as_array((yield from self._ids(text, index))))
+            total += len(ids[-1])
+            if side is None and total > room:
+                raise _too_long(index, total, room)
+        return self._cut(head, ids, room, side or "right")
+
+    def _first_chunk(self, text: str, prompt: str) -> Cooperative[TokenCollector]:
+        collector = TokenCollector()
+        try:
+            for tokens in self._tokenizer.id_chunks(text, prompt, special=False):
+                collector.add(tokens)
+                yield
+        except UnsplittableTextError as error:
+            raise unsplittable_text_error(error, 0) from None
+        return collector
+
+    def _ids(self, text: str, index: int) -> Cooperative[Sequence[int]]:
+        try:
+            return (yield from self._tokenizer.ids_without_special(text))
+        except UnsplittableTextError as error:
+            raise unsplittable_text_error(error, index) from None
+
+    def _cut(
+        self, head: Sequence[int], ids: list[TokenIds], room: int, side: Side
+    ) -> ChunkedDocument:
+        body = np.concatenate(ids)
+        low = max(len(body) - room, 0) if side == "left" else 0
+        parts = [_as_array(head), body[low : low + room], _as_array(self._tokenizer.suffix)]
+        row = TokenizedInput(np.concatenate(parts), max(len(body) - room, 0))
+        borders = [
+            len(head) + min(max(border - low, 0), room)
+            for border in accumulate(map(len, ids), initial=0)
+        ]
+        ranges = list(pairwise(borders))
+        dropped = [
+            len(chunk) - (stop - start) for chunk, (start, stop) in zip(ids, ranges, strict=True)
+        ]
+        return ChunkedDocument(row, ranges, dropped)
+
+
+def _as_array(ids: Sequence[int]) -> TokenIds:
+    return np.array(ids, dtype=np.int32)
+
+
+def _too_long(index: int, total: int, room: int) -> BadRequest:
+    return BadRequest(
+        f"with chunk {index} the text has {total} tokens, the model reads {room} and its special "
+        "tokens; send fewer chunks together, or have it truncated",
+        code="input_too_long",
+        index=index,
+    )

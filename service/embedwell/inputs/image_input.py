@@ -1,0 +1,56 @@
+"""An image as a request has it, and as the engine takes it."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from embedwell.errors import ServiceError
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell_models.errors import ImageError
+
+_SCHEME = 20  # characters in which another URL's scheme ends
+
+
+class ImageInput(BaseModel):
+    """image: a PNG, JPEG, WebP or GIF as a data URL, or in base64; nothing is fetched."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    image: str
+
+    def __len__(self) -> int:
+        """Count the characters to tokenize: none."""
+        return 0
+
+    def file_bytes(self) -> bytes:
+        """Decode the file; raises ImageError."""
+        start, _, content = self.image.partition(",")
+        if "://" in self.image[:_SCHEME]:
+            raise ImageError(
+                "it is a URL, and this server fetches nothing: send the file itself, in base64 or "
+                "as a data URL (data:image/png;base64,…)"
+            )
+        is_data_url = start.startswith("data:") and start.endswith(";base64")
+        try:
+            return base64.b64decode(content if is_data_url else self.image, validate=True)
+        except (binascii.Error, ValueError):
+            raise ImageError("it is neither a data URL of base64, nor base64") from None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedImage:
+    """An image as a tokenized input, or the error of one that cannot be read."""
+
+    result: TokenizedInput | ServiceError
+
+    def __len__(self) -> int:
+        """Count the characters to tokenize: none."""
+        return 0
+
+    def row(self) -> TokenizedInput:
+        """Return the tokenized input, which holds the pixels; raises the error."""
+        if isinstance(self.result, ServiceError):
+            raise self.result
+        return self.result

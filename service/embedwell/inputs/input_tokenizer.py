@@ -1,0 +1,252 @@
+"""Tokenize inputs; those that are too long are cut, refused, or split into windows."""
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
+from embedwell.inputs.image_input import PreparedImage
+from embedwell.inputs.options import InputOptions, TextOrIds
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.windows import WindowSplitter
+from embedwell.request.limits import prompt_too_long_error, unsplittable_text_error
+from embedwell_models.errors import PromptTooLongError, UnsplittableTextError
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+
+TextOrImage = TextOrIds | PreparedImage
+"""A text, token ids, or an image that needs no more work."""
+
+
+class InputTokenizer:
+    """Tokenizes inputs in steps, as texts may be long; knows nothing of requests."""
+
+    def __init__(  # noqa: PLR0913 - all but two by name
+        self,
+        tokenizer: Tokenizer,
+        sentence: SentenceConfig,
+        *,
+        vocabulary_rows: int,
+        min_tokens: int,
+        max_tokens: int,
+        auto_truncate: bool,
+    ) -> None:
+        """vocabulary_rows: of the model's embedding table. min_tokens: of a text.
+
+        max_tokens: of a request. auto_truncate: whether to cut inputs unless the options say.
+        """
+        self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
+        self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
+        self._ids_beyond_table = tokenizer.max_id > self._last_id
+        self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
+        self._windows = WindowSplitter(tokenizer, max_tokens)
+        self._chunks = ChunkReader(tokenizer)
+
+    def read(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
+        try:
+            return (yield from self._read(inputs, prompt, options, first_index))
+        except PromptTooLongError as error:
+            raise prompt_too_long_error(error.max_length) from None
+        except UnsplittableTextError as error:  # such a text is long, and alone in its group
+            raise unsplittable_text_error(error, first_index) from None
+
+    def read_partial(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput | ServiceError]]:
+        """Like `read`, with an error in place of each invalid input."""
+        try:
+            return [*(yield from self.read(inputs, prompt, options, first_index))]
+        except ServiceError as error:
+            if len(inputs) == 1:
+                return [error]
+        results: list[TokenizedInput | ServiceError] = []
+        for index, item in enumerate(inputs, first_index):
+            results += yield from self.read_partial([item], prompt, options, index)
+        return results
+
+    def read_with_tokens(
+        self, texts: Sequence[str], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[tuple[TokenizedInput, list[Token]]]]:
+        """Like `read` for texts, with the tokens of each row."""
+        results, count_limit = [], self.max_counted_tokens(options)
+        for index, text in enumerate(texts, first_index):
+            try:
+                ids, tokens = yield from self._encode_with_tokens(
+                    text, prompt, self._side(options), count_limit
+                )
+            except PromptTooLongError as error:
+                raise prompt_too_long_error(error.max_length) from None
+            except UnsplittableTextError as error:
+                raise unsplittable_text_error(error, index) from None
+            results.append((self.checked_row(index, ids, options), tokens))
+        return results
+
+    def _encode_with_tokens(
+        self, text: str, prompt: str, side: Side, count_limit: float
+    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
+        row, tokens = yield from self._tokenizer.encode_with_tokens(text, prompt, side, count_limit)
+        start = yield from self._template_start(prompt)
+        restored = self._tokenizer.with_start(row, start, side)
+        if restored is not row:
+            outside = [Token(id, self._tokenizer.name(id), False, None, None) for id in start]
+            tokens = [*outside, *tokens[len(start) :]]
+        return restored, tokens
+
+    def read_chunks(
+        self, chunks: Sequence[str], prompt: str, options: InputOptions
+    ) -> Cooperative[ChunkedDocument]:
+        """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
+        if self._tokenizer.words:
+            raise BadRequest(
+                "words of a table have no context: send each chunk as an input", code="not_offered"
+            )
+        side = self._side(options) if self._may_cut(options.truncate) else None
+        document = yield from self._chunks.read(chunks, prompt, side)
+        if self._ids_beyond_table:
+            for index, row in enumerate(document.chunk_inputs()):
+                self._check_ids_in_table(row, index)
+            self._check_ids_in_table(document.row, 0)  # ids of the prompt and special tokens
+        return document
+
+    def max_characters(self, options: InputOptions) -> int:
+        """Estimate for the queue: how many characters of a text are tokenized at most."""
+        unlimited = options.windows or self.max_counted_tokens(options)
+        return sys.maxsize if unlimited else self._tokenizer.max_excerpt
+
+    def check_ids(self, ids: Sequence[int], index: int) -> None:
+        """Raise BadRequest for a token id that is not in the vocabulary or the embedding table."""
+        unknown = next((id for id in ids if not 0 <= id <= self._last_id), None)
+        if unknown is not None:
+            raise BadRequest(
+                f"token id {unknown} is not in the vocabulary (0 to {self._last_id})",
+                code="unknown_token",
+                index=index,
+            )
+
+    def _read(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        texts = [prompt + item for item in inputs if isinstance(item, str)]
+        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
+        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
+        encoded = iter((yield from self._tokenizer.encode_cooperatively(texts, side, limit)))
+        start = yield from self._template_start(prompt)
+        for index, item in enumerate(inputs, first_index):
+            if isinstance(item, PreparedImage):
+                rows.append(item.row())
+                continue
+            is_text = isinstance(item, str)
+            ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
+            if ids.dropped and options.windows:
+                rows.append(
+                    (yield from self._split_windows(index, item, prompt, prompt_token_count))
+                )
+                continue
+            if options.max_length is not None:
+                ids = self._cut(ids, side, options.max_length, prompt_token_count)
+            if is_text:
+                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
+            prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
+            rows.append(self.checked_row(index, ids, options, prompt_tokens))
+        return rows
+
+    def _template_start(self, prompt: str) -> Cooperative[Sequence[int]]:
+        # The ids before a text that are never cut off: those of a chat template.
+        if self._sentence.text_format is None:
+            return ()
+        return (yield from self._tokenizer.ids_without_special(prompt))
+
+    def _cut(
+        self, ids: TruncatedIds, side: Side, max_length: int, prompt_token_count: int
+    ) -> TruncatedIds:
+        """Cut ids to a maximum length below the model's.
+
+        prompt_token_count: leading ids that are not pooled.
+        """
+        if prompt_token_count + len(self._tokenizer.suffix) >= max_length and side == "right":
+            raise prompt_too_long_error(max_length)
+        cut = self._tokenizer.truncate(ids.ids, side, max_length)
+        return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
+
+    def max_counted_tokens(self, options: InputOptions, prompt_token_count: int = 0) -> float:
+        """Return how many tokens of a long text to count, to know how many are cut off."""
+        if options.windows:
+            return 0
+        if not self._may_cut(options.truncate):  # the error says how long the text is
+            return self._max_tokens
+        if options.count_dropped:
+            return math.inf
+        return self._tokenizer.count_limit(prompt_token_count, self._side(options))
+
+    def _split_windows(
+        self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
+    ) -> Cooperative[TokenizedInput]:
+        if isinstance(item, str):
+            row = yield from self._windows.split_text(item, prompt, index)
+            return self._check_ids_in_table(
+                replace(row, prompt_token_count=prompt_token_count), index
+            )
+        return self._windows.split_ids(item, index)
+
+    def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
+        # Ids are not changed: they include the special tokens.
+        if not ids:
+            raise BadRequest("an input has no token ids", code="no_input", index=index)
+        self.check_ids(ids, index)
+        return self._tokenizer.truncate(ids, side)
+
+    def checked_row(
+        self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
+    ) -> TokenizedInput:
+        """Return an input whose length and ids are checked; raises BadRequest."""
+        if row.dropped and not self._may_cut(options.truncate):
+            # Not len(row.ids): it lacks the unknown tokens that some models drop.
+            limit = options.max_length or self._tokenizer.max_length
+            raise self._too_long(index, limit + row.dropped, limit)
+        if len(row.ids) < self._min_tokens:
+            raise BadRequest(
+                f"input {index} has no tokens, and the model needs one",
+                code="no_input",
+                index=index,
+            )
+        return self._check_ids_in_table(
+            TokenizedInput(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
+            index,
+        )
+
+    def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
+        counted = self._max_tokens
+        length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
+        return BadRequest(
+            # OpenAI's wording, which clients search for.
+            f"This model's maximum context length is {limit} tokens, however "
+            f"you requested {length} in input {index}; shorten it, or have it truncated: "
+            "on_overflow here, truncate or truncation in the words of others",
+            code="input_too_long",
+            index=index,
+        )
+
+    def _check_ids_in_table(self, row: TokenizedInput, index: int) -> TokenizedInput:
+        # A few broken models have tokenizers with more ids than their embedding table has rows.
+        if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
+            raise BadRequest(
+                f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
+                f"{unknown[0]}, the model's table ends at {self._last_id}",
+                code="unknown_token",
+                index=index,
+            )
+        return row
+
+    def _side(self, options: InputOptions) -> Side:
+        return options.side or self._tokenizer.side
+
+    def _may_cut(self, truncate: bool | None) -> bool:
+        return self._auto_truncate if truncate is None else truncate

@@ -1,0 +1,40 @@
+"""Options of a request for the tokenization of its inputs."""
+
+from dataclasses import dataclass, replace
+
+from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.prompts import Role
+from embedwell_models.tokenizer.tokenizer import Side
+
+TextOrIds = str | list[int]
+"""An input: a text, or token ids."""
+Input = TextOrIds | ImageInput
+"""An input of a model that may embed images, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """Prompt and truncation of the inputs of one request.
+
+    truncate: None for the server's setting. side: where to cut; None for that of the model's files.
+    role, task: select a prompt, unless there is one; a task has a role.
+    max_length: tokens of an input, or of the second text of a pair; None for the model's maximum.
+    windows: split an input that is too long into windows instead of cutting it.
+    count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
+    instruction: to a reranker that is a language model; None for that of the model.
+    """
+
+    truncate: bool | None = None
+    side: Side | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    role: Role | None = None
+    task: str | None = None
+    windows: bool = False
+    count_dropped: bool = False
+    instruction: str | None = None
+    max_length: int | None = None
+
+    def with_max_length(self, max_length: int | None) -> "InputOptions":
+        """Return the same options with another maximum length; unchanged for None."""
+        return self if max_length is None else replace(self, max_length=max_length)

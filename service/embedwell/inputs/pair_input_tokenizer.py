@@ -1,0 +1,95 @@
+"""Tokenize pairs of texts; those that are too long are cut, refused, or split into windows."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from embedwell.errors import BadRequest
+from embedwell.inputs.input_tokenizer import InputTokenizer
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.text_pair import TextPair
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.request.limits import check_window_tokens, unsplittable_text_error
+from embedwell_models.errors import (
+    InstructionTooLongError,
+    UnpairedTextError,
+    UnsplittableTextError,
+)
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.pairs import PairEncoder
+
+
+class PairInputTokenizer:
+    """Tokenizes pairs of texts in steps, as texts may be long."""
+
+    def __init__(
+        self, pairs: PairEncoder, input_tokenizer: InputTokenizer, max_tokens: int
+    ) -> None:
+        """input_tokenizer: checks lengths and ids. max_tokens: of all windows of a pair."""
+        self._pairs, self._input_tokenizer, self._max_tokens = pairs, input_tokenizer, max_tokens
+
+    def for_instruction(self, instruction: str | None) -> "PairInputTokenizer":
+        """Return a tokenizer of pairs with an instruction; raises BadRequest."""
+        if instruction is None:
+            return self
+        try:
+            pairs = self._pairs.with_instruction(instruction)
+        except InstructionTooLongError as error:
+            raise BadRequest(
+                f"{error}: shorten it", code="prompt_too_long", param="instruction"
+            ) from None
+        except ValueError:
+            raise BadRequest(
+                "this server's model takes no instruction", code="not_offered", param="instruction"
+            ) from None
+        return PairInputTokenizer(pairs, self._input_tokenizer, self._max_tokens)
+
+    @property
+    def added_characters(self) -> int:
+        """The number of characters that are added to each pair."""
+        return self._pairs.characters
+
+    def read(
+        self, pairs: Sequence[TextPair], prompt: str, options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        """Tokenize pairs, which have no prompt. first_index: of the first one.
+
+        Raises BadRequest and TooLarge.
+        """
+        try:
+            return (yield from self._read(pairs, options, first_index))
+        except UnsplittableTextError as error:
+            raise unsplittable_text_error(error, first_index) from None
+        except UnpairedTextError as error:
+            index = first_index + error.index
+            raise BadRequest(
+                f"input {index} is one text, and the model reads a query and a document: "
+                "POST /rerank",
+                code="not_offered",
+                index=index,
+            ) from None
+
+    def _read(
+        self, pairs: Sequence[TextPair], options: InputOptions, first_index: int
+    ) -> Cooperative[list[TokenizedInput]]:
+        encoded = yield from self._pairs.encode(
+            [(pair.first, pair.second) for pair in pairs],
+            options.side,
+            self._input_tokenizer.max_counted_tokens(options),
+            options.max_length,
+        )
+        rows = []
+        for index, (pair, ids) in enumerate(zip(pairs, encoded, strict=True), first_index):
+            if ids.dropped and options.windows and pair.second is not None:
+                rows.append((yield from self._windows(pair.first, pair.second, index)))
+            else:
+                rows.append(self._input_tokenizer.checked_row(index, ids, options))
+        return rows
+
+    def _windows(self, first: str, second: str, index: int) -> Cooperative[TokenizedInput]:
+        windows = yield from self._pairs.windows(first, second, self._max_tokens)
+        for tokens in accumulate(map(len, windows)):
+            check_window_tokens(tokens, self._max_tokens, index)
+        arrays = [np.array(ids, dtype=np.int32) for ids in windows]
+        return TokenizedInput(np.concatenate(arrays), 0, windows=arrays)

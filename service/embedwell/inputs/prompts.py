@@ -1,0 +1,79 @@
+"""Resolve the prompt of a request: by name, by text, by role, or by task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from embedwell.errors import BadRequest
+from embedwell_models.sentence_transformers.sentence import SentenceConfig
+
+Role = Literal["query", "document", "classification", "clustering"]
+
+TASK_ROLES: Mapping[str, Role | None] = {
+    "retrieval.query": "query",
+    "retrieval.passage": "document",
+    "text-matching": None,
+    "classification": "classification",
+    "separation": "clustering",
+}
+"""The roles of texts in Jina's tasks."""
+
+# Prompt names of each role, in the order in which sentence-transformers looks for them.
+_NAMES = {
+    "query": ("query", "search_query"),
+    "document": ("document", "passage", "corpus", "search_document"),
+    "classification": ("classification",),
+    "clustering": ("clustering",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt. name: None for a text of the client, or if there is no prompt."""
+
+    name: str | None
+    text: str
+
+    def as_json(self) -> dict[str, str | None]:
+        """Describe the prompt for a response."""
+        return {"name": self.name, "text": self.text}
+
+
+class Prompts:
+    """Prompts of a model."""
+
+    def __init__(self, sentence: SentenceConfig) -> None:
+        self._texts = sentence.prompts
+        names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
+        self._default = Prompt(next(names, None), sentence.default_prompt)
+
+    def resolve(
+        self, text: str | None, name: str | None, role: Role | None, task: str | None = None
+    ) -> Prompt:
+        """Return the requested prompt, or the model's default.
+
+        A task has the prompt of its name, or that of its role, and goes with another prompt, too.
+        For a role without a prompt, that is the default, too, as in sentence-transformers.
+        Raises BadRequest for an unknown name, and for more than one of the first three arguments.
+        """
+        if text is name is role is task is None:
+            return self._default
+        by_role = role is not None and task is None
+        if (text is not None) + (name is not None) + by_role > 1:
+            raise BadRequest("give one of prompt, prompt_name and input_type", param="prompt")
+        if text is not None:
+            return Prompt(None, text)
+        if name is not None:
+            return self._named(name)
+        names = (*(() if task is None else (task,)), *(() if role is None else _NAMES[role]))
+        chosen = next((name for name in names if name in self._texts), None)
+        return self._default if chosen is None else Prompt(chosen, self._texts[chosen])
+
+    def _named(self, name: str) -> Prompt:
+        if name not in self._texts:
+            raise BadRequest(
+                f"no prompt {name!r}; the model has {sorted(self._texts)}",
+                code="unknown_prompt",
+                param="prompt_name",
+            )
+        return Prompt(name, self._texts[name])

@@ -1,0 +1,61 @@
+"""Spans of characters, and the vectors of the tokens that overlap them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import NonNegativeInt
+
+from embedwell.errors import BadRequest
+from embedwell.inputs.span_pooling import SpanPooling, pool
+from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.vectors import Floats
+
+Span = tuple[NonNegativeInt, NonNegativeInt]
+
+
+def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
+    """Raise BadRequest unless there is a list of spans for each text, all inside of the text."""
+    if len(spans) != len(texts):
+        raise BadRequest(
+            f"spans has {len(spans)} lists, there are {len(texts)} texts", param="spans"
+        )
+    for index, (text, spans_of_text) in enumerate(zip(texts, spans, strict=True)):
+        for start, stop in spans_of_text:
+            if not start < stop <= len(text):
+                raise BadRequest(
+                    f"span [{start}, {stop}) is empty or outside of the text of {len(text)} "
+                    "characters",
+                    param="spans",
+                    index=index,
+                )
+
+
+def pool_spans(
+    states: Floats, tokens: Sequence[Token], spans: Sequence[Span], method: SpanPooling, index: int
+) -> Floats:
+    """Pool the tokens that overlap each span of text `index`: (T, D) -> (spans, D).
+
+    Raises BadRequest for a span without tokens.
+    """
+    vectors = [pool(states[_overlapping(tokens, span, index)], method) for span in spans]
+    return np.stack(vectors) if vectors else states[:0]
+
+
+def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
+    start, stop = span
+    overlapping = [
+        position
+        for position, token in enumerate(tokens)
+        if token.start is not None
+        and token.stop is not None
+        and token.start < stop
+        and token.stop > start
+    ]
+    if not overlapping:
+        raise BadRequest(
+            f"span [{start}, {stop}) holds no token: it is white space or was cut off",
+            code="empty_span",
+            param="spans",
+            index=index,
+        )
+    return overlapping

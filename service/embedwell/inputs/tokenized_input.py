@@ -1,0 +1,35 @@
+"""The token ids of one input, or the pixels of an image."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from embedwell.engine.protocol.messages import TokenIds
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedInput:
+    """Token ids of one input, or an image: see embedwell.engine.protocol.messages.pack_pixels.
+
+    dropped: number of tokens that were cut off; a lower bound unless all were counted.
+    prompt_token_count: number of leading ids (of each window) that are not pooled.
+    windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
+    weights: number of ids in each window without prompt and special tokens.
+    image_tokens: number of tokens of an image; 0 for a text.
+    """
+
+    ids: TokenIds
+    dropped: int
+    prompt_token_count: int = 0
+    windows: Sequence[TokenIds] = ()
+    weights: Sequence[int] = ()
+    image_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens that the model computes."""
+        return self.image_tokens or len(self.ids)
+
+    def as_json(self) -> dict[str, int | bool]:
+        """Describe the input for a response."""
+        fields = {"tokens": self.tokens, "truncated": self.dropped > 0, "dropped": self.dropped}
+        return {**fields, "windows": len(self.windows)} if self.windows else fields

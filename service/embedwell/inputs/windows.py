@@ -1,0 +1,92 @@
+"""Split inputs longer than the model's maximum length into windows, and average their vectors."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from embedwell.inputs.token_collector import TokenCollector
+from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.request.limits import check_window_tokens, prompt_too_long_error
+from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
+
+
+class WindowSplitter:
+    """Splits a long input into windows of the model's length.
+
+    Each window repeats the special tokens and the prompt. For an input of token ids, those are the
+    special tokens that it begins and ends with.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """max_tokens: limit for all windows of one input."""
+        self._tokenizer, self._max_tokens = tokenizer, max_tokens
+
+    def split_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
+        """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
+        collector = TokenCollector()
+        for tokens in self._tokenizer.id_chunks(text, prompt):
+            collector.add(tokens)
+            check_window_tokens(len(collector.ids), self._max_tokens, index)
+            yield
+        return self._cut(
+            collector.ids, collector.tokens_before_text, collector.tokens_after_text, index
+        )
+
+    def split_ids(self, ids: list[int], index: int) -> TokenizedInput:
+        """Split token ids; raises BadRequest and TooLarge."""
+        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
+        before = len(prefix) if ids[: len(prefix)] == prefix else 0
+        after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
+        return self._cut(ids, before, after, index)
+
+    def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> TokenizedInput:
+        all_ids = np.array(ids, dtype=np.int32)
+        head, body, tail = np.split(all_ids, [before, len(ids) - after])
+        room = self._tokenizer.max_length - before - after
+        if room < 1:
+            raise prompt_too_long_error(self._tokenizer.max_length)
+        if not len(body):  # the text has no tokens
+            return TokenizedInput(all_ids, 0)
+        starts = range(0, len(body), room)
+        tokens = len(starts) * (before + after) + len(body)
+        check_window_tokens(tokens, self._max_tokens, index)
+        parts = [body[start : start + room] for start in starts]
+        windows = [np.concatenate([head, part, tail]) for part in parts]
+        weights = [len(part) for part in parts]
+        return TokenizedInput(np.concatenate(windows), 0, windows=windows, weights=weights)
+
+
+def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
+    """Replace rows by their windows; rows without windows stay."""
+    return [part for row in rows for part in _windows_of(row)]
+
+
+def window_input_indices(rows: Sequence[TokenizedInput]) -> list[int]:
+    """Return the index of the input that each window belongs to."""
+    return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
+
+
+def merge_by_maximum(rows: Sequence[TokenizedInput], scores: Floats) -> Floats:
+    """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
+    best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
+    return best
+
+
+def merge_by_average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
+    """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
+    weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
+    starts = _window_starts(rows)
+    sums = np.add.reduceat(vectors * weights[:, None], starts, axis=0)
+    means: Floats = (sums / np.add.reduceat(weights, starts)[:, None]).astype(np.float32)
+    return means
+
+
+def _window_starts(rows: Sequence[TokenizedInput]) -> list[int]:
+    return [*accumulate((len(row.windows) or 1 for row in rows[:-1]), initial=0)]
+
+
+def _windows_of(row: TokenizedInput) -> list[TokenizedInput]:
+    return [TokenizedInput(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]

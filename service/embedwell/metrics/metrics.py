@@ -1,0 +1,181 @@
+"""Prometheus metrics of all HTTP processes, counted in shared memory and rendered on request.
+
+Only the thread of the event loop counts, so the locks of prometheus_client's counters are not
+needed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from itertools import accumulate, product
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from embedwell.process.shared_counters import SharedCounters
+from embedwell.request.request_context import RequestContext
+
+OTHER = "other"  # the path of requests that match no route or are malformed
+_STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's for a closed connection
+_SECONDS = (
+    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
+)
+_TOKENS = tuple(4.0**power for power in range(1, 10))
+
+_Family = CounterMetricFamily | GaugeMetricFamily
+_External = tuple[type[_Family], str, str, Sequence[Callable[[], float]]]
+
+
+class Histogram:
+    """Prometheus histogram in the shared counters. bounds: upper limits of its buckets."""
+
+    def __init__(
+        self, counters: SharedCounters, name: str, text: str, bounds: Sequence[float] = _SECONDS
+    ) -> None:
+        self._name, self._text, self._bounds = f"embedding_{name}", text, bounds
+        self._counters, self._row = counters, counters.row
+        self._counts, self._sum = counters.allocate(len(bounds) + 1), counters.allocate()
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self._row[self._counts + bisect_left(self._bounds, value)] += 1
+        self._row[self._sum] += value
+
+    def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
+        """Add the counts of all processes to a metric. labels: its values."""
+        names = [*map(str, self._bounds), "+Inf"]
+        counts = (self._counters.total(self._counts + i) for i in range(len(names)))
+        buckets = list(zip(names, accumulate(counts), strict=True))
+        family.add_metric(labels, buckets, self._counters.total(self._sum))
+
+    def family(self, labels: Sequence[str] = ()) -> HistogramMetricFamily:
+        """Return the metric without its counts. labels: their names."""
+        return HistogramMetricFamily(self._name, self._text, labels=labels)
+
+
+class ModelMetrics:
+    """Counts the texts, tokens and times of one model's requests."""
+
+    def __init__(self, counters: SharedCounters) -> None:
+        self._counters, self._row = counters, counters.row
+        self._texts, self._tokens = counters.allocate(), counters.allocate()
+        self._truncated, self._cached = counters.allocate(), counters.allocate()
+        self._total = Histogram(counters, "request_seconds", "Whole request, in the server.")
+        self._tokenize = Histogram(counters, "tokenize_seconds", "Tokenising a request.")
+        self._queue = Histogram(counters, "queue_seconds", "Waiting for the engine.")
+        self._compute = Histogram(counters, "compute_seconds", "Inside forward passes.")
+        self._length = Histogram(counters, "request_tokens", "Tokens of a request.", _TOKENS)
+
+    @property
+    def histograms(self) -> Sequence[Histogram]:
+        """All histograms."""
+        return (self._total, self._tokenize, self._queue, self._compute, self._length)
+
+    def totals(self) -> Iterator[tuple[str, str, float]]:
+        """Yield the name, the description and the value of each total, of all processes."""
+        for name, text, slot in (
+            ("texts", "Texts embedded.", self._texts),
+            ("tokens", "Tokens embedded.", self._tokens),
+            ("truncated_texts", "Texts cut to the model's length.", self._truncated),
+            ("cached_vectors", "Vectors that were computed before.", self._cached),
+        ):
+            yield name, text, self._counters.total(slot)
+
+    def observe(self, context: RequestContext) -> None:
+        """Count a request that succeeded."""
+        row = self._row
+        row[self._texts] += context.texts
+        row[self._tokens] += context.tokens
+        row[self._truncated] += context.truncated
+        row[self._cached] += context.cached
+        self._length.observe(context.tokens)
+        self._total.observe(context.total_us / 1e6)
+        self._tokenize.observe(context.tokenize_us / 1e6)
+        self._queue.observe(context.queue_us / 1e6)
+        self._compute.observe(context.compute_us / 1e6)
+
+
+class Metrics:
+    """Counts answered requests; gauges are read when Prometheus scrapes.
+
+    Numbers of a model have the label `model` if there are several.
+    """
+
+    def __init__(
+        self, counters: SharedCounters, models: Mapping[str, SharedCounters] | None = None
+    ) -> None:
+        """counters: of the server. models: the counters of each model, by name.
+
+        By default there is one model, whose counters are the server's.
+        """
+        self._counters, self._row = counters, counters.row
+        self._requests: dict[tuple[str, int], int] = {}
+        self.track([OTHER])
+        by_name = models or {"": counters}
+        self._models = [ModelMetrics(of_model) for of_model in by_name.values()]
+        several = len(by_name) > 1
+        self._label_names = ("model",) if several else ()
+        self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]
+        self._counted: list[_External] = []
+        self._gauges: list[_External] = []
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def track(self, paths: Iterable[str]) -> None:
+        """Count the requests of these paths; those of all others are counted together."""
+        for path_and_status in product(paths, _STATUSES):
+            self._requests[path_and_status] = self._counters.allocate()
+
+    def register_gauge(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+        """Register a value of each model that is read at every scrape."""
+        self._gauges.append((GaugeMetricFamily, name, text, reads))
+
+    def register_counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
+        """Register a total of each model that another module counts, read at every scrape."""
+        self._counted.append((CounterMetricFamily, name, text, reads))
+
+    def observe(self, context: RequestContext, path: str, status: int) -> None:
+        """Count an answered request, and its texts, tokens and times if it succeeded."""
+        self._row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
+        if context.texts and status < HTTPStatus.BAD_REQUEST:
+            self._models[context.model_index].observe(context)
+
+    def render(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, for prometheus_client."""
+        total = self._counters.total
+        requests = CounterMetricFamily(
+            "embedding_requests", "Answered requests.", labels=("path", "status")
+        )
+        for (path, status), slot in self._requests.items():
+            if count := total(slot):
+                requests.add_metric((path, str(status)), count)
+        yield requests
+        for totals in zip(*(model.totals() for model in self._models), strict=True):
+            name, text, _ = totals[0]
+            yield self._family(CounterMetricFamily, name, text, [value for *_, value in totals])
+        yield from map(self._read, self._counted)
+        for histograms in zip(*(model.histograms for model in self._models), strict=True):
+            family = histograms[0].family(self._label_names)
+            for histogram, labels in zip(histograms, self._label_values, strict=True):
+                histogram.add_to(family, labels)
+            yield family
+        yield from map(self._read, self._gauges)
+
+    def _read(self, external: _External) -> Metric:
+        kind, name, text, reads = external
+        return self._family(kind, name, text, [read() for read in reads])
+
+    def _family(self, kind: type[_Family], name: str, text: str, values: Sequence[float]) -> Metric:
+        family = kind(f"embedding_{name}", text, labels=self._label_names)
+        for labels, value in zip(self._label_values, values, strict=True):
+            family.add_metric(labels, value)
+        return family

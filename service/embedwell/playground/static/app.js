@@ -1,0 +1,133 @@
+// The page around the views: navigation, model, theme and API key.
+import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
+import { Unreachable, apiKey, checkConnection, selectModel, setApiKey, useConnection } from "./api.js";
+import { chosenModel, describe, modelFor, remember, useModels } from "./models.js";
+import { Status } from "./parts.js";
+import { fragment, readAddress } from "./url_state.js";
+import { VIEWS, homeView, offeredViews } from "./views.js";
+
+const THEMES = ["system", "light", "dark"];
+
+function App() {
+  const [visit, setVisit] = useState(0); // a new key makes a view start from the address again
+  const again = () => setVisit((count) => count + 1);
+  const [key, setKey] = useState(apiKey);
+  const models = useModels(key), view = currentView(models.data);
+  const { component, error, retry } = useComponent(view);
+  const [theme, setTheme] = useTheme();
+  const model = models.data && chosenModel(models.data, VIEWS[view].can);
+  const named = readAddress().model; // an unknown name is sent, too: the server says which it has
+  selectModel(named || (models.data?.length > 1 ? model.name : ""), model?.state);
+  useLayoutEffect(() => { // not after the paint: a link may be pressed as soon as it is there
+    const navigate = () => { remember(readAddress().model); again(); };
+    remember(readAddress().model);
+    addEventListener("hashchange", navigate);
+    return () => removeEventListener("hashchange", navigate);
+  }, []);
+  useEffect(() => {
+    document.title = `${VIEWS[view].title} · embedwell`;
+  }, [view]);
+  const changeKey = (text) => { setApiKey(text); setKey(text); again(); };
+  const shown = model && !VIEWS[view].can(model) ? html`<${OtherModels} view=${view} model=${model} models=${models.data} />`
+    : component && models.data ? html`<${component} key=${`${view} ${visit}`} theme=${theme} model=${model} models=${models.data} />`
+    : html`<${Status} error=${error || models.error} retry=${models.error ? models.retry : retry} />`;
+  return html`
+    <a class="skip" href="#${view}" onClick=${(event) => { event.preventDefault(); document.querySelector("main").focus(); }}>Skip to the view</a>
+    <${Header} view=${view} models=${models} model=${model} theme=${theme} setTheme=${setTheme} onKey=${changeKey} />
+    <main tabindex="-1">
+      <h1>${VIEWS[view].title}</h1>
+      ${shown}
+    </main>
+    <footer>Vectors and positions are computed by this server alone. <a href="docs">API</a></footer>`;
+}
+
+const currentView = (models) => {
+  const { view } = readAddress();
+  return view in VIEWS ? view : homeView(models);
+};
+
+/** What is said where the chosen model cannot answer a view: which can. */
+function OtherModels({ view, model, models }) {
+  const able = models.filter(VIEWS[view].can);
+  return html`<p class="hint" role="status">“${model.name}” ${VIEWS[view].lacks}. ${able.length === 0 ? "No model of this server can answer this view." : html`
+    These models can answer this view: ${able.map(({ name }, i) => html`${i > 0 && ", "}<a href=${fragment(view, readAddress().parameters, name)}>${name}</a>`)}.`}</p>`;
+}
+
+/** The component of a view, which is loaded when the view is shown first. */
+function useComponent(view) {
+  const [components, setComponents] = useState({});
+  const [error, setError] = useState(null);
+  const load = () => {
+    setError(null);
+    import(`./views/${view}.js`).then((module) => setComponents((others) => ({ ...others, [view]: module.default })), (failure) => {
+      setError(failure instanceof TypeError ? new Unreachable() : failure);
+      checkConnection();
+    });
+  };
+  useEffect(load, [view]);
+  useConnection((reached) => reached && error && load());
+  return { component: components[view], error, retry: load };
+}
+
+const storedTheme = () => localStorage.getItem("theme") || "system";
+
+function applyTheme(theme) {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+function useTheme() {
+  const [theme, setTheme] = useState(storedTheme);
+  const choose = (name) => {
+    localStorage.setItem("theme", name);
+    applyTheme(name);
+    setTheme(name);
+  };
+  return [theme, choose];
+}
+
+function Header({ view, models, model, theme, setTheme, onKey }) {
+  const known = models.data || undefined, { error } = models;
+  const [reached, setReached] = useState(true);
+  useConnection(setReached);
+  const state = !reached ? "offline" : !known && error ? (error.status === 401 ? "needs an API key" : error.status ? "" : "offline") : "";
+  const several = known?.length > 1;
+  const navigation = html`<nav aria-label="Views">${offeredViews(known).map((name) => html`
+    <a href=${fragment(name, {}, known && modelFor(known, VIEWS[name].can))} aria-current=${name === view ? "page" : undefined}>${VIEWS[name].title}</a>`)}
+  </nav>`;
+  return html`<header class=${several ? "several" : ""}>
+    <p class="brand"><strong>embedwell</strong> <span class="model">${state || (several ? "" : known?.[0].name)}</span></p>
+    ${several ? html`<${ModelChoice} view=${view} models=${known} model=${model} />` : navigation}
+    <div class="settings">
+      <${KeyField} onKey=${onKey} />
+      <label>Theme <select value=${theme} onChange=${(event) => setTheme(event.target.value)}>
+        ${THEMES.map((name) => html`<option value=${name} selected=${name === theme}>${name}</option>`)}
+      </select></label>
+    </div>
+    ${several && navigation}
+  </header>`;
+}
+
+/** Asks for the API key, which is used when it is entered; what is typed stays when the page is drawn again. */
+function KeyField({ onKey }) {
+  const [text, setText] = useState(apiKey);
+  return html`<label>API key <input type="password" autocomplete="off" size="10" value=${text} placeholder="if required"
+    onInput=${(event) => setText(event.target.value)} onChange=${(event) => onKey(event.target.value.trim())} /></label>`;
+}
+
+/** Chooses the model, which the address keeps with the state of the view. */
+function ModelChoice({ view, models, model }) {
+  const chosen = model ? model.name : readAddress().model;
+  const choose = ({ target: { value } }) => {
+    remember(value);
+    location.hash = fragment(view, readAddress().parameters, value === models.find(VIEWS[view].can)?.name ? "" : value);
+  };
+  return html`<label class="choice">Model <select value=${chosen} onChange=${choose}>
+    ${!model && html`<option value=${chosen} selected>${chosen} (unknown)</option>`}
+    ${models.map((item) => html`<option value=${item.name} selected=${item.name === chosen}>
+      ${item.name} · ${describe(item)}${item.state === "loaded" ? "" : ` · ${item.state}`}</option>`)}
+  </select></label>`;
+}
+
+applyTheme(storedTheme()); // before the first paint
+render(html`<${App} />`, document.getElementById("app"));

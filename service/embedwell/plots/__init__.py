@@ -1,0 +1,1 @@
+"""Pictures of texts and position encodings, for `embedwell plot`."""

@@ -1,0 +1,102 @@
+"""Write pictures as PNG, SVG, or a page of HTML that shows texts and values on hover."""
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import orjson
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from embedwell_models.vectors import Doubles
+
+SUFFIXES = (".png", ".svg", ".html")
+
+_MAX_CELLS = 1_000_000  # of a page: about 10 MB
+_DPI = 200  # twice the 100 of matplotlib
+_PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+
+Point = tuple[float, float, str]
+"""Where a point lies, as fractions of the picture from its left top, and its text."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a heat map: values (R, C), and the names of rows and columns."""
+
+    axes: Axes
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Doubles
+
+    def as_json(self) -> dict[str, Any]:
+        """The grid with its place as fractions of the picture: left, top, right, bottom."""
+        box = self.axes.get_position()
+        return {
+            "box": [box.x0, 1 - box.y1, box.x1, 1 - box.y0],
+            "rows": self.rows,
+            "columns": self.columns,
+            "values": np.round(self.values, 4),
+        }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A laid-out figure, and what a page shows on hover.
+
+    omitted: how many labels found no room.
+    """
+
+    figure: Figure
+    points: Sequence[Point] = ()
+    grids: Sequence[Grid] = field(default_factory=tuple)
+    omitted: int = 0
+
+
+def freeze_layout(figure: Figure) -> None:
+    """Lay a figure out, and keep that layout for good."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
+def render(picture: Picture, suffix: str, title: str) -> bytes:
+    """A picture in the format of a suffix, one of SUFFIXES; the same bytes for the same picture.
+
+    Raises ClickException for a page of too many numbers.
+    """
+    if suffix == ".png":
+        return _save(picture.figure, "png", {})
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    svg = _save(picture.figure, "svg", {**no_metadata, "Title": title})
+    return svg if suffix == ".svg" else _page(picture, svg.decode(), title)
+
+
+def _save(figure: Figure, format: str, metadata: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=format, dpi=_DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _page(picture: Picture, svg: str, title: str) -> bytes:
+    cells = sum(grid.values.size for grid in picture.grids)
+    if cells > _MAX_CELLS:
+        raise click.ClickException(
+            f"the page would have {cells:,} numbers, of at most {_MAX_CELLS:,}: draw fewer "
+            "positions or heads, or write .png or .svg"
+        )
+    data = {"points": picture.points, "grids": [grid.as_json() for grid in picture.grids]}
+    json = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    parts = {
+        "title": escape(title),
+        "background": to_hex(picture.figure.get_facecolor()),
+        "svg": re.sub("<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL),
+        "data": json.replace("<", "\\u003c"),  # no text ends the script
+    }
+    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], _PAGE).encode()

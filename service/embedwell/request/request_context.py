@@ -1,0 +1,80 @@
+"""State of one HTTP request, and the response headers that describe it."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedwell.errors import ServiceError
+from embedwell.request.memory_budget import Reservation
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """State of one HTTP request.
+
+    Set by the middleware: path, without the prefix of a gateway; task, which computes the response;
+    accept, the client's media types; memory, its reservation. By the router: body_bytes. By
+    `abort`: fault, the client's error for which the task was cancelled. By the readers of inputs:
+    model_index, texts, tokens, truncated texts, tokenize_us since tokenize_start. By the pipeline:
+    cached vectors, queue_us until the first batch, compute_us until the end of the last one.
+    """
+
+    id: str
+    path: str = ""
+    task: "asyncio.Task[Any] | None" = None
+    accept: bytes = b""
+    body_bytes: int = 0
+    fault: ServiceError | None = None
+    memory: Reservation = field(default_factory=Reservation)
+    started: float = field(default_factory=time.perf_counter)
+    model_index: int = 0
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    cached: int = 0
+    tokenize_start: float = 0.0
+    tokenize_us: int = 0
+    queue_us: int = 0
+    compute_us: int = 0
+
+    def abort(self, fault: ServiceError) -> None:
+        """Cancel the task because of the client's fault."""
+        self.fault = fault
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def total_us(self) -> int:
+        """Microseconds since the request started."""
+        return round((time.perf_counter() - self.started) * 1e6)
+
+    def usage_and_timing(self) -> dict[str, Any]:
+        """Return usage and timing for response bodies."""
+        return {
+            "usage": {"texts": self.texts, "tokens": self.tokens},
+            "timing": {
+                "tokenize_us": self.tokenize_us,
+                "queue_us": self.queue_us,
+                "compute_us": self.compute_us,
+                "total_us": self.total_us,
+            },
+        }
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of every response, and those of TEI, in milliseconds."""
+        total_us = self.total_us
+        return [
+            (b"x-request-id", self.id.encode()),
+            (b"x-tokens", b"%d" % self.tokens),
+            (b"x-truncated", b"%d" % self.truncated),
+            (b"x-cached", b"%d" % self.cached),
+            (b"x-tokenize-us", b"%d" % self.tokenize_us),
+            (b"x-queue-us", b"%d" % self.queue_us),
+            (b"x-compute-us", b"%d" % self.compute_us),
+            (b"x-total-us", b"%d" % total_us),
+            (b"x-tokenization-time", b"%d" % (self.tokenize_us // 1000)),
+            (b"x-queue-time", b"%d" % (self.queue_us // 1000)),
+            (b"x-inference-time", b"%d" % (self.compute_us // 1000)),
+            (b"x-total-time", b"%d" % (total_us // 1000)),
+        ]

@@ -1,0 +1,134 @@
+"""The first process of a server: it starts and watches all others, and does nothing else."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+from embedwell.context import ServerContext
+from embedwell.process.reports import Report
+from embedwell.process.shared_counters import Slot
+from embedwell.process.supervisor import ChildSpec, Supervisor
+from embedwell.process.watchdog import HangLimits
+from embedwell.server.announcements import Announcements
+from embedwell.server.model_engines import ModelEngines
+
+log = logging.getLogger(__name__)
+
+_START = 120.0  # seconds until an HTTP process serves
+_HEARTBEAT_TIMEOUT = 30.0  # seconds without a turn of the event loop after which it hangs
+_GRACE = 5.0  # seconds for the error responses to requests that were given up
+_FAILED = 1.0  # seconds for HTTP processes to end after a failure
+
+
+class Watcher:
+    """Runs the engine and the HTTP processes until a signal, or until one of them cannot run.
+
+    It holds the listening sockets, which the HTTP processes inherit: a connection that a process
+    has not accepted when it dies waits for its successor.
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        listeners: Sequence[socket.socket],
+        engine_fds: Sequence[int],
+    ) -> None:
+        """engine_fds: of each model, the engine's end of the socket pair for connections."""
+        self._context, self._listeners = context, listeners
+        self._model_counters = [model.counters(model.rows - 1) for model in context.models]
+        self._announcements = Announcements(context)
+        self._stop, self._serving = asyncio.Event(), asyncio.Event()
+        self._engines = ModelEngines(context, engine_fds)
+        workers = range(context.settings.workers)
+        self._workers = [self._supervise_worker(row) for row in workers]
+
+    async def run(self) -> int:
+        """Run to the end; return 0 after a signal, and 1 after a failure."""
+        self._install_signal_handlers()
+        engines = asyncio.create_task(self._engines.run())
+        workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([stop, engines, *workers], return_when=asyncio.FIRST_COMPLETED)
+        failed = not self._stop.is_set()
+        self._stop_workers(failed)
+        await asyncio.wait(workers)
+        self._engines.stop()
+        await asyncio.wait([engines])
+        stop.cancel()
+        for number in _signals():  # another must not interrupt the cleanup
+            signal.signal(number, signal.SIG_IGN)
+        for task in [engines, *workers]:
+            task.result()
+        return int(failed)
+
+    async def _run_worker(self, row: int) -> None:
+        if row:  # an error that stops one stops all: the first reports it
+            await self._serving.wait()
+        await self._workers[row].run()
+
+    def _stop_workers(self, failed: bool) -> None:
+        if failed:  # no request can be finished
+            self._engines.stop()
+            self._engines.kill()
+        drain = 0.0 if failed else self._context.settings.drain_delay
+        for worker in self._workers:
+            worker.stop(_FAILED if failed else None)
+        self._serving.set()
+        # New clients would wait for a process to accept them, and none will.
+        for listener in self._listeners:
+            asyncio.get_running_loop().call_later(drain, listener.close)
+
+    def _install_signal_handlers(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _signals():
+            signal.signal(
+                number, lambda number, _: loop.call_soon_threadsafe(self._on_signal, number)
+            )
+
+    def _on_signal(self, number: int) -> None:
+        if self._stop.is_set() and number == signal.SIGINT:  # a second Ctrl+C
+            for worker in self._workers:
+                worker.kill()
+            self._engines.kill()
+        self._stop.set()
+
+    def _on_report(self, report: Report) -> None:
+        match report["event"]:
+            case "ready":
+                self._serving.set()
+                self._announcements.note_serving()
+            case "engine_ready":
+                self._announcements.note_engine_ready(report)
+            case "engine_stalled":
+                self._engines.replace_stalled(report["model"], report["restarts"])
+            case "engine_wanted":
+                self._engines.load(report["model"])
+            case "engine_unwanted":
+                self._engines.unload(report["model"])
+
+    def _supervise_worker(self, row: int) -> Supervisor:
+        context, settings = self._context, self._context.settings
+        limits = HangLimits(
+            start=_START,
+            stop=settings.drain_delay + settings.shutdown_timeout + _GRACE,
+            heartbeat_timeout=_HEARTBEAT_TIMEOUT,
+            heartbeat=partial(self._model_counters[0].read, Slot.HEARTBEAT, row),
+        )
+        config, pass_fds = partial(context.worker_config, row), context.pass_fds(row)
+        child = ChildSpec(
+            "an HTTP process", "embedwell.server.http_worker", config, pass_fds, limits
+        )
+        return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
+
+    def _clear_gauges(self, row: int) -> None:
+        for counters in self._model_counters:
+            counters.clear_gauges(row)
+
+
+def _signals() -> list[signal.Signals]:
+    # SIGHUP comes when the terminal closes; nohup has it ignored.
+    closing = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
+    return [signal.SIGTERM, signal.SIGINT, *closing]

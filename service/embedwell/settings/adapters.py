@@ -1,0 +1,40 @@
+"""A model with adapters as several models: one for each task that EMBEDWELL_ADAPTER lists."""
+
+from pathlib import Path
+
+from embedwell.settings.settings import ALL_ADAPTERS, Settings
+
+
+def expand_adapters(settings: Settings, folder: Path) -> list[tuple[Settings, Path]]:
+    """Return the settings of a model, or of each of its tasks if the setting lists several.
+
+    Each task has the names of the model with a colon and the task behind, and the first one those
+    of the model, too. folder: of the model, which is returned with each. Raises ModelError.
+    """
+    listed = settings.adapter.split(",")
+    tasks = _all_tasks(settings, folder) if listed == [ALL_ADAPTERS] else listed
+    if len(tasks) == 1:
+        return [(settings.model_copy(update={"adapter": tasks[0]}), folder)]
+    return [(_of_task(settings, task, task == tasks[0]), folder) for task in tasks]
+
+
+def served_task(name: str, task: str) -> str:
+    """Return the name under which a task of a model is served."""
+    return f"{name}:{task}"
+
+
+def _all_tasks(settings: Settings, folder: Path) -> list[str]:
+    from embedwell_models.config.checkpoint_spec import (
+        NO_ADAPTER,  # large, as all that reads a model
+    )
+    from embedwell_models.folder import Folder
+
+    model = Folder.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)
+    adapters = model.spec.adapters
+    return [*adapters.names] if adapters else [ALL_ADAPTERS]  # which is refused with its reason
+
+
+def _of_task(settings: Settings, task: str, first: bool) -> Settings:
+    names = [served_task(name, task) for name in settings.names]
+    names += settings.names if first else []
+    return settings.model_copy(update={"adapter": task, "served_name": ",".join(names)})

@@ -1,0 +1,116 @@
+"""Types of settings that are checked or normalised when they are read."""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from embedwell_models.hub.sources import default_cache
+
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]+))?")
+_PORTS = {"http": "80", "https": "443"}
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
+
+def _cache_folder(path: str | Path) -> Path:
+    return Path(os.path.expanduser(path)) if str(path) else default_cache()
+
+
+def _path_prefix(path: str) -> str:
+    stripped = path.strip("/")
+    return f"/{stripped}" if stripped else ""
+
+
+def _api_keys(keys: SecretStr) -> SecretStr:
+    # Keys are often read from files that end in a newline, which no header can carry.
+    stripped = [key.strip() for key in keys.get_secret_value().split(",")]
+    if not all(stripped):
+        raise ValueError("a key is empty; give one, or leave the setting out to serve without")
+    return SecretStr(",".join(stripped))
+
+
+def _named_models(text: str) -> str:
+    pairs = [pair.partition("=") for pair in filter(None, map(str.strip, text.split(",")))]
+    for name, equals, source in pairs:
+        if not (name.strip() and equals and source.strip()):
+            raise ValueError(
+                f"{name + equals + source!r} is no NAME=SOURCE; give several with commas between"
+            )
+    return ",".join(f"{name.strip()}={source.strip()}" for name, _, source in pairs)
+
+
+def _model_names(names: str | None) -> str | None:
+    stripped = [] if names is None else [name.strip() for name in names.split(",")]
+    if not all(stripped):
+        raise ValueError("a name is empty; give one, or leave the setting out for the model's")
+    return ",".join(stripped) or None
+
+
+def _adapter_names(names: str) -> str:
+    stripped = [name.strip() for name in names.split(",")]
+    if not all(stripped):
+        raise ValueError("a task is empty; give one, or leave the setting out")
+    return ",".join(dict.fromkeys(stripped))
+
+
+def _address(host: str) -> str:
+    if not host.strip():
+        raise ValueError("it is empty; give an address, such as 127.0.0.1, or leave it out")
+    return host.strip()
+
+
+def _not_an_address(port: str | int) -> str | int:
+    if str(port).startswith("tcp://"):
+        raise ValueError(
+            "it is an address: Kubernetes sets it for a Service named embedding; rename that, or "
+            "put enableServiceLinks: false into the pod"
+        )
+    return port
+
+
+def _host_names(names: str) -> str:
+    hosts = [name.strip().lower().removesuffix(".") for name in names.split(",")]
+    for host in filter(None, hosts):
+        if host != "*" and not _HOST_NAME.fullmatch(host):
+            raise ValueError(f"{host!r} is no name of a host; give it without scheme and port")
+    return ",".join(filter(None, hosts))
+
+
+def _origins(origins: str) -> str:
+    if origins.strip() in ("", "*"):
+        return origins.strip()
+    return ",".join(_origin(origin.strip()) for origin in origins.split(","))
+
+
+def _origin(text: str) -> str:
+    # As browsers send it, in lower case and without a default port:
+    # https://www.rfc-editor.org/rfc/rfc6454#section-6.2
+    match = _ORIGIN.fullmatch(text.lower())
+    if match is None:
+        raise ValueError(
+            f"{text!r} is no origin; give scheme://host or scheme://host:port, several with "
+            "commas between, or * alone"
+        )
+    scheme, host, port = match.groups()
+    is_default = port is None or port == _PORTS.get(scheme)
+    return f"{scheme}://{host}" if is_default else f"{scheme}://{host}:{port}"
+
+
+_EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
+
+OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
+Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
+ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
+AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
+NamedModels = Annotated[str, AfterValidator(_named_models)]
+OptionalFile = Annotated[Path | None, _EMPTY_IS_UNSET]
+CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]
+Address = Annotated[str, AfterValidator(_address)]
+Port = Annotated[int, BeforeValidator(_not_an_address), Field(ge=0, le=65535)]
+PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
+ApiKeys = Annotated[SecretStr, AfterValidator(_api_keys)]
+HostNames = Annotated[str, AfterValidator(_host_names)]
+Origins = Annotated[str, AfterValidator(_origins)]
+CutLengths = Annotated[str, Field(pattern=r"^(declared|any|none|\d{1,9}(,\d{1,9})*)$")]

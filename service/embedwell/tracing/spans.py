@@ -1,0 +1,119 @@
+"""Spans of requests, by the OpenTelemetry SDK; imported only where traces are switched on.
+
+The variables OTEL_* say where spans are sent, which, and under what name:
+https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
+"""
+
+from collections.abc import Sequence
+from threading import Thread
+from typing import Any
+
+from opentelemetry import propagate
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
+from starlette.types import Scope
+
+from embedwell import __version__
+from embedwell.request.request_context import RequestContext
+
+_NAME = "embedwell"
+_OPERATIONS = {"rerank": "rerank", "classify": "classify", "text": "tokenize"}
+"""GenAI operations, by the tag of a route; those of all others are embeddings."""
+_FLUSH = 2.0  # seconds in which the last spans are sent when the server stops
+
+
+class RequestSpans:
+    """Records a span for each request, and in it one for each stage, after the response.
+
+    Attributes follow the conventions for HTTP servers and for generative AI:
+    https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server-span
+    https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#embeddings
+    """
+
+    def __init__(self, models: Sequence[str]) -> None:
+        """models: their names. Starts the thread that sends spans."""
+        defaults = {"service.name": _NAME, "service.version": __version__}
+        variables = OTELResourceDetector().detect().attributes  # those of OTEL_*
+        resource = Resource.create({**defaults, **variables})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer(_NAME, __version__)
+        self._models = models
+
+    def record(self, scope: Scope, status: int, start: int, end: int) -> None:
+        """Record a request. status: of its response. start, end: in nanoseconds since 1970."""
+        context: RequestContext = scope["state"]["context"]
+        attributes = _http_attributes(scope, status)
+        if context.texts:
+            attributes |= self._model_attributes(scope, context)
+        route = attributes.get("http.route")
+        span = self._tracer.start_span(
+            f"{scope['method']} {route}" if route else scope["method"],
+            propagate.extract(_carrier(scope)),
+            SpanKind.SERVER,
+            attributes,
+            start_time=start,
+        )
+        if span.is_recording():
+            self._record_stages(span, context, start)
+            if status >= 500:
+                span.set_status(StatusCode.ERROR)
+        span.end(end)
+
+    def flush(self) -> None:
+        """Send the spans that are left, for a limited time."""
+        thread = Thread(target=self._provider.force_flush, daemon=True)
+        thread.start()
+        thread.join(_FLUSH)
+
+    def _model_attributes(self, scope: Scope, context: RequestContext) -> dict[str, Any]:
+        tags = getattr(scope["route"], "tags", ())
+        return {
+            "gen_ai.operation.name": next(
+                (_OPERATIONS[tag] for tag in tags if tag in _OPERATIONS), "embeddings"
+            ),
+            "gen_ai.provider.name": _NAME,
+            "gen_ai.request.model": self._models[context.model_index],
+            "gen_ai.usage.input_tokens": context.tokens,
+            "embedding.texts": context.texts,
+            "embedding.truncated_texts": context.truncated,
+            "embedding.cached_vectors": context.cached,
+        }
+
+    def _record_stages(self, request: Span, context: RequestContext, start: int) -> None:
+        """Record spans of the stages, each from the end of the one before it."""
+        parent = set_span_in_context(request)
+        at = start + max(0, round((context.tokenize_start - context.started) * 1e9))
+        for name in ("tokenize", "queue", "compute"):
+            microseconds = getattr(context, f"{name}_us")
+            if microseconds:
+                span = self._tracer.start_span(name, parent, start_time=at)
+                at += microseconds * 1000
+                span.end(at)
+
+
+def _http_attributes(scope: Scope, status: int) -> dict[str, Any]:
+    context: RequestContext = scope["state"]["context"]
+    attributes = {
+        "http.request.method": scope["method"],
+        "url.path": scope["path"],
+        "url.scheme": scope["scheme"],
+        "http.response.status_code": status,
+        "embedding.request_id": context.id,
+    }
+    if (route := getattr(scope["route"], "path", None)) is not None:
+        attributes["http.route"] = route
+    if status >= 500:
+        attributes["error.type"] = str(status)
+    return attributes
+
+
+def _carrier(scope: Scope) -> dict[str, list[str]]:
+    """The headers of a request, in which propagators look for the trace of its sender."""
+    carrier: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        carrier.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return carrier

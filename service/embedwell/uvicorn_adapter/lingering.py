@@ -1,0 +1,37 @@
+"""Close a connection whose client may still be sending."""
+
+import asyncio
+
+from embedwell.http.timeouts import Timeouts
+
+_MAX_BYTES = 64 << 20
+
+
+class Lingering:
+    """Half-closes a connection, and drops incoming bytes for a time and up to a size.
+
+    After a full close the system answers incoming bytes with a reset, and clients and gateways lose
+    the response that they have not read yet: https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+    """
+
+    def __init__(self, transport: asyncio.Transport, timeouts: Timeouts) -> None:
+        self._transport, self._timeouts, self._remaining = transport, timeouts, _MAX_BYTES
+        transport.write_eof()
+        timeouts.begin(self)
+
+    def drop(self, data: bytes) -> None:
+        """Drop incoming bytes."""
+        self._remaining -= len(data)
+        if self._remaining < 0:
+            self._transport.abort()
+
+    def expire(self) -> None:
+        """Close, unless the response is still being read, for which there is a time of its own."""
+        if self._transport.get_write_buffer_size():
+            self._timeouts.begin(self)
+        else:
+            self._transport.abort()
+
+    def end(self) -> None:
+        """The connection is closed."""
+        self._timeouts.end(self)

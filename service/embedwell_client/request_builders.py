@@ -1,0 +1,269 @@
+"""Build the requests of the Python clients, each with the parser of its response."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Generic, TypedDict, TypeVar
+
+import httpx
+import numpy as np
+import orjson
+
+from embedwell_client import responses
+from embedwell_client.errors import RequestFailed, error_response, no_response, unreadable_response
+from embedwell_client.responses import Array, Neighbor, SparseWeights, TokenVectors
+from embedwell_client.retry import AttemptResult
+
+TextOrIds = str | Sequence[int]
+"""A text or its token ids."""
+ComparisonInput = str | Sequence[str] | Sequence[Sequence[float]] | Array
+"""A text, texts, or vectors (B, dim)."""
+
+A = TypeVar("A")
+JSON, BYTES = "application/json", "application/octet-stream"
+
+log = logging.getLogger(__name__)
+
+
+class InputOptions(TypedDict, total=False):
+    """Prompt and truncation of texts; see docs/inputs.md. model: of a server that has several.
+
+    task: of Jina; see docs/models.md.
+    """
+
+    model: str | None
+    on_overflow: str | None
+    prompt: str | None
+    prompt_name: str | None
+    input_type: str | None
+    task: str | None
+
+
+class EmbedOptions(InputOptions, total=False):
+    """See docs/output.md. late_chunking: the texts are the chunks of one document."""
+
+    normalize: bool
+    dimensions: int | None
+    output_dtype: str
+    late_chunking: bool
+
+
+class SparseOptions(InputOptions, total=False):
+    """See docs/sparse.md. top_k: the largest weights. min_weight: the least weight."""
+
+    top_k: int | None
+    min_weight: float
+
+
+class TokensOptions(InputOptions, total=False):
+    """See docs/tokens.md."""
+
+    chunks: Sequence[Sequence[str]] | None
+    layer: int | str | None
+    spans: Sequence[Sequence[tuple[int, int]]] | None
+    pooling: str
+    normalize: bool
+    output_dtype: str
+
+
+class SimilarityOptions(InputOptions, total=False):
+    """metric: cosine, dot, euclidean, manhattan or maxsim. mode: matrix or pairwise."""
+
+    metric: str
+    mode: str
+    top_k: int | None
+
+
+class SearchOptions(InputOptions, total=False):
+    """candidates: texts to look among; without them the words of a model that is a table."""
+
+    candidates: Sequence[str] | None
+    k: int
+
+
+class NeighborsOptions(SearchOptions, total=False):
+    """metric: cosine, dot or euclidean."""
+
+    metric: str
+
+
+class AnalogyOptions(SearchOptions, total=False):
+    """method: 3CosAdd or 3CosMul."""
+
+    method: str
+
+
+class RerankOptions(TypedDict, total=False):
+    """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1.
+
+    instruction: to a reranker that is a language model; by default its own.
+    """
+
+    model: str | None
+    top_n: int | None
+    raw_scores: bool
+    on_overflow: str | None
+    instruction: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[A]):
+    """A request, and how its response is parsed.
+
+    first_index, num_inputs: the index of its first input among all inputs, and how many it has.
+    """
+
+    path: str
+    parse: Callable[[httpx.Response], A]
+    body: bytes = b""
+    accept: str = JSON
+    first_index: int = 0
+    num_inputs: int = 0
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.body else "GET"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"content-type": JSON, "accept": self.accept}
+
+    def result(self, attempt: AttemptResult) -> A:
+        """Read the response of an attempt; raises RequestFailed."""
+        if isinstance(attempt, httpx.RequestError):
+            raise no_response(attempt) from attempt
+        if not attempt.is_success:
+            raise error_response(attempt, self.first_index)
+        try:
+            return self.parse(attempt)
+        except Exception as error:  # another program may have answered, with anything
+            raise unreadable_response(attempt, error) from error
+
+
+def build_limits_request() -> Request[Mapping[str, int]]:
+    return Request("/info", responses.limits)
+
+
+def build_info_request() -> Request[dict[str, Any]]:
+    return Request("/info", responses.content)
+
+
+def build_embed_requests(
+    inputs: list[TextOrIds], options: EmbedOptions, limits: Mapping[str, int], batch: int
+) -> Iterator[Request[Array]]:
+    """Split inputs into requests of at most `batch` texts, within the server's limits.
+
+    limits: those of /info.
+    """
+    max_texts = min(batch, limits["max_texts"])
+    # A token has a byte at least, and mostly more.
+    body_bytes = limits["max_body_bytes"] - len(dump({"inputs": [], **options}))
+    max_bytes = min(body_bytes, limits["max_tokens"])
+    if options.get("late_chunking"):  # the chunks of a document are embedded together
+        max_texts, max_bytes = len(inputs), sys.maxsize
+
+    def parse(response: httpx.Response) -> Array:
+        truncated = response.headers["x-truncated"]
+        if truncated != "0" and options.get("on_overflow") is None:
+            log.warning("%s inputs were cut; see on_overflow", truncated)
+        return responses.array(response)
+
+    for first_index, fragments in _batches(inputs, max_texts, max_bytes):
+        body = dump({"inputs": fragments, **options})
+        yield Request("/embed", parse, body, BYTES, first_index, len(fragments))
+
+
+def build_tokens_request(
+    texts: str | Sequence[str] | None, options: TokensOptions
+) -> Request[list[TokenVectors]]:
+    encoding = {"layout": "block", "encoding_format": "base64"}
+    inputs = {} if texts is None else {"inputs": texts}
+    return Request("/tokens", responses.tokens, dump({**inputs, **encoding, **options}))
+
+
+def build_sparse_request(
+    texts: list[TextOrIds], options: SparseOptions
+) -> Request[list[SparseWeights]]:
+    return Request("/embed_sparse", responses.sparse, dump({"inputs": texts, **options}))
+
+
+def build_similarity_request(
+    a: ComparisonInput, b: ComparisonInput, options: SimilarityOptions
+) -> Request[Array]:
+    return Request("/similarity", responses.scores, dump({"a": a, "b": b, **options}))
+
+
+def build_rerank_request(
+    query: str, documents: Sequence[str], options: RerankOptions
+) -> Request[Array]:
+    content = {"query": query, "documents": documents, **options}
+    return Request("/rerank", responses.ranking, dump(content))
+
+
+def build_neighbors_request(
+    texts: str | Sequence[str], options: NeighborsOptions
+) -> Request[list[list[Neighbor]]]:
+    return Request("/neighbors", responses.neighbors, dump({"inputs": texts, **options}))
+
+
+def build_analogy_request(
+    positive: Sequence[str], negative: Sequence[str], options: AnalogyOptions
+) -> Request[list[Neighbor]]:
+    content = {"positive": positive, "negative": negative, **options}
+    return Request("/analogy", responses.analogy, dump(content))
+
+
+def build_doesnt_match_request(texts: Sequence[str], options: InputOptions) -> Request[str]:
+    return Request("/doesnt_match", responses.odd_text, dump({"inputs": texts, **options}))
+
+
+def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    return Request("/positions", responses.arrays, dump(options))
+
+
+def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
+    """List of inputs, also of a single text or row of token ids; raises TypeError for bytes."""
+    _refuse_bytes(texts, "")
+    inputs = [texts] if isinstance(texts, str) else list(texts)
+    for index, item in enumerate(inputs):
+        _refuse_bytes(item, f"input {index}: ")
+    return [inputs] if inputs and isinstance(inputs[0], Integral) else inputs
+
+
+def dump(content: Any, index: int | None = None) -> bytes:
+    """Serialise to JSON, numpy's numbers and arrays too.
+
+    index: of the input that is serialised. Raises RequestFailed for half of a surrogate pair.
+    """
+    try:
+        return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        if "surrogates" not in str(error):
+            raise
+        subject = "the request" if index is None else f"input {index}"
+        message = f"{subject} cannot be sent: {error}"
+        raise RequestFailed(None, "invalid_request", message, index=index) from None
+
+
+def _refuse_bytes(value: object, place: str) -> None:
+    # Bytes are a sequence of integers, as token ids are.
+    if isinstance(value, bytes | bytearray):
+        raise TypeError(f"{place}bytes are neither a text nor token ids: decode them")
+
+
+def _batches(
+    inputs: Iterable[TextOrIds], max_texts: int, max_bytes: int
+) -> Iterator[tuple[int, list[orjson.Fragment]]]:
+    """Batches of inputs as JSON, each with the index of its first input."""
+    first_index, size = 0, 0
+    batch: list[orjson.Fragment] = []
+    for index, item in enumerate(inputs):
+        json = dump(item, index)
+        if batch and (len(batch) >= max_texts or size + len(json) > max_bytes):
+            yield first_index, batch
+            first_index, batch, size = index, [], 0
+        batch.append(orjson.Fragment(json))
+        size += len(json) + 1  # the comma
+    yield first_index, batch  # also an empty one: the server's error says what is wrong with it

@@ -1,1 +1,0 @@
-"""Pictures of texts and position encodings, for `embedding-service plot`."""
