@@ -18,8 +18,8 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables checkpoint images "
-    "tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
+    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables checkpoint "
+    "images tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
     "word_table footprint new_folder convert compress hub assembly embedder training",
     "embedwell": "settings errors process engine request inputs "
     "inference metrics tracing batches api http bulk context playground routers "
@@ -55,7 +55,15 @@ def module_name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", MODELS, ids=relative_path)
 def test_models_does_not_import_the_service(path: Path) -> None:
-    forbidden = {"embedwell", "embedwell_client", "fastapi", "starlette", "uvicorn", "asyncio", "pydantic"}
+    forbidden = {
+        "embedwell",
+        "embedwell_client",
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "asyncio",
+        "pydantic",
+    }
     assert not forbidden & set(imported_packages(path))
 
 
@@ -133,7 +141,12 @@ def test_the_package_exports_only_its_facade() -> None:
 
 
 def test_git_ignores_no_source_file(tmp_path: Path) -> None:
-    sources = [*MODELS, *SERVICE, *CLIENT, *(ROOT / "models/embedwell_models/kernels").glob("*.[ch]*")]
+    sources = [
+        *MODELS,
+        *SERVICE,
+        *CLIENT,
+        *(ROOT / "models/embedwell_models/kernels").glob("*.[ch]*"),
+    ]
     files = "\n".join(relative_path(path) for path in sources)
     (tmp_path / ".gitignore").write_bytes((ROOT / ".gitignore").read_bytes())
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)

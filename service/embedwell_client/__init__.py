@@ -1,6 +1,6 @@
 """Clients in Python, blocking and asynchronous: many texts in, numpy out, in order.
 
-They need httpx, numpy and orjson, and nothing of the server but the modules imported here.
+They need httpx and numpy alone.
 """
 
 from embedwell_client.asynchronous import AsyncClient

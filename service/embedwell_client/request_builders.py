@@ -1,5 +1,6 @@
 """Build the requests of the Python clients, each with the parser of its response."""
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import httpx
 import numpy as np
-import orjson
 
 from embedwell_client import responses
 from embedwell_client.errors import RequestFailed, error_response, no_response, unreadable_response
@@ -159,7 +159,7 @@ def build_embed_requests(
     """
     max_texts = min(batch, limits["max_texts"])
     # A token has a byte at least, and mostly more.
-    body_bytes = limits["max_body_bytes"] - len(dump({"inputs": [], **options}))
+    body_bytes = limits["max_body_bytes"] - len(_embed_body([], options))
     max_bytes = min(body_bytes, limits["max_tokens"])
     if options.get("late_chunking"):  # the chunks of a document are embedded together
         max_texts, max_bytes = len(inputs), sys.maxsize
@@ -170,9 +170,16 @@ def build_embed_requests(
             log.warning("%s inputs were cut; see on_overflow", truncated)
         return responses.array(response)
 
-    for first_index, fragments in _batches(inputs, max_texts, max_bytes):
-        body = dump({"inputs": fragments, **options})
-        yield Request("/embed", parse, body, BYTES, first_index, len(fragments))
+    for first_index, items in _batches(inputs, max_texts, max_bytes):
+        body = _embed_body(items, options)
+        yield Request("/embed", parse, body, BYTES, first_index, len(items))
+
+
+def _embed_body(inputs: Sequence[bytes], options: EmbedOptions) -> bytes:
+    # The inputs are JSON already, from which the size of the batch is known.
+    fields = [b'"inputs":[' + b",".join(inputs) + b"]"]
+    fields += [dump(name) + b":" + dump(value) for name, value in options.items()]
+    return b"{" + b",".join(fields) + b"}"
 
 
 def build_tokens_request(
@@ -235,16 +242,26 @@ def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
 def dump(content: Any, index: int | None = None) -> bytes:
     """Serialise to JSON, numpy's numbers and arrays too.
 
-    index: of the input that is serialised. Raises RequestFailed for half of a surrogate pair.
+    index: of the input that is serialised. Raises RequestFailed for half of a surrogate pair, and
+    for a number that is not finite.
     """
     try:
-        return orjson.dumps(content, np.ndarray.tolist, orjson.OPT_SERIALIZE_NUMPY)
-    except orjson.JSONEncodeError as error:
-        if "surrogates" not in str(error):
-            raise
+        return _ENCODER.encode(content).encode()
+    except ValueError as error:
         subject = "the request" if index is None else f"input {index}"
         message = f"{subject} cannot be sent: {error}"
         raise RequestFailed(None, "invalid_request", message, index=index) from None
+
+
+def _plain_numbers(value: object) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a request cannot hold a {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_numbers
+)
 
 
 def _refuse_bytes(value: object, place: str) -> None:
@@ -255,15 +272,15 @@ def _refuse_bytes(value: object, place: str) -> None:
 
 def _batches(
     inputs: Iterable[TextOrIds], max_texts: int, max_bytes: int
-) -> Iterator[tuple[int, list[orjson.Fragment]]]:
+) -> Iterator[tuple[int, list[bytes]]]:
     """Batches of inputs as JSON, each with the index of its first input."""
     first_index, size = 0, 0
-    batch: list[orjson.Fragment] = []
+    batch: list[bytes] = []
     for index, item in enumerate(inputs):
-        json = dump(item, index)
-        if batch and (len(batch) >= max_texts or size + len(json) > max_bytes):
+        item_json = dump(item, index)
+        if batch and (len(batch) >= max_texts or size + len(item_json) > max_bytes):
             yield first_index, batch
             first_index, batch, size = index, [], 0
-        batch.append(orjson.Fragment(json))
-        size += len(json) + 1  # the comma
+        batch.append(item_json)
+        size += len(item_json) + 1  # the comma
     yield first_index, batch  # also an empty one: the server's error says what is wrong with it

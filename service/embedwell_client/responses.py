@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import numpy as np
-import orjson
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +44,7 @@ class Neighbor:
 
 def content(response: httpx.Response) -> Any:
     """Parse JSON."""
-    return orjson.loads(response.content)
+    return response.json()
 
 
 def limits(response: httpx.Response) -> Mapping[str, int]:

@@ -80,7 +80,8 @@ class TokenIdEmbedder:
     ) -> list[TextOutputs]:
         """Compute outputs of B sequences of token ids in one forward pass.
 
-        A dense vector is not normalized. names: see `outputs.names`. prompt_token_counts: as in `encode`.
+        A dense vector is not normalized. names: see `outputs.names`.
+        prompt_token_counts: as in `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
         """

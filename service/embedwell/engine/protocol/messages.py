@@ -31,8 +31,8 @@ class Job:
     """Token ids of texts, or the pixels of images, whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-    input embeddings ('token', 'position', 'segment'); IMAGE; or names of `embedwell_models.outputs.names`,
-    joined by '+'. texts_ids: token ids of each text, or an image, see `pack_pixels`. prompt_token_counts:
+    input embeddings ('token', 'position', 'segment'); IMAGE; or names of `outputs.names`, joined
+    by '+'. texts_ids: token ids of each text, or an image, see `pack_pixels`. prompt_token_counts:
     leading tokens of each text that are not pooled; () for none. size_class: of the whole request,
     which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
