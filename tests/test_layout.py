@@ -18,9 +18,10 @@ OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 # Each package imports only from those before it, and from itself.
 ORDER = {
-    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables checkpoint "
-    "images tokenizer sentence_transformers encoder torch_backend cpu_backend precision families folder "
-    "word_table footprint new_folder convert compress hub assembly embedder training",
+    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables "
+    "checkpoint images tokenizer sentence_transformers encoder torch_backend cpu_backend precision "
+    "families folder word_table footprint new_folder convert compress hub assembly embedder "
+    "training",
     "embedwell": "settings errors process engine request inputs "
     "inference metrics tracing batches api http bulk context playground routers "
     "fastapi_app app uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
