@@ -37,7 +37,7 @@ class Histogram:
     def __init__(
         self, counters: SharedCounters, name: str, text: str, bounds: Sequence[float] = _SECONDS
     ) -> None:
-        self._name, self._text, self._bounds = f"embedding_{name}", text, bounds
+        self._name, self._text, self._bounds = f"embedwell_{name}", text, bounds
         self._counters, self._row = counters, counters.row
         self._counts, self._sum = counters.allocate(len(bounds) + 1), counters.allocate()
 
@@ -153,7 +153,7 @@ class Metrics:
         """Yield all metrics, for prometheus_client."""
         total = self._counters.total
         requests = CounterMetricFamily(
-            "embedding_requests", "Answered requests.", labels=("path", "status")
+            "embedwell_requests", "Answered requests.", labels=("path", "status")
         )
         for (path, status), slot in self._requests.items():
             if count := total(slot):
@@ -175,7 +175,7 @@ class Metrics:
         return self._family(kind, name, text, [read() for read in reads])
 
     def _family(self, kind: type[_Family], name: str, text: str, values: Sequence[float]) -> Metric:
-        family = kind(f"embedding_{name}", text, labels=self._label_names)
+        family = kind(f"embedwell_{name}", text, labels=self._label_names)
         for labels, value in zip(self._label_values, values, strict=True):
             family.add_metric(labels, value)
         return family

@@ -198,7 +198,7 @@ def test_a_server_reports_cached_vectors(minilm_folder: Path) -> None:
         partial = {"inputs": ["one text", "new", ""], "partial": True}
         response = server.post("/embed", partial)
         assert response.headers["x-cached"] == "1" and int(response.headers["x-compute-us"]) > 0
-        assert "\nembedding_cached_vectors_total 5.0\n" in server.client.get("/metrics").text
+        assert "\nembedwell_cached_vectors_total 5.0\n" in server.client.get("/metrics").text
         unnormalized = server.post("/embed", {"inputs": "one text", "normalize": False})
         assert unnormalized.headers["x-cached"] == "1"
         assert server.client.get("/info").json()["vector_cache_bytes"] == 1 << 20

@@ -23,7 +23,7 @@ class Collected:
 
 def test_a_histogram_equals_that_of_prometheus_client() -> None:
     registry, our_registry = CollectorRegistry(), CollectorRegistry()
-    reference = ReferenceHistogram("embedding_x", "Some text.", buckets=BOUNDS, registry=registry)
+    reference = ReferenceHistogram("embedwell_x", "Some text.", buckets=BOUNDS, registry=registry)
     histogram = Histogram(SharedCounters.private(), "x", "Some text.", BOUNDS)
     for value in (0, 0.001, 0.0011, 0.5, 0.75, 1.0, 7):
         reference.observe(value)
