@@ -52,7 +52,7 @@ def test_texts_of_a_failed_request_are_not_counted() -> None:
     text = metrics.render().decode()
     assert 'embedwell_requests_total{path="/embed",status="429"} 1.0' in text
     for name in ("texts_total", "tokens_total", "queue_seconds_count", "request_seconds_count"):
-        assert f"embedding_{name} 0.0" in text
+        assert f"embedwell_{name} 0.0" in text
 
 
 def test_all_processes_report_the_same_sums() -> None:
@@ -88,4 +88,4 @@ def test_numbers_of_several_models_have_its_label() -> None:
         'request_tokens_bucket{le="16.0",model="b"} 1.0',
         'request_tokens_sum{model="a"} 0.0',
     ):
-        assert f"embedding_{line}\n" in text
+        assert f"embedwell_{line}\n" in text
