@@ -35,7 +35,7 @@ def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
 
 
 class Axes:
-    """An DenseVectorService that gives texts with the same first letter the same vector."""
+    """A DenseVectorService that gives texts with the same first letter the same vector."""
 
     async def vectors(self, context: RequestContext, request: Any) -> tuple[list[Any], Floats]:
         if "" in request.inputs:
