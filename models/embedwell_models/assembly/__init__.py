@@ -1,1 +1,1 @@
-"""Assembly of a loaded model: encoder, heads and images, from the parts of other packages."""
+"""Assembly of a loaded model (encoder, heads, image encoder) from the parts of other packages."""

@@ -1,4 +1,4 @@
-"""Loads a Doc2Vec."""
+"""Loading of a Doc2Vec model."""
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.json_config import JsonConfig
@@ -8,9 +8,12 @@ from embedwell_models.torch_backend.doc2vec import Doc2VecEncoder, Inference, Wo
 
 
 def load_doc2vec_encoder(folder: Folder) -> Doc2VecEncoder:
-    """Load the tables of a folder; raises ModelError, too, for a pooling other than the file's."""
+    """Load the tables of a folder; raises ModelError, also if the operator sets a pooling."""
     if folder.sentence.pooling_source == "setting":
-        raise ModelError(f"{folder.path}: Doc2Vec infers the vector of a text, and pools nothing")
+        raise ModelError(
+            f"{folder.path}: Doc2Vec infers the vector of a text and has no pooling; "
+            "leave it 'auto'"
+        )
     file = JsonConfig(folder.encoder / "config.json")
     options = Inference(
         memory=file.get("memory", True),

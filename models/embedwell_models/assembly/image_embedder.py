@@ -1,4 +1,4 @@
-"""The image encoder of a model of texts and images."""
+"""The image encoder of a model that embeds texts and images."""
 
 import logging
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ _OWN = ("patch.", "pool.")  # tensors before and after the layers
 
 
 class ImageEmbedder:
-    """Computes the vectors of images.
+    """Embedder of images.
 
-    dtype: the precision. An image's vector does not depend on what it is batched with.
+    dtype: the precision. The vector of an image does not depend on the other images of its batch.
     """
 
     def __init__(self, spec: ImageSpec, parts: "ImageParts", encoder: Encoder, dtype: str) -> None:
@@ -43,11 +43,12 @@ class ImageEmbedder:
     def load(
         cls, folder: Folder, device: torch.device, dtype: str, cpu_features: frozenset[str]
     ) -> "ImageEmbedder | None":
-        """Load the image encoder of a folder; None if it has none.
+        """Load the image encoder of a folder; return None if the model has none.
 
-        dtype: that of the text encoder. Images have it, too, unless the vectors of the reference
-        images would then differ by more from those of float32 than `auto` accepts of texts; they
-        are computed in float32 then. int8, which is calibrated with texts, becomes bfloat16.
+        dtype: the precision of the text encoder. The image encoder uses the same precision, except:
+        int8 becomes bfloat16, because int8 is calibrated with texts. float32 is used if the vectors
+        of the reference images differ from their float32 vectors by more than `auto` accepts for
+        texts.
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
@@ -67,12 +68,12 @@ class ImageEmbedder:
         return cls(spec, parts, encoder, chosen)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
-        """Embed images of (side, side, 3) pixels in one forward pass: -> (B, dim)."""
+        """Embed images of (side, side, 3) pixels in one forward pass: (B, dim)."""
         return self._parts.embed(self._encoder, images)
 
 
 class ImageParts:
-    """The patch embedding before the layers and the head after them, in float32.
+    """The patch embedding before the layers and the head after the layers, in float32.
 
     embeddings: input of the layers.
     """
@@ -112,7 +113,7 @@ class ImageParts:
         classes, device = self.embeddings.tokens, self.embeddings.device
         return torch.stack(
             [
-                # One image at a time, always of the same shape.
+                # One image at a time: the shapes are then the same in every batch.
                 torch.cat([classes, self._project(torch.from_numpy(patches).to(device))])
                 for patches in map(self._patches, images)
             ]
@@ -122,7 +123,8 @@ class ImageParts:
         """Normalize an image's pixels, patch by patch: (side, side, 3) -> (patches, numbers)."""
         grid, side = self._spec.grid, self._spec.patch_size
         whole = pixels[: grid * side, : grid * side]
-        # To rows and columns of patches, and in each of them channels, rows and columns.
+        # Axes of the result: rows and columns of patches; then channels, rows and columns of a
+        # patch.
         patches = whole.reshape(grid, side, grid, side, 3).transpose(0, 2, 4, 1, 3)
         values: Floats = self._table[np.arange(3)[:, None, None], patches]
         return values.reshape(grid * grid, -1)
@@ -138,8 +140,8 @@ def _choose(
         if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
             return dtype, choice.encoder
         log.warning(
-            "images are computed in float32: in %s their vectors differ by more than texts may, "
-            "with a cosine of %.5f",
+            "the image encoder computes in float32: in %s the vectors of the reference images have "
+            "a cosine of only %.5f with those in float32",
             *(dtype, min(trial.cosine for trial in choice.trials)),
         )
         del choice

@@ -1,4 +1,4 @@
-"""The parts of a model: loaded from its folder onto a device, in a precision."""
+"""The parts of a model, loaded from its folder onto a device in a precision."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ _OF_WORDS: Mapping[str, Callable[[Folder], _Float32Encoder]] = {
 class LoadedModel:
     """A model's tokenizer, encoder and heads.
 
-    isa: the instruction set of the kernels, None without. trials: of the precisions. linear: builds
-    further layers, whose rows do not depend on each other, to the bit. images: the image encoder,
-    if the model has one.
+    isa: the instruction set of the kernels; None without kernels. trials: the results of the tried
+    precisions. linear: builds further linear layers; each row of their output is bit-identical in
+    every batch. images: the image encoder; None if the model has none.
     """
 
     folder: Folder
@@ -89,7 +89,7 @@ class LoadedModel:
             factory = EncoderFactory(tensors, embeddings, sentences, add_head, cpu_features)
             choice = build_in_precision(factory, dtype, sentences, trials)
             images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
-        torch.cuda.empty_cache()  # frees what the other precisions took
+        torch.cuda.empty_cache()  # frees the memory of the precisions that were not chosen
         return cls(
             folder=folder,
             tokenizer=tokenizer,
@@ -111,7 +111,7 @@ class LoadedModel:
         encoder: _Float32Encoder,
         linear: LinearFactory,
     ) -> "LoadedModel":
-        # Of an encoder that has no other precision.
+        # For an encoder that computes in float32 only.
         return cls(
             folder=folder,
             tokenizer=tokenizer,
@@ -134,7 +134,7 @@ def _head(folder: Folder, linear: LinearFactory) -> PooledVectorHead | TokenHead
 
 
 def _compared_vectors(folder: Folder, head: PooledVectorHead | TokenHead) -> Vectors:
-    # Few logits say little of an encoder's accuracy: what they are computed from says more.
+    # A classifier has few logits: their inputs show the accuracy of the encoder better.
     if isinstance(head, TokenHead):
         return token_vectors_function(head, folder.spec.config.num_layers)
     compared = head.without_last() if folder.classifier else head

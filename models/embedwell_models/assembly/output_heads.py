@@ -1,4 +1,4 @@
-"""Outputs of a text beside a dense vector: sparse vectors, and a vector of each token."""
+"""Heads for sparse vectors and for a vector of each token, beside the dense vector of a text."""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -24,13 +24,13 @@ from embedwell_models.vectors import Floats, normalize
 
 
 class OutputHeads(Protocol):
-    """Computes outputs of a batch of B sequences, by the names of `outputs.names`."""
+    """Function from a batch of B sequences to the outputs of the given names (`outputs.names`)."""
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
 
 
 def choose_output_heads(model: LoadedModel) -> OutputHeads:
-    """Choose the heads of a model; raises ModelError for weights that cannot be read."""
+    """Choose the heads of a model; raises ModelError if weights cannot be read."""
     if isinstance(model.head, TokenHead):
         return MultiVectorOutputs(model.folder, model.encoder, model.head)
     if isinstance(model.encoder, SpladeEncoder):
@@ -39,7 +39,7 @@ def choose_output_heads(model: LoadedModel) -> OutputHeads:
 
 
 class MultiVectorOutputs:
-    """A multi-vector model's vector of each token."""
+    """Head of a multi-vector model: a vector for each token."""
 
     def __init__(self, folder: Folder, encoder: Encoder, head: TokenHead) -> None:
         self._encoder, self._head = encoder, head
@@ -47,14 +47,14 @@ class MultiVectorOutputs:
         self._normalize = folder.sentence.normalize
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
-        """Compute the vectors of all tokens, of unit length if the model's files say so."""
+        """Compute the vectors of all tokens, normalised if the model's files say so."""
         vectors = self._head(self._encoder.states(batch, self._num_layers))
         vectors = normalize(vectors) if self._normalize else vectors
         return [TextOutputs(multi=rows) for rows in batch.split(vectors)]
 
 
 class SpladeOutputs:
-    """A SPLADE model's sparse vectors, and those of queries that need no encoder."""
+    """Head of a SPLADE model: sparse vectors of documents and of queries."""
 
     def __init__(self, folder: Folder, encoder: SpladeEncoder, tokenizer: Tokenizer) -> None:
         sparse, vocab_size = folder.sentence.sparse, folder.spec.config.vocab_size
@@ -63,20 +63,20 @@ class SpladeOutputs:
             self._query_vectors = QueryVectors(folder.path, sparse.query, tokenizer, vocab_size)
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
-        """Compute the vectors of documents, or of queries."""
+        """Compute the sparse vectors of the batch, as documents or as queries."""
         if self._query_vectors and SPARSE_QUERY in names:
             return [TextOutputs(sparse=self._query_vectors(ids)) for ids in batch.split(batch.ids)]
         return [TextOutputs(sparse=vector) for vector in self._encoder.sparse(batch)]
 
 
 class StateOutputs:
-    """A text's dense vector; of BGE-M3 also its sparse vector and its tokens', from one pass.
+    """Head for the dense vector of a text and the other outputs of BGE-M3, from one forward pass.
 
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
     def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
-        """head: of dense vectors."""
+        """head: the modules that compute the dense vector."""
         folder, width = model.folder, model.folder.spec.config.hidden_size
         self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
         self._head, self._poolings = head, folder.sentence.pooling
@@ -89,8 +89,9 @@ class StateOutputs:
             self._token_layer = model.linear(tensors["weight"], tensors["bias"])
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
-        """Compute the outputs that are named."""
-        if {*names} == {DENSE}:  # of words, several ids may be one
+        """Compute the outputs of the given names."""
+        # Several ids may form one word: the rows of `states` would then not match the ids.
+        if {*names} == {DENSE}:
             vectors = self._head(self._encoder.vectors(batch, self._poolings))
             return [TextOutputs(dense=vector) for vector in vectors]
         states = self._encoder.states(batch, self._num_layers)
@@ -111,4 +112,4 @@ class StateOutputs:
     def _multi(self, batch: Batch, states: Floats) -> list[Floats]:
         assert self._token_layer is not None
         vectors = normalize(self._token_layer(torch.from_numpy(states)).numpy())
-        return [rows[1:] for rows in batch.split(vectors)]  # without the first token's
+        return [rows[1:] for rows in batch.split(vectors)]  # without the first token

@@ -1,4 +1,4 @@
-"""Loads encoders with layers of their own: LSTMs, CANINE, Funnel, MobileBERT and others."""
+"""Loading of encoders that are not plain transformers: LSTMs, CANINE, Funnel and others."""
 
 from collections.abc import Callable, Mapping
 
@@ -73,14 +73,14 @@ ENCODERS: Mapping[str, _Build] = {
     laser.LSTM: _laser,
     mobilebert.FAMILY: _mobilebert,
 }
-"""The encoders with layers of their own by the family of their model."""
+"""The loaders of these encoders, by the family of the model."""
 
 
 @torch.inference_mode()
 def load_state_encoder(folder: Folder, device: str, row_exact: LinearFactory) -> StateEncoder:
-    """Load an encoder of ENCODERS; raises ModelError.
+    """Load an encoder by the loaders in ENCODERS; raises ModelError.
 
-    row_exact: builds its linear layers on a CPU.
+    row_exact: builds the linear layers on a CPU.
     """
     place = resolve_device(device)
     linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)

@@ -1,4 +1,4 @@
-"""A loaded model that computes vectors of token ids."""
+"""A loaded model that computes vectors from token ids."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,14 @@ class TokenIdEmbedder:
 
     fingerprint: identifies everything that decides the vectors, except rounding.
 
-    output_names: what `outputs` can compute. classifier: of a model that reranks or classifies,
-    whose vectors are logits; None otherwise. multi_vector: of a model with vectors of tokens; None
-    otherwise.
+    output_names: the outputs that `outputs` can compute. classifier: set for a model that reranks
+    or classifies, whose vectors are logits; None otherwise. multi_vector: set for a model with a
+    vector for each token; None otherwise.
 
-    images: the image encoder, if the model has one, and None otherwise.
+    images: the image encoder; None if the model has none.
 
-    Vectors do not depend on what they are batched with: to the bit on a CPU, to rounding on a GPU.
+    A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
+    equal except for rounding on a GPU.
     """
 
     def __init__(self, model: LoadedModel) -> None:
@@ -44,7 +45,7 @@ class TokenIdEmbedder:
 
     @property
     def max_length(self) -> int:
-        """Maximum tokens of a text that are read, special tokens included."""
+        """Maximum number of tokens that are read of a text, special tokens included."""
         return self.sentence.max_length
 
     @property
@@ -54,22 +55,24 @@ class TokenIdEmbedder:
 
     @property
     def prefetch_depth(self) -> int:
-        """Number of forward passes that other threads may start while one is computed."""
+        """Number of forward passes that other threads may start while the device computes one."""
         return self._encoder.prefetch_depth
 
     def encode(
         self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
     ) -> Floats:
-        """Embed B sequences of token ids in one forward pass: -> (B, dim).
+        """Embed B sequences of token ids in one forward pass: (B, dim).
 
         normalized: divide by the Euclidean length; by default as the model's files say.
-        prompt_token_counts: how many of each sequence's first tokens are left out of the pooling;
-        by default none.
+        prompt_token_counts: for each sequence, the number of first tokens that the pooling leaves
+        out; by default 0.
 
         Raises ValueError for an id or a length that the model does not have.
         """
         if isinstance(self._head, TokenHead):
-            raise ValueError("the model has a vector for each token, and none for a text")
+            raise ValueError(
+                "the model has a vector for each token, not one for a text; use encode_tokens"
+            )
         batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
         vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
         normalized = self.sentence.normalize if normalized is None else normalized
@@ -78,9 +81,9 @@ class TokenIdEmbedder:
     def outputs(
         self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
     ) -> list[TextOutputs]:
-        """Compute outputs of B sequences of token ids in one forward pass.
+        """Compute the named outputs of B sequences of token ids in one forward pass.
 
-        A dense vector is not normalized. names: see `outputs.names`.
+        Dense vectors are not normalised. names: see `outputs.names`.
         prompt_token_counts: as in `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.
@@ -91,9 +94,9 @@ class TokenIdEmbedder:
         return self._output_heads(batch, names)
 
     def encode_tokens(self, ids: Rows) -> list[Floats]:
-        """Embed each token of B sequences in one forward pass: B times (length, dim).
+        """Embed each token of B sequences in one forward pass: B arrays (length, dim).
 
-        Normalized if the model's files say so.
+        The vectors are normalised if the model's files say so.
 
         Raises ValueError for a model without vectors of tokens, and for an id or a length that it
         does not have.
@@ -104,9 +107,9 @@ class TokenIdEmbedder:
         return [text.multi for text in outputs if text.multi is not None]
 
     def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
-        """Return the hidden states of each of B sequences: B times (length, D).
+        """Return the hidden states of each of B sequences: B arrays (length, D).
 
-        layer: how many layers to apply (all by default), or one of the input embeddings:
+        layer: the number of layers to apply (by default all), or the name of an input embedding:
         'token', 'position' or 'segment'.
 
         Raises ValueError for an id, a length or a layer that the model does not have.
@@ -122,7 +125,7 @@ class TokenIdEmbedder:
         return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
 
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
-        """Embed the pixels of images, (side, side, 3), in one pass: -> (B, dim), not normalized.
+        """Embed the pixels (side, side, 3) of images in one forward pass: (B, dim), not normalised.
 
         Raises ValueError for a model without an image encoder.
         """
@@ -131,19 +134,19 @@ class TokenIdEmbedder:
         return self.images.encode(images)
 
     def warm(self) -> None:
-        """Prepare the most frequent batch sizes, so that no request waits for that."""
+        """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
         self._encoder.warm()
-        self.try_out([[0]] * 4)  # every vocabulary has the id 0
+        self.try_out([[0]] * 4)  # the id 0 is in every vocabulary
         if self.images is not None:
             side = self.images.spec.image_size
             self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
 
     def try_out(self, ids: Rows) -> None:
-        """Compute the vectors of sequences of token ids as for a request, and drop them."""
+        """Compute the vectors of token ids as for a request, and discard them."""
         _ = self.encode_tokens(ids) if isinstance(self._head, TokenHead) else self.encode(ids)
 
     def _cut(self, ids: Rows) -> Rows:
-        """Drop what a model of images reads after the token of a text's end."""
+        """Cut the tokens after the end token of a text that a model of texts and images ignores."""
         end = self.sentence.end
         return ids if end is None else [truncate_after(row, end) for row in ids]
 

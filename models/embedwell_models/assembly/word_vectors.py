@@ -1,4 +1,4 @@
-"""Loads a table of word vectors, and the weights of its words."""
+"""Loading of a table of word vectors and of the weights of its words."""
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
@@ -10,7 +10,7 @@ from embedwell_models.word_table import mapped_parts
 
 
 def load_word_vector_encoder(folder: Folder) -> WordVectorEncoder:
-    """Build the encoder of a folder, whose table is mapped into memory; raises ModelError."""
+    """Build the encoder of a folder and map its table into memory; raises ModelError."""
     parts = mapped_parts(folder.encoder, folder.spec)
     stored.check(parts, folder.spec.tensors)
     table = stored.build(parts)

@@ -1,4 +1,4 @@
-"""Finds and reads the safetensors files of a checkpoint, without torch."""
+"""Access to the safetensors files of a checkpoint, without torch."""
 
 import json
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
 @dataclass(frozen=True)
 class TensorHeader:
-    """Shape and type of a tensor in a file."""
+    """Shape and type of a tensor, from the header of its file."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
 def require_weight_files(folder: Path) -> list[Path]:
-    """Return the same files as `weight_files`; raises ModelError if there are none.
+    """Return the files that `weight_files` returns; raises ModelError if there are none.
 
-    The error names other files of weights.
+    The message names weights in other formats, if there are any.
     """
     shards = weight_files(folder)
     if not shards:
@@ -40,9 +40,9 @@ def require_weight_files(folder: Path) -> list[Path]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files of a checkpoint, one or several shards, in order; may be empty.
+    """Return the safetensors files (shards) of a checkpoint in order; the list may be empty.
 
-    The index names the shards if there is one. Raises ModelError for a shard that is missing.
+    The index, if there is one, names the shards. Raises ModelError for a shard that is missing.
     """
     if (single := folder / "model.safetensors").is_file():
         return [single]
@@ -52,12 +52,12 @@ def weight_files(folder: Path) -> list[Path]:
     shards = sorted({*index.get("weight_map", {}).values()})
     missing = [name for name in shards if Path(name).name != name or not (folder / name).is_file()]
     if missing:
-        raise ModelError(f"{index.path}: the checkpoint lacks {missing[:4]} beside it")
+        raise ModelError(f"{index.path}: the checkpoint lacks {missing[:4]}; fetch the model again")
     return [folder / name for name in shards]
 
 
 def pickles(folder: Path) -> list[Path]:
-    """Return the pickle files of a checkpoint, one or several shards, in order."""
+    """Return the pickle files (shards) of a checkpoint in order."""
     single = folder / "pytorch_model.bin"
     return [single] if single.is_file() else sorted(folder.glob("pytorch_model-*-of-*.bin"))
 
@@ -78,7 +78,7 @@ def _without_weights(folder: Path) -> str:
 
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
-    """Return shape and type of a checkpoint's tensors, by name, without reading them."""
+    """Return shape and type of a checkpoint's tensors by name, from the headers of the files."""
     headers = {}
     for path in require_weight_files(folder):
         try:
@@ -94,8 +94,8 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
 def read_tensor(folder: Path, name: str) -> Floats:
     """Read one tensor as float32, by its name in `headers`.
 
-    Parsed here, because safetensors cannot read bfloat16 without torch. Raises ModelError for a
-    type without floating-point numbers.
+    safetensors cannot read bfloat16 without torch, so this function parses the file itself. Raises
+    ModelError if the tensor does not hold floating-point numbers.
     """
     path = next(path for path in require_weight_files(folder) if name in _names(path))
     with path.open("rb") as file:
@@ -113,9 +113,9 @@ def read_tensor(folder: Path, name: str) -> Floats:
 
 
 def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """Map the arrays of one file into memory, read-only: processes share what they read of it.
+    """Map the arrays of one file into memory, read-only, so that processes share its pages.
 
-    bfloat16 as unsigned integers. Raises ModelError for a file that cannot be read.
+    bfloat16 becomes unsigned integers. Raises ModelError for a file that cannot be read.
     """
     header, start = _header(path)
     arrays: dict[str, npt.NDArray[np.generic]] = {}
@@ -144,7 +144,7 @@ def write_arrays(
 ) -> None:
     """Write arrays as one file, with the permissions of any new file.
 
-    Those of safetensors' own `save_file` are for its owner alone.
+    Only the owner could read a file that safetensors' own `save_file` wrote.
     """
     path.write_bytes(save(dict(arrays), None if metadata is None else dict(metadata)))
 
@@ -156,7 +156,7 @@ def metadata(path: Path) -> dict[str, str]:
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
-    # The header of a file, and where its data begins; safetensors checks that they fit.
+    # Returns the header and the offset of the data; safetensors validates both.
     try:
         with safe_open(path, framework="numpy"), path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""Reads safetensors checkpoints under our own tensor names."""
+"""Loading of safetensors checkpoints under our own tensor names."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,16 +22,16 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def load(folder: Path, spec: CheckpointSpec) -> Weights:
-    """Read every tensor of a spec as float32, under our names, split, folded, with the adapter.
+    """Read every tensor of a spec as float32 under our names, with the chosen adapter added.
 
-    The file is memory-mapped twice: the mapping of the layers is freed once they are packed, while
-    tables may stay in the other.
+    Fused tensors are split, and stored parts of a table are decoded. The file is memory-mapped
+    twice: the mapping with the layers is freed when they are packed; the tables may stay mapped.
 
-    Raises ModelError that names a tensor that is missing, unknown, quantised, not finite or of a
-    wrong shape, or a file that cannot be read.
+    Raises ModelError for a file that cannot be read, and for a tensor that is missing, unknown,
+    quantised, not finite or of a wrong shape. The message names the file or tensor.
     """
     weights: Weights = {}
-    static = not spec.config.num_layers  # a table may hold integers
+    static = not spec.config.num_layers  # only the table of such a model may hold integers
 
     def is_of_layer(name: str) -> bool:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
@@ -44,7 +44,7 @@ def load(folder: Path, spec: CheckpointSpec) -> Weights:
             weights |= _parts(spec, names, plain if addition is None else plain + addition)
     expected = spec.expected()
     if unknown := weights.keys() - expected:
-        raise ModelError(f"{folder}: config.json knows no {sorted(unknown)[:4]}")
+        raise ModelError(f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}")
     if missing := expected - weights.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     weights = {
@@ -59,21 +59,22 @@ def check_shapes(
 ) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
-    The kernels check no bounds. shapes: of tensors whose shape does not follow from the config.
+    The kernels do not check bounds, so this check protects them. shapes: the shapes of tensors that
+    do not follow from the config.
     """
     for name, tensor in weights.items():
         expected = (shapes or {}).get(name) or _shape(name, len(tensor), config)
         if tensor.shape != expected:
             shape = tuple(tensor.shape)
-            raise ModelError(f"{name} has the shape {shape}; by config.json it is {expected}")
+            raise ModelError(f"{name} has the shape {shape}; config.json requires {expected}")
 
 
 def iterate_tensors(
     folder: Path, in_second_mapping: Callable[[str], bool] = lambda _: False
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the name and tensor of everything in a folder's safetensors files.
+    """Yield name and value of every tensor in a folder's safetensors files.
 
-    in_second_mapping: which tensors to take from a second memory mapping of the file.
+    in_second_mapping: whether to take the tensor of a name from a second memory mapping.
     """
     for path in safetensors_files.require_weight_files(folder):
         try:
@@ -85,7 +86,7 @@ def iterate_tensors(
 
 
 def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
-    """Read one file as float32; raises ModelError unless it has the tensors of these shapes."""
+    """Read one file as float32; raises ModelError unless its tensors have exactly these shapes."""
     try:
         with safe_open(path, framework="pt") as file:
             read = {
@@ -96,12 +97,12 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
         raise safetensors_files.unreadable_error(path, error) from None
     actual = {name: tuple(tensor.shape) for name, tensor in read.items()}
     if actual != dict(shapes):
-        raise ModelError(f"{path} has {actual}; by config.json it is {dict(shapes)}")
+        raise ModelError(f"{path} has the shapes {actual}; config.json requires {dict(shapes)}")
     return read
 
 
 def to_finite_float32(folder: Path, name: str, tensor: Tensor, integers: bool = False) -> Tensor:
-    """Convert a checkpoint's tensor to float32. integers: whether those stay as they are.
+    """Convert a checkpoint's tensor to float32. integers: whether integer tensors stay as they are.
 
     Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
     """
@@ -110,14 +111,14 @@ def to_finite_float32(folder: Path, name: str, tensor: Tensor, integers: bool = 
             return tensor
         raise ModelError(f"{folder}: {name} is of type {tensor.dtype}; supported: {_FLOATS}")
     tensor = tensor.to(torch.float32)
-    # Minimum and maximum are NaN if any value is; several times faster than isfinite on all.
+    # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
     if tensor.numel() and not torch.stack(torch.aminmax(tensor)).isfinite().all():
-        raise ModelError(f"{folder}: {name} has NaN or infinity in it: fetch the model again")
+        raise ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
     return tensor
 
 
 def _additions(folder: Path, spec: CheckpointSpec) -> Weights:
-    # The additions of the chosen adapter to matrices, by the names of these in the checkpoint.
+    # What the chosen adapter adds to matrices, by the names of the matrices in the checkpoint.
     adapters = spec.adapters
     if adapters is None or adapters.chosen is None:
         return {}
@@ -127,31 +128,33 @@ def _additions(folder: Path, spec: CheckpointSpec) -> Weights:
         if not matrix or not spec.rename(f"{matrix}.original"):
             continue
         if len(tensor) != len(adapters.names):
-            raise ModelError(f"{folder}: {name} has {len(tensor)} parts for {adapters.names}")
+            raise ModelError(
+                f"{folder}: {name} has {len(tensor)} parts for the adapters {adapters.names}"
+            )
         part = to_finite_float32(folder, name, tensor[adapters.chosen])
         factors.setdefault(f"{matrix}.original", {})[factor] = part
     additions = {}
     for name, pair in factors.items():
-        is_table = spec.rename(name)[0].endswith("_table")  # whose rows are inputs
+        is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
         additions[name] = left @ right * adapters.scale
     return additions
 
 
 def _parts(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> Weights:
-    # Split a tensor of the file into ours, with matrices as (out, in).
+    # Split a tensor of the file into our tensors, with matrices as (out, in).
     kind = _kind(names[0])
     if kind.endswith("norm.weight"):
         tensor = tensor + spec.norm_shift
-    if kind.endswith("bias"):  # XLNet's have a dimension of heads, as its matrices below
+    if kind.endswith("bias"):  # in XLNet, biases have an axis of heads; so have the matrices below
         tensor = tensor.flatten()
     if tensor.ndim > 2 and not is_part(kind):
         tensor = tensor.flatten(1)
     if kind == "token_table":
-        tensor = tensor.view(-1, tensor.shape[-1])  # a class token is a single vector
+        tensor = tensor.view(-1, tensor.shape[-1])  # a lone class token has one axis
         tensor = tensor[: len(tensor) - spec.spare_rows]
         for id, other in spec.placeholders.items():
-            tensor[id] = tensor[other]  # in memory; a mapped file stays as it is
+            tensor[id] = tensor[other]  # changes the copy in memory, not the mapped file
     if kind in spec.transposed:
         tensor = tensor.T
     return dict(zip(names, _split(spec, names, tensor), strict=True))
@@ -168,7 +171,7 @@ def _split(spec: CheckpointSpec, names: list[str], tensor: Tensor) -> list[Tenso
 
 
 def _borders(config: EncoderConfig, names: list[str]) -> int | tuple[int, ...]:
-    # The rows where a fused tensor is split; a number stands for equal parts.
+    # Row indices at which a fused tensor is split; a single number means equal parts.
     if [_kind(name).partition(".")[0] for name in names] != ["query", "key", "value"]:
         return len(names)
     query, key = (n * config.head_size for n in (config.num_heads, config.num_kv_heads))
@@ -181,7 +184,7 @@ def _without_mapping(name: str, tensor: Tensor) -> Tensor:
 
 
 def _fold(weights: Weights, spec: CheckpointSpec) -> Weights:
-    # Decode a table of integers or of several parts to one row of float32 per token.
+    # Decodes a table of integers, or of several parts, to one float32 row for each token.
     parts = {name: part for name, part in weights.items() if is_part(name)}
     if all(name == TABLE and part.is_floating_point() for name, part in parts.items()):
         return weights
@@ -238,7 +241,7 @@ def _shape(name: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if kind in shapes:
         return shapes[kind]
     name, _, part = kind.partition(".")
-    if name in ("query_norm", "key_norm"):  # over all heads together, or each head
+    if name in ("query_norm", "key_norm"):  # one norm over all heads, or one for each head
         all_heads = query if name == "query_norm" else key
         return (all_heads if rows == all_heads else heads.size,)
     shape = matrices.get(name.removeprefix("position_"), (query, width))

@@ -1,1 +1,1 @@
-"""Smaller tables: fewer words or dimensions, and rows of integers, codes, tiers or shared rows."""
+"""Compression of tables: fewer words or dimensions, 8-bit rows, codes, tiers or a shared pool."""

@@ -12,19 +12,21 @@ from embedwell_models.errors import ModelError
 from embedwell_models.tables.codes import CODEBOOK_SIZE
 from embedwell_models.vectors import Floats
 
-_SAMPLE = 1 << 15  # rows that codebooks are made of
+_SAMPLE = 1 << 15  # rows that the codebooks are computed from
 Codes = npt.NDArray[np.uint8]
 
 
 def product_quantize(rows: Floats, slices: int) -> tuple[Codes, Floats]:
-    """Return codes (V, M) and codebooks (M, K, D / M) that are nearest to rows (V, D).
+    """Return the codes (V, M) and codebooks (M, K, D / M) that approximate rows (V, D).
 
-    The same for the same rows on the same machine. Raises ModelError unless M divides D.
+    The result is deterministic on one machine. Raises ModelError unless M divides D.
     """
     count, width = rows.shape
     if width % slices:
         divisors = [n for n in range(1, width + 1) if width % n == 0]
-        raise ModelError(f"{slices} codes of {width} dimensions: take one of {divisors}")
+        raise ModelError(
+            f"{slices} codes do not divide {width} dimensions; choose one of {divisors}"
+        )
     generator = np.random.default_rng(0)
     sample = rows
     if count > _SAMPLE:

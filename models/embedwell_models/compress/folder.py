@@ -1,4 +1,4 @@
-"""Writes a smaller copy of a model that is a table."""
+"""Compression of a model that is a table of vectors."""
 
 import json
 import shutil
@@ -31,18 +31,18 @@ Ids = npt.NDArray[np.int64]
 
 
 def compress_folder(source: Path, target: Path, compression: Compression) -> None:
-    """Write a smaller copy of a model's folder, complete or not at all.
+    """Write a smaller copy of a model's folder; after an error, no folder is left.
 
-    Raises ModelError for a model that is no table, and if `target` exists.
+    Raises ModelError for a model that is not a table, and if `target` exists.
     """
     folder = Folder.read(source)
     table = WordTable.of(folder)
     if table is None:
-        raise ModelError(f"{source} is no table of vectors: only tables are made smaller here")
+        raise ModelError(f"{source} is not a table of vectors; only such a model can be compressed")
     if compression.dimensions and not all(
         isinstance(m, Normalize) for m in folder.sentence.modules
     ):
-        raise ModelError(f"{source} has modules after the mean, which take as many dimensions")
+        raise ModelError(f"{source} has modules after the mean that need all dimensions")
     try:
         with new_folder(target) as scratch:
             shutil.copytree(source, scratch, ignore=partial(_tables, folder), dirs_exist_ok=True)
@@ -53,7 +53,7 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
 
 
 def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
-    # The files that hold the table, or say which do: they are written anew.
+    # The files with the table and their index are left out: they are written anew.
     in_encoder = Path(directory) == folder.encoder
     return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
 
@@ -61,7 +61,7 @@ def _tables(folder: Folder, directory: str, names: Sequence[str]) -> set[str]:
 def _compress(folder: Folder, table: WordTable, scratch: Path, compression: Compression) -> None:
     encoder = scratch / folder.encoder.relative_to(folder.path)
     is_words = folder.spec.config.family == word_vectors.FAMILY
-    words, all_rows = len(table), table.table  # with the n-grams of words after them
+    words, all_rows = len(table), table.table  # n-grams follow the words
     kept_ids = np.arange(len(all_rows))
     if compression.corpus is not None:
         used = _used(folder, compression.corpus, by_frequency=compression.tiers is not None)
@@ -88,7 +88,7 @@ def _cut_words(folder: Folder, encoder: Path, used: Sequence[int]) -> Ids:
     tokenizer = WordTokenizer.read(folder.encoder)
     kept_ids = [id for id in used if id < len(tokenizer.vocabulary)]
     if not kept_ids:
-        raise ModelError("the corpus has no word of the table")
+        raise ModelError("the corpus contains no word of the table")
     words = [tokenizer.vocabulary.word(id) for id in kept_ids]
     arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
     safetensors_files.write_arrays(encoder / MAPPED, arrays, metadata)

@@ -1,7 +1,7 @@
-"""Hash embeddings of a table: a pool of rows, fitted by alternating least squares.
+"""Hash embeddings of a table: a pool of shared rows, fitted by alternating least squares.
 
-V rows, D dimensions, B rows of the pool. Svenstrup et al. 2017 (arXiv 1709.03933), "Hash embeddings
-for efficient word representations".
+V rows of the table, D dimensions, B rows of the pool. Svenstrup et al. 2017 (arXiv 1709.03933),
+"Hash embeddings for efficient word representations".
 """
 
 import numpy as np
@@ -11,20 +11,21 @@ from embedwell_models.tables.hashed import Ids, pool_rows
 from embedwell_models.vectors import Doubles, Floats
 
 _ROUNDS = 8
-_STEPS = 4  # of conjugate gradients, in each round
-_COLUMNS = 64  # of which the pool is computed at once
-_ROWS = 1 << 14  # of which importance is computed at once
-_RIDGE = 1e-6  # of the mean square: keeps weights of parallel rows small
+_STEPS = 4  # steps of conjugate gradients in each round
+_COLUMNS = 64  # columns of the pool that are computed at once
+_ROWS = 1 << 14  # rows whose importance is computed at once
+_RIDGE = 1e-6  # fraction of the mean square; keeps the weights of parallel rows small
 
 
 def fit_pool(rows: Floats, size: int) -> tuple[Floats, Floats]:
-    """Return a pool (B, D) and importance (V, 2) whose weighted sums are near to rows (V, D).
+    """Return a pool (B, D) and weights (V, 2) whose weighted sums approximate rows (V, D).
 
-    By turns the best importance for the pool, and a better pool for the importance. The same for
-    the same rows on the same machine. Raises ModelError unless B is at least two and less than V.
+    The weights are called importance in the paper. Each round improves the pool for fixed weights,
+    then computes the best weights for this pool. The result is deterministic on one machine. Raises
+    ModelError unless 2 <= B < V.
     """
     if not 2 <= size < len(rows):
-        raise ModelError(f"a pool of {size} rows for {len(rows)}: take 2 to {len(rows) - 1}")
+        raise ModelError(f"a pool of {size} rows for {len(rows)}: choose 2 to {len(rows) - 1}")
     chosen = np.stack(pool_rows(np.arange(len(rows)), size), axis=1)
     importance = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), chosen.shape)
     pool = np.zeros((size, rows.shape[1]))
@@ -40,7 +41,7 @@ def fit_pool(rows: Floats, size: int) -> tuple[Floats, Floats]:
 
 
 class Importance:
-    """Products with the sparse matrix (V, B) of importance. chosen: (V, 2) rows of the pool."""
+    """Products with the sparse matrix of importance (V, B). chosen: (V, 2) indices of pool rows."""
 
     def __init__(self, chosen: Ids, size: int) -> None:
         self._chosen, self._size = chosen, size
@@ -49,9 +50,9 @@ class Importance:
         self._used, self._starts = np.unique(flat[self._order], return_index=True)
 
     def improve(self, pool: Doubles, importance: Doubles, rows: Floats) -> Doubles:
-        """Return a pool (B, C) that is nearer to rows (V, C), by conjugate gradients.
+        """Return a pool (B, C) that approximates rows (V, C) better, by conjugate gradients.
 
-        Hestenes and Stiefel 1952, of the normal equations, each column by itself.
+        Hestenes and Stiefel 1952, applied to the normal equations of each column.
         """
         residual = self._back(importance, rows - self._forth(importance, pool))
         direction, squares = residual, np.square(residual).sum(axis=0)
@@ -77,7 +78,7 @@ class Importance:
 
 
 def _best_importance(pairs: Doubles, rows: Floats) -> Doubles:
-    # Least squares of two unknowns for each row: pairs (n, 2, D), rows (n, D) -> (n, 2).
+    # Least squares with two unknowns for each row: pairs (n, 2, D), rows (n, D) -> (n, 2).
     products = pairs @ pairs.swapaxes(1, 2)
     ridge = _RIDGE * np.trace(products, axis1=1, axis2=2) + np.finfo(float).tiny
     products += ridge[:, None, None] * np.eye(2)

@@ -1,4 +1,4 @@
-"""k-means (Lloyd 1982): vectors that stand for many others.
+"""k-means clustering (Lloyd 1982).
 
 N rows, D dimensions, K centroids.
 """
@@ -11,14 +11,14 @@ from embedwell_models.vectors import Floats
 
 _ROUNDS = 20
 _PRODUCTS = 1 << 18
-"""Multiplications at once: OpenBLAS starts threads for more, which take up to a hundred times as
-long where other processes are at work."""
+"""Multiplications in one matrix product. OpenBLAS starts threads for more, and these take up to a
+hundred times as long while other processes compute."""
 
 
 def centroids(rows: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Return centroids (K, D), at most `count`; those of no more rows are the rows themselves.
+    """Return at most `count` centroids (K, D); up to `count` rows are their own centroids.
 
-    A centroid without rows moves to one of the rows that are farthest from theirs.
+    A centroid without rows moves to one of the rows that are farthest from their centroids.
     """
     if len(rows) <= count:
         return rows.copy()
@@ -34,13 +34,14 @@ def centroids(rows: Floats, count: int, generator: np.random.Generator) -> Float
 
 
 def nearest_centroids(rows: Rows, centers: Floats) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Return the nearest centroid of each row (N,), and the squares of the distances (N,)."""
+    """Return the index of each row's nearest centroid (N,) and the squared distances (N,)."""
     half_squares = np.vecdot(centers, centers) / 2
     nearest, errors = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
     size = max(16, _PRODUCTS // centers.size)
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
-        distances = half_squares - block @ centers.T  # half of the squares, less a constant
+        # Half of each squared distance, minus a constant of the row.
+        distances = half_squares - block @ centers.T
         chosen = distances.argmin(axis=1)
         least = np.take_along_axis(distances, chosen[:, None], axis=1)[:, 0]
         nearest[start : start + size] = chosen

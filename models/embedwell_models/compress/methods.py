@@ -1,4 +1,4 @@
-"""The forms in which a smaller table is stored, and the parts that each has."""
+"""The forms in which a compressed table is stored, and the parts of each form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class Compression:
-    """Options of a smaller table.
+    """Options of the compression of a table.
 
-    corpus: texts whose words remain; None for all. dimensions: None for all. int8: whether rows are
-    8-bit integers with a scale each. codes: bytes of a row, each the number of a vector in a
-    codebook; None for none. tiers: bands of rows, the most frequent first; None for none.
-    hash_rows: of a pool that all rows share; None for none.
+    corpus: texts whose words remain; None for all words. dimensions: None for all. int8: whether
+    rows are 8-bit integers, with a scale for each row. codes: bytes of a row, each an index into a
+    codebook; None for no codes. tiers: bands of rows, the most frequent first; None for no tiers.
+    hash_rows: size of the pool that all rows share; None for no pool.
 
     Raises ModelError for options that exclude each other.
     """
@@ -39,10 +39,10 @@ class Compression:
         chosen = [name for name, value in forms.items() if value]
         if len(chosen) > 1 or (self.int8 and chosen not in ([], ["tiers"])):
             names = " and ".join([*chosen, *["int8"] * self.int8])
-            raise ModelError(f"a table is stored in one form, not by {names}: int8 goes with tiers")
+            raise ModelError(f"{names} exclude each other; choose one form (int8 goes with tiers)")
 
     def parts(self, rows: Floats) -> dict[str, Array]:
-        """Return the parts of rows (V, D), by our names, as they are stored."""
+        """Return the stored parts of rows (V, D), by our names."""
         if self.codes:
             codes, codebooks = product_quantize(rows, self.codes)
             return {CODES: codes, CODEBOOKS: codebooks}

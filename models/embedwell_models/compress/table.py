@@ -1,4 +1,4 @@
-"""A table in fewer dimensions, and in 8-bit rows, computed block by block.
+"""Projection of a table to fewer dimensions, and 8-bit quantisation of its rows.
 
 V rows, D dimensions.
 """
@@ -15,14 +15,15 @@ Integers8 = npt.NDArray[np.int8]
 
 
 def principal_directions(table: Rows, dimensions: int) -> Floats:
-    """Return the directions of the largest sums of squares: (D, dimensions), orthonormal.
+    """Return the directions with the largest sums of squares: (D, dimensions), orthonormal.
 
-    Of all projections to so many dimensions, this one keeps inner products best (Eckart and Young
-    1936); nothing is subtracted first. Raises ModelError for more dimensions than the table has.
+    Among projections to as many dimensions, this one preserves inner products best (Eckart and
+    Young 1936). The mean is not subtracted. Raises ModelError for more dimensions than the table
+    has.
     """
     width = table[:1].shape[1]
     if not 0 < dimensions <= width:
-        raise ModelError(f"{dimensions} dimensions of a table that has {width}")
+        raise ModelError(f"{dimensions} dimensions are not possible; the table has {width}")
     products: Doubles = np.zeros((width, width))
     for block in blocks(table):
         doubles = block.astype(np.float64)
@@ -33,7 +34,7 @@ def principal_directions(table: Rows, dimensions: int) -> Floats:
 
 
 def quantize_rows(rows: Floats) -> tuple[Integers8, Floats]:
-    """Divide each row by a 127th of its largest absolute value: (V, D) -> integers, scales (V,)."""
+    """Quantise rows (V, D) to integers (V, D) and scales (V,): the largest absolute value / 127."""
     scales = np.abs(rows).max(axis=1, initial=0) / np.float32(127)
     divisors = np.where(scales == 0, np.float32(1), scales)
     return np.rint(rows / divisors[:, None]).astype(np.int8), scales.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Cuts the vocabulary of a tokenizer.json to the tokens of some texts."""
+"""Reduction of a tokenizer.json to the tokens of some texts."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,12 @@ NewIds = Mapping[int, int]
 
 
 def cut(tokenizer: dict[str, Any], used: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
-    """Return a tokenizer without tokens that are not used, and the ids of those that remain.
+    """Return a tokenizer without unused tokens, and the old ids of the tokens that remain.
 
-    Used tokens come first, in the order given; those outside of the model's vocabulary last.
-    A text whose tokens are all among those used has the same ones: WordPiece takes the longest, and
-    Unigram the likeliest tokens, also of fewer. Added tokens, the one for unknown words and single
-    characters remain. Raises ModelError for another kind of model.
+    Used tokens come first, in the given order; tokens outside the model's vocabulary come last.
+    Added tokens, the unknown token and single characters always remain. A text with only used
+    tokens is split as before: WordPiece takes the longest tokens and Unigram the likeliest tokens,
+    and both choices stay available. Raises ModelError for another kind of model.
     """
     kind = tokenizer["model"]["type"]
     if kind not in _CUTS:
@@ -35,7 +35,7 @@ def cut(tokenizer: dict[str, Any], used: Sequence[int]) -> tuple[dict[str, Any],
     _CUTS[kind](result["model"], new_ids)
     for token in result.get("added_tokens", []):
         token["id"] = new_ids[token["id"]]
-    result["post_processor"] = None  # it has ids, and a table's texts get no special tokens
+    result["post_processor"] = None  # holds old ids; texts of a table get no special tokens
     return result, kept_ids
 
 
@@ -59,7 +59,7 @@ def _cut_words(model: dict[str, Any], new_ids: NewIds) -> None:
 def _cut_scores(model: dict[str, Any], new_ids: NewIds) -> None:
     scored_tokens = model["vocab"]
     if any(id >= len(scored_tokens) for id in new_ids):
-        raise ModelError("an added token of a Unigram vocabulary is not in it: it cannot be cut")
+        raise ModelError("an added token is missing in the Unigram vocabulary, which cannot be cut")
     model["vocab"] = [scored_tokens[id] for id in new_ids]
     if model["unk_id"] is not None:
         model["unk_id"] = new_ids[model["unk_id"]]

@@ -151,7 +151,7 @@ def test_a_vocabulary_of_merges_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_table_and_what_follows_one_is_refused(
     tiny_bert: WriteModel, tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelError, match="is no table of vectors"):
+    with pytest.raises(ModelError, match="is not a table of vectors"):
         compress_folder(tiny_bert(), tmp_path / "small", Compression(int8=True))
     (tmp_path / "corpus").write_text("the king\nthe queen", encoding="utf-8")
     path, choices = (
@@ -161,7 +161,7 @@ def test_what_is_no_table_and_what_follows_one_is_refused(
     convert_words(path, tmp_path / "words", choices)
     with pytest.raises(ModelError, match="modules after the mean"):
         compress_folder(tmp_path / "words", tmp_path / "small", Compression(dimensions=3))
-    with pytest.raises(ModelError, match="has no word of the table"):
+    with pytest.raises(ModelError, match="contains no word of the table"):
         compress_folder(tmp_path / "words", tmp_path / "small", Compression(["nothing"]))
     (tmp_path / "small").mkdir()
     with pytest.raises(ModelError, match="exists already"):
@@ -287,7 +287,7 @@ def footprint_bytes(words: Path, compression: Compression | None) -> int:
     ids=str,
 )
 def test_forms_that_exclude_each_other_are_refused(options: dict[str, Any], names: str) -> None:
-    with pytest.raises(ModelError, match=f"in one form, not by {names}: int8 goes with tiers"):
+    with pytest.raises(ModelError, match=f"{names} exclude each other; choose one form"):
         Compression(**options)
 
 

@@ -57,5 +57,5 @@ def test_the_same_rows_have_the_same_pool() -> None:
 
 @pytest.mark.parametrize("size", [1, 400])
 def test_a_pool_that_saves_nothing_and_one_without_two_rows_are_refused(size: int) -> None:
-    with pytest.raises(ModelError, match=f"a pool of {size} rows for 400: take 2 to 399"):
+    with pytest.raises(ModelError, match=f"a pool of {size} rows for 400: choose 2 to 399"):
         fit_pool(TABLE, size)

@@ -23,7 +23,7 @@ def test_all_dimensions_keep_every_inner_product() -> None:
 
 
 def test_more_dimensions_than_the_table_has_are_refused() -> None:
-    with pytest.raises(ModelError, match="13 dimensions of a table that has 12"):
+    with pytest.raises(ModelError, match="13 dimensions are not possible; the table has 12"):
         principal_directions(TABLE, 13)
 
 

@@ -51,11 +51,11 @@ def test_a_row_is_the_same_bits_whatever_is_read_with_it() -> None:
     "text", ["20:12", "rest:2,20:3", "a:3,rest:1", "20,rest:2", "", "0:2,rest:1"]
 )
 def test_other_texts_are_no_bands(text: str) -> None:
-    with pytest.raises(ModelError, match="are no tiers: write them as 20000:300"):
+    with pytest.raises(ModelError, match="is not a list of tiers: write 20000:300"):
         parse_bands(text)
     assert parse_bands("20:12, rest:2") == [Band(20, 12), Band(None, 2)]
 
 
 def test_more_dimensions_than_the_table_has_are_refused() -> None:
-    with pytest.raises(ModelError, match="13 dimensions of a table that has 12"):
+    with pytest.raises(ModelError, match="13 dimensions are not possible; the table has 12"):
         decoded("10:13,rest:2")
