@@ -35,9 +35,8 @@ vectors = [vectors, asyncio.run(embed())]
     "LangChain": """
 import asyncio
 
-for client in (tei, openai):
-    vectors += [[client.embed_query(text) for text in TEXTS]]
-    vectors += [asyncio.run(client.aembed_documents(TEXTS))]
+vectors = [vectors, [client.embed_query(text) for text in TEXTS]]
+vectors += [asyncio.run(client.aembed_documents(TEXTS))]
 """,
     "LlamaIndex": """
 import asyncio
