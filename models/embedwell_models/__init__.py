@@ -1,4 +1,4 @@
-"""Text to vectors: the encoder and what surrounds it, with no knowledge of HTTP or processes."""
+"""Library that turns texts into vectors, independent of HTTP and of processes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,17 @@ __all__ = ["Embedder"]
 def __getattr__(name: str) -> Any:
     # Imported on first use: the HTTP process needs only the torch-free modules of this package.
     if name == "Embedder":
-        from embedwell_models.embedder import Embedder
-
-        return Embedder
+        return _embedder_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _embedder_class() -> Any:
+    from embedwell_models.errors import TORCH_MISSING
+
+    try:
+        from embedwell_models.embedder import Embedder
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(TORCH_MISSING, name="torch") from None
+    return Embedder

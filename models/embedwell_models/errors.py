@@ -1,5 +1,10 @@
 """Errors of a model, its files, or a text or an image given to it."""
 
+TORCH_MISSING = (
+    "PyTorch, which computes the vectors, is not installed: pip install torch (for a CPU alone, "
+    "the small build: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+)
+
 
 class ModelError(Exception):
     """A model that cannot be found, fetched, verified or loaded; the message says what to do."""

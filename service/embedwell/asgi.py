@@ -11,15 +11,14 @@ import signal
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 from starlette.types import ASGIApp
 
 from embedwell.app import create_app, wrap
-from embedwell.cli.extras import require_tracing
-from embedwell.cli.options import read
+from embedwell.cli.extras import require_torch, require_tracing
+from embedwell.cli.options import model_folder, read
 from embedwell.context import ModelContext, ServerContext
 from embedwell.engine.client.current_engine import CurrentEngine
 from embedwell.engine.protocol.messages import EngineDescription
@@ -29,9 +28,7 @@ from embedwell.server.bootstrap import open_model_contexts
 from embedwell.server.model_engines import ModelEngines
 from embedwell.settings.adapters import expand_adapters
 from embedwell.settings.model_settings import model_settings
-from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
-from embedwell_models.hub import sources
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +43,11 @@ def create(**values: Any) -> ASGIApp:
         settings = read({**values, "workers": 1})
         if settings.tracing:
             require_tracing()
+        require_torch()
         models = [
             each
             for model in model_settings(settings)
-            for each in expand_adapters(model, _folder(model))
+            for each in expand_adapters(model, model_folder(model))
         ]
     except (click.ClickException, ValueError, ModelError) as error:
         raise SystemExit(f"Error: {error}") from None
@@ -69,10 +67,6 @@ def create(**values: Any) -> ASGIApp:
         context, current_engines, [run_engines, *(each.run for each in current_engines)]
     )
     return wrap(app, context)
-
-
-def _folder(settings: Settings) -> Path:
-    return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
 
 
 def _current_engine(model: ModelContext, engines: ModelEngines) -> CurrentEngine:

@@ -74,8 +74,14 @@ def test_an_asgi_server_serves_vectors_and_stops_its_engine(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": "/no/such/folder"}, "Error: no model '/no/such/folder'"),
-        ({"dtype": "float8"}, "Error: dtype: Input should be"),
+        (
+            {"model": "/no/such/folder"},
+            "Error: EMBEDWELL_MODEL in the environment: no model '/no/such/folder'",
+        ),
+        (
+            {"dtype": "float8"},
+            "Error: EMBEDWELL_DTYPE in the environment: 'float8': Input should be",
+        ),
     ],
 )
 def test_an_invalid_setting_ends_the_server_with_a_message(

@@ -17,10 +17,7 @@ from embedwell_models.tokenizer.segmented import readers
 from embedwell_models.tokenizer.words.code_points import is_code_point_tokenizer
 from embedwell_models.tokenizer.words.options import is_word_tokenizer
 
-EXTRA = (
-    "the extra 'convert' (in the project's checkout: "
-    ".venv/bin/pip install -c constraints.txt -e '.[convert]')"
-)
+INSTALL = "pip install 'transformers>=5' sentencepiece protobuf"
 _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
 
 

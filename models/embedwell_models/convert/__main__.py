@@ -1,6 +1,6 @@
-"""Converts a model folder: python -m embedwell_models.convert SOURCE TARGET.
+"""Conversion of a model folder: python -m embedwell_models.convert SOURCE TARGET.
 
-An error is written to standard output, and the exit status is then 1.
+After an error, the message is on standard output and the exit status is 1.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Conversion of a Doc2Vec that gensim saved: NAME.model, and its .npy files beside it."""
+"""Conversion of a Doc2Vec that gensim saved: NAME.model and the .npy files beside it."""
 
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,14 @@ from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
 from embedwell_models.tokenizer.words.vocabulary import Vocabulary
 
 SUFFIXES = (".model", ".doc2vec")
-_MAX_WORDS = 10_000  # of a text that gensim reads
+_MAX_WORDS = 10_000  # gensim reads no more words of a text
 
 
 def convert_doc2vec(source: Path, target: Path) -> None:
-    """Write a folder of Doc2Vec that the server can read; complete, or not at all.
+    """Write a Doc2Vec folder that the server can read; after an error, no folder is left.
 
-    Raises ModelError for a file that cannot be read, a model with hierarchical softmax or the
-    concatenation of words, and if `target` exists.
+    Raises ModelError for a file that cannot be read, for a model with hierarchical softmax or with
+    concatenated word vectors, and if `target` exists.
     """
     try:
         model: Any = gensim_pickle.read_model(source)
@@ -33,7 +33,7 @@ def convert_doc2vec(source: Path, target: Path) -> None:
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
             write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} is no Doc2Vec of gensim 4: {error}") from None
+        raise ModelError(f"{source} is not a Doc2Vec model of gensim 4: {error}") from None
     except OSError as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
 
@@ -41,8 +41,8 @@ def convert_doc2vec(source: Path, target: Path) -> None:
 def _config(source: Path, model: Any) -> dict[str, Any]:
     if model.hs or model.dm_concat or not model.cbow_mean or not model.negative:
         raise ModelError(
-            f"{source}: supported are negative sampling, and PV-DM with the mean of words; this "
-            "one has hs, dm_concat, or their sum"
+            f"{source}: only negative sampling is supported, and for PV-DM only the mean of the word "
+            "vectors; this model has hs, dm_concat, or sums word vectors"
         )
     return {
         "model_type": doc2vec.FAMILY,

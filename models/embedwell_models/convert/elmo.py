@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import read_object
-from embedwell_models.convert import EXTRA
 from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
 from embedwell_models.families import elmo
@@ -36,7 +35,7 @@ def convert_elmo(source: Path, target: Path) -> None:
     try:
         import h5py
     except ImportError:
-        raise ModelError(f"{source}: to read it, install {EXTRA}") from None
+        raise ModelError(f"{source}: its weights are in HDF5: pip install h5py") from None
     options = read_object(_options_file(source))
     try:
         with new_folder(target) as scratch, h5py.File(source) as file:

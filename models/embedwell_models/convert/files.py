@@ -1,4 +1,4 @@
-"""Conversion of a single file, by the ending of its name."""
+"""Conversion of a single file, by the suffix of its name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,14 +15,14 @@ ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
     elmo.SUFFIX: convert_elmo,
     laser.SUFFIX: convert_laser,
 }
-"""The converter of an older encoder's file, by suffix; other files are word vectors."""
+"""Converters of older encoders' files, by suffix; all other files are word vectors."""
 
 
 def convert_file(source: Path, target: Path, choices: Choices) -> None:
-    """Write the folder of a file of word vectors, or of the weights of an older encoder.
+    """Convert a file of word vectors, or of an older encoder's weights, to a folder.
 
-    choices: of word vectors. Raises ModelError for a file that cannot be read, and if `target`
-    exists.
+    choices: the options for word vectors. Raises ModelError for a file that cannot be read, and if
+    `target` exists.
     """
     convert = ENCODERS.get(source.suffix)
     if convert is None:

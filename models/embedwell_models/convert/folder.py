@@ -59,7 +59,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _convert_tokenizer(source: Path, target: Path) -> None:
     if not convert.extra_installed():
-        raise ModelError(f"{source} has no tokenizer.json; to make one, install {convert.EXTRA}")
+        raise ModelError(f"{source} has no tokenizer.json; to make one, {convert.INSTALL}")
     log.info("%s: its vocabulary becomes tokenizer.json", source)
     for name in tokenizer.REPLACED:
         (target / name).unlink(missing_ok=True)

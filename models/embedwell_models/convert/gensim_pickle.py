@@ -1,4 +1,4 @@
-"""Reads a model that gensim saved: its numbers and strings, and no code."""
+"""Reading of a model that gensim saved, restricted to numbers and strings: no code is run."""
 
 import collections
 import pickle
@@ -30,10 +30,10 @@ _FUNCTIONS = {("builtins", "hash")}
 
 
 class Attributes:
-    """The attributes of a pickled object of gensim or numpy, without its class or code."""
+    """Attributes of a pickled object of gensim or numpy, without its class and code."""
 
     def __init__(self, *args: Any) -> None:
-        """args: are dropped."""
+        """args: ignored arguments of the pickled class."""
 
     def __setstate__(self, state: Any) -> None:
         if isinstance(state, dict):
@@ -42,33 +42,33 @@ class Attributes:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a name stands for; raises UnpicklingError for all that is not known."""
+        """Return the object for a name; raises UnpicklingError for names that are not allowed."""
         if (module, name) in _REAL:
             return _REAL[module, name]
         if module.startswith(_REPLACED) or (module, name) in _FUNCTIONS:
             return Attributes
-        raise pickle.UnpicklingError(f"it names {module}.{name}")
+        raise pickle.UnpicklingError(f"it contains {module}.{name}, which is not allowed")
 
 
 def read_model(path: Path) -> Attributes:
-    """Read the attributes of a model; raises ModelError for a file that holds anything else."""
+    """Read the attributes of a model; raises ModelError for a file that contains anything else."""
     try:
         with path.open("rb") as file:
             model = _Unpickler(file).load()
     except OSError:
         raise
-    except Exception as error:  # a damaged pickle raises anything
+    except Exception as error:  # a damaged pickle can raise any exception
         message = f"{path} is no model of gensim, and its code is not run: {error}"
         raise ModelError(message) from None
     if not isinstance(model, Attributes):
-        raise ModelError(f"{path} is no model of gensim, but a {type(model).__name__}")
+        raise ModelError(f"{path} is not a model of gensim but a {type(model).__name__}")
     return model
 
 
 def array(path: Path, owner: Attributes, name: str, prefix: str = "") -> npt.NDArray[Any]:
-    """Return an array of an object: a large one has a file of its own beside the model's.
+    """Return an array of an object; a large array has a file of its own beside the model's.
 
-    prefix: the attribute of the model that holds the object, and a point.
+    prefix: the name of the model's attribute that holds the object, with a dot at its end.
     """
     value = getattr(owner, name, None)
     if value is None:

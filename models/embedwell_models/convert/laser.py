@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedwell_models.convert import EXTRA, extra_installed, moses, sentencepiece_files, weights
+from embedwell_models.convert import INSTALL, extra_installed, moses, sentencepiece_files, weights
 from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
 from embedwell_models.families import laser
@@ -34,7 +34,7 @@ def convert_laser(source: Path, target: Path) -> None:
     Raises ModelError for files that cannot be read or are missing, and if `target` exists.
     """
     if not extra_installed():
-        raise ModelError(f"{source}: to read its SentencePiece file, install {EXTRA}")
+        raise ModelError(f"{source}: to read its SentencePiece file, {INSTALL}")
     state = weights.read_pickle(source, [argparse.Namespace])
     try:
         with new_folder(target) as scratch:

@@ -1,4 +1,4 @@
-"""Conversion of a SentencePiece file to tokenizer.json, with steps of its own before."""
+"""Conversion of a SentencePiece file to tokenizer.json, with further normalisation before it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +10,19 @@ from tokenizers.models import Unigram
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
 
-_UNIGRAM, _CONTROL = 1, 3  # of sentencepiece_model.proto
+_UNIGRAM, _CONTROL = 1, 3  # values in sentencepiece_model.proto
 _EXPECTED = ("add_dummy_prefix", "escape_whitespaces", "remove_extra_whitespaces")
 
 
 def convert(
     path: Path, target: Path, before: Sequence[normalizers.Normalizer], template: str
 ) -> list[str]:
-    """Write a tokenizer.json to a folder, and return the pieces in the order of their ids.
+    """Write tokenizer.json to a folder; return the pieces in the order of their ids.
 
-    before: what happens to a text first. template: a text, $A, and the pieces around it.
+    before: normalisers that run first. template: $A for the text, and the pieces around it.
 
-    Raises ModelError for a file that cannot be read, is no unigram model, or would be split
-    differently.
+    Raises ModelError for a file that cannot be read, for a model other than unigram, and if
+    tokenizer.json would split texts differently.
     """
     from sentencepiece import sentencepiece_model_pb2
 
@@ -30,11 +30,11 @@ def convert(
     proto = schema.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
-    except Exception as error:  # of protobuf, which documents none
-        raise ModelError(f"{path} is no SentencePiece file: {error}") from None
+    except Exception as error:  # protobuf does not document its exceptions
+        raise ModelError(f"{path} is not a SentencePiece file: {error}") from None
     options = [getattr(proto.normalizer_spec, name) for name in _EXPECTED]
     if proto.trainer_spec.model_type != _UNIGRAM or not all(options):
-        raise ModelError(f"{path}: supported are unigram models with {', '.join(_EXPECTED)}")
+        raise ModelError(f"{path}: only unigram models with {', '.join(_EXPECTED)} are supported")
     rust = _tokenizer(proto, before)
     _compare(path, rust)
     pieces = [piece.piece for piece in proto.pieces]
@@ -45,7 +45,7 @@ def convert(
 
 
 def _tokenizer(proto: Any, before: Sequence[normalizers.Normalizer]) -> Tokenizer:
-    # SentencePiece never reads a control piece; here a text that names one rarely matches it.
+    # SentencePiece never matches a control piece. The lowest score makes a match unlikely here.
     lowest = min(piece.score for piece in proto.pieces)
     scores = [lowest if piece.type == _CONTROL else piece.score for piece in proto.pieces]
     pieces = [piece.piece for piece in proto.pieces]
@@ -68,4 +68,4 @@ def _compare(path: Path, rust: Tokenizer) -> None:
         normal = rust.normalizer.normalize_str(text)
         if rust.encode(text).ids != (expected := file.encode(normal)):
             pieces = [file.id_to_piece(id) for id in expected]
-            raise ModelError(f"{path}: tokenizer.json would not split {text!r} as {pieces}")
+            raise ModelError(f"{path}: tokenizer.json would not split {text!r} into {pieces}")

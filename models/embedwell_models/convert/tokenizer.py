@@ -1,6 +1,7 @@
 """Conversion of SentencePiece files and older vocabularies to tokenizer.json.
 
-transformers converts them; its result is compared with its own tokenizer and with SentencePiece.
+transformers converts them. The result is compared with transformers' own tokenizer and with
+SentencePiece.
 """
 
 import re
@@ -17,19 +18,19 @@ from embedwell_models.tokenizer.loading import added_tokens, loader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
-"""Files that tokenizer.json and a new tokenizer_config.json replace."""
-_PLAIN_TEXT = "the first word of this text and the last one of it"  # no family normalises it
+"""Files that are replaced by tokenizer.json and a new tokenizer_config.json."""
+_PLAIN_TEXT = "the first word of this text and the last one of it"  # no normaliser changes it
 _NO_LIMIT = 1 << 20  # tokens
 _UNPRINTABLE = [*range(33), *range(127, 161), 173]
-"""Bytes that GPT-2's alphabet replaces by the characters from 256 on, in this order."""
+"""Bytes that GPT-2's alphabet maps to the characters from 256 on, in this order."""
 _SPECIAL = ("cls", "eos", "mask", "pad", "unk")
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write tokenizer.json and tokenizer_config.json of a folder's tokenizer to another folder.
+    """Convert the tokenizer of a folder: write tokenizer.json and tokenizer_config.json to another.
 
-    Raises ModelError for files that transformers cannot read, for a tokenizer in Python or in the
-    model's own code, and if tokenizer.json splits a text differently.
+    Raises ModelError for files that transformers cannot read, for a tokenizer that exists only in
+    Python or in the model's own code, and if tokenizer.json splits a text differently.
     """
     original = _load(source)
     write_anew = _OF_PYTHON.get(type(original).__name__)
@@ -38,7 +39,7 @@ def convert(source: Path, target: Path) -> None:
         raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
     try:
         fast.save_pretrained(target)
-    except Exception as error:  # of a part that is written in Python
+    except Exception as error:  # a part of the tokenizer is written in Python
         raise ModelError(f"{source}: its tokenizer cannot be written: {error}") from None
     ours = Tokenizer(target, _NO_LIMIT).encode(SENTENCES)
     if [row.ids for row in ours] != [original(text)["input_ids"] for text in SENTENCES]:
@@ -55,12 +56,12 @@ def _load(source: Path) -> Any:
     try:
         load: Any = AutoTokenizer.from_pretrained
         return load(source, use_fast=True, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # transformers raises no narrower exception
         raise ModelError(f"{source}: its tokenizer cannot be read: {error}") from None
 
 
 def _protein_tokenizer(original: Any) -> Any:
-    # transformers has the tokenizer of ESM only in Python: a token for each amino acid's letter.
+    # transformers has ESM's tokenizer only in Python: a token for the letter of each amino acid.
     from transformers import PreTrainedTokenizerFast
 
     rust = Rust(WordLevel(original.get_vocab(), unk_token=original.unk_token))
@@ -81,7 +82,7 @@ def _protein_tokenizer(original: Any) -> Any:
 
 
 def _byte_tokenizer(original: Any) -> Any:
-    # So is that of ByT5: a token for each byte, after the special ones.
+    # transformers has ByT5's tokenizer only in Python: special tokens, then a token for each byte.
     from transformers import PreTrainedTokenizerFast
 
     added = sorted(original.added_tokens_decoder.items())
@@ -102,24 +103,21 @@ def _byte_tokenizer(original: Any) -> Any:
 
 
 def _byte_of_character(character: str) -> int:
-    """Return the byte that a character of ByteLevel's alphabet stands for."""
+    """Return the byte that a character of ByteLevel's alphabet encodes."""
     code_point = ord(character)
     return code_point if code_point < 256 else _UNPRINTABLE[code_point - 256]
 
 
 _OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
-"""Tokenizers that transformers has only in Python, and that are written anew here."""
+"""Conversions of tokenizers that transformers has only in Python."""
 
 
 def _compare_with_sentencepiece(path: Path, original: Any) -> None:
-    # transformers reads some files differently: those of a Llama without a tokenizer_class.
+    # transformers misreads some files, such as Llama's without a tokenizer_class.
     from sentencepiece import SentencePieceProcessor
 
     file: Any = SentencePieceProcessor(model_file=str(path))
     expected = [file.id_to_piece(i) for i in file.encode(_PLAIN_TEXT)]
     tokens = original.tokenize(_PLAIN_TEXT)
     if tokens != expected:
-        raise ModelError(
-            f"{path}: transformers makes {tokens[:4]} of a text, SentencePiece {expected[:4]}: "
-            "name the tokenizer_class in tokenizer_config.json, or add a tokenizer.json"
-        )
+        raise ModelError(f"X the tokenizer_class in tokenizer_config.json, or add a tokenizer.json")

@@ -1,4 +1,4 @@
-"""Conversion of weights that torch.save wrote: only here a pickle is opened."""
+"""Conversion of weights that torch.save wrote. Only this module opens pickles."""
 
 import json
 import pickle
@@ -16,11 +16,11 @@ from embedwell_models.errors import ModelError
 
 
 def convert(source: Path, target: Path) -> None:
-    """Write the checkpoint of a folder to another as safetensors, each tensor in its own type.
+    """Convert the checkpoint of a folder to safetensors in another; each tensor keeps its type.
 
-    Shards stay shards, with an index beside them.
+    Shards stay shards, and get an index.
 
-    Raises ModelError for files that cannot be read or hold more than tensors.
+    Raises ModelError for files that cannot be read or contain anything but tensors.
     """
     pickles = safetensors_files.pickles(source)
     if not pickles:
@@ -43,30 +43,31 @@ def convert_file(source: Path, target: Path) -> None:
 
 def write(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Write tensors, which may share memory, as safetensors."""
-    path.touch()  # with the permissions of any new file: save_file's are for its owner alone
+    path.touch()  # save_file would let only the owner read the file
     permissions = path.stat().st_mode
     save_file(_without_shared_memory(tensors), path, metadata={"format": "pt"})
     path.chmod(permissions)
 
 
 def read_pickle(path: Path, classes: Sequence[type] = ()) -> Mapping[str, Any]:
-    """Read what torch.save wrote, with tensors, plain values and these classes alone.
+    """Read a file of torch.save that contains only tensors, plain values and these classes.
 
-    Raises ModelError for a file that cannot be read or holds more, and for anything but a mapping.
+    Raises ModelError for a file that cannot be read or contains anything else, and if its value is
+    not a mapping.
     """
     try:
-        # Only the newer of torch's two formats, a zip, can be memory-mapped.
+        # Of torch's two formats, only the newer one (zip) can be memory-mapped.
         mappable = zipfile.is_zipfile(path)
         with torch.serialization.safe_globals([*classes]):
             state: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=mappable)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{path} holds more than tensors, and its code is not run: {_first_line(error)}"
+            f"{path} holds more than tensors; its code is not run: {_first_line(error)}"
         ) from None
-    except Exception as error:  # a damaged pickle raises anything
+    except Exception as error:  # a damaged pickle can raise any exception
         raise ModelError(f"{path} cannot be read: {_first_line(error)}") from None
     if not isinstance(state, Mapping):
-        raise ModelError(f"{path} holds no tensors by name, but a {type(state).__name__}")
+        raise ModelError(f"{path} must hold tensors by name, but holds a {type(state).__name__}")
     return state
 
 
@@ -74,7 +75,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     state = read_pickle(path)
     for name, value in state.items():
         if not isinstance(value, Tensor):
-            raise ModelError(f"{path}: {name!r} is no tensor, but a {type(value).__name__}")
+            raise ModelError(f"{path}: {name!r} is not a tensor but a {type(value).__name__}")
     return state
 
 
@@ -83,7 +84,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_shared_memory(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # safetensors has no tensors that share memory, as tied weights do.
+    # safetensors does not store tensors that share memory, such as tied weights.
     separate, seen = {}, set()
     for name, tensor in tensors.items():
         memory = tensor.untyped_storage().data_ptr()

@@ -117,8 +117,8 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     if not target.is_dir():
         if not convert.extra_installed():
             raise ModelError(
-                f"{model} has no {missing}: run `embedwell convert {model}` once; with "
-                f"{convert.EXTRA} it is done as the model is fetched"
+                f"{model} has no {missing}: run `embedwell convert {model}` once. It is done as "
+                f"the model is fetched where its packages are installed: {convert.INSTALL}"
             )
         original = fetch_with_pickles(model, revision, cache)
         log.warning("%s has no %s: converting it once, to %s", model, missing, target)

@@ -15,7 +15,7 @@ from embedwell.cli.compress import compress
 from embedwell.cli.embed import embed
 from embedwell.cli.env_file import unknown_settings
 from embedwell.cli.evaluate import evaluate
-from embedwell.cli.extras import require_tracing
+from embedwell.cli.extras import require_torch, require_tracing
 from embedwell.cli.options import (
     ENGINE,
     MODEL,
@@ -57,6 +57,7 @@ def serve(**flags: Any) -> None:
     configure_logging(settings.log_level, settings.log_format)
     if settings.tracing:
         require_tracing()
+    require_torch()
     install_signal_handlers(0)  # to be told to stop is no failure of a server
     from embedwell.server.bootstrap import run
 
@@ -128,7 +129,8 @@ def convert(
     GloVe .txt; fastText .vec, .bin; also with .gz after it), or of an older encoder, with its other
     files beside it (LASER 2 and 3 .pt; ELMo .hdf5; Doc2Vec of gensim .model).
     Weights that torch.save wrote (pytorch_model.bin, also in shards) are read as tensors alone:
-    code in them is not run. SentencePiece files and older vocabularies need the extra 'convert'.
+    code in them is not run. SentencePiece files and older vocabularies need some packages: pip
+    install transformers sentencepiece protobuf.
     """
     settings, source = read(flags), Path(str(flags["model"]))
     choices = (limit, exact, weights, corpus)

@@ -52,8 +52,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--sts",
     type=_FILE,
-    help="Score both tables on pairs of texts, as `evaluate tasks` does. Needs the extra "
-    "'evaluate'.",
+    help="Score both tables on pairs of texts, as `evaluate tasks` does. This needs scipy.",
 )
 @options("revision", "cache")
 def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) -> None:
@@ -65,7 +64,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
     if not any((corpus, *choices.values())):
         raise click.UsageError("give at least one option that makes the table smaller")
     if sts:
-        require("evaluate", "scipy")
+        require("scipy")
     settings = read(flags)
     source = model_folder(settings)
     try:

@@ -42,8 +42,8 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
 
     Into a folder: Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl,
     .csv, .tsv, .txt; lines also compressed), files, folders, globs or addresses such as
-    s3://bucket/*.parquet. Parts appear whole, and --resume goes on after a kill. Needs the extra
-    'bulk': pip install 'embedwell[bulk]'.
+    s3://bucket/*.parquet. Parts appear whole, and --resume goes on after a kill. A folder needs
+    some packages: pip install pyarrow fsspec.
     """
     folder_flags = {
         name: flags.pop(name)
@@ -96,7 +96,7 @@ def _embed_folder(
     folder_flags: Mapping[str, Any],
     flags: Mapping[str, Any],
 ) -> None:
-    require("bulk", "pyarrow", "fsspec")
+    require("pyarrow", "fsspec")
     from embedwell.bulk.errors import BulkError
     from embedwell.bulk.progress import Progress
     from embedwell.bulk.run import run
@@ -163,7 +163,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
 
 @contextmanager
 def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["TextEncoder"]:
-    require("ray", "ray")
+    require("ray")
     from embedwell.ray.actors import connect
 
     # Their defaults are those of each node: its folder, and the processors of its actor.

@@ -1,7 +1,8 @@
-"""Check the .env file and the environment for mistakes that would be silently ignored."""
+"""The .env file and the environment: sources of settings, and mistakes that would be ignored."""
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
@@ -31,3 +32,26 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
         if name.upper().startswith(PREFIX)
         and name.upper().removeprefix(PREFIX).lower() not in Settings.model_fields
     )
+
+
+def setting_source(name: str, flags: Mapping[str, Any]) -> str:
+    """Where a setting got its value, for a message: `--port`, or `EMBEDWELL_PORT in ./.env`."""
+    if flags.get(name) is None and (variable := _variable(name)):
+        return variable[1]
+    return f"--{name.replace('_', '-')}"
+
+
+def variable_with_value(name: str, value: str) -> str | None:
+    """The variable that gave a setting its value, and where it is set; None if it was a flag."""
+    text, source = _variable(name) or ("", None)
+    return source if text == value else None
+
+
+def _variable(name: str) -> tuple[str, str] | None:
+    """The value of a setting's variable, and where it is set; the environment comes first."""
+    variable = f"{PREFIX}{name.upper()}"
+    for values, place in (os.environ, "the environment"), (dotenv_values(FILE), f"./{FILE}"):
+        for key, value in values.items():
+            if key.upper() == variable and value is not None:
+                return value, f"{variable} in {place}"
+    return None

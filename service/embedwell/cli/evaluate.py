@@ -24,8 +24,9 @@ def evaluate() -> None:
     """Compare vectors with those of sentence-transformers, or score them on files.
 
     The model is loaded here, unless --server names a running server. The exit status is 1 if a
-    number is less than wanted. Needs the extra 'evaluate':
-    pip install 'embedwell[evaluate]'.
+    number is less than wanted.
+
+    The commands need some packages: pip install sentence-transformers scikit-learn scipy.
     """
 
 
@@ -46,7 +47,7 @@ def parity(  # noqa: PLR0913 - options
     """Compare vectors with those that sentence-transformers computes in float32 on the CPU."""
     if flags["server"] and reference is None:
         raise click.UsageError("--server needs --reference: the model that the server serves")
-    require("evaluate", "sentence_transformers")
+    require("sentence_transformers")
     from embedwell.cli.vector_source import vector_source
     from embedwell.evaluation.parity import LEAST_COSINE, compare, reference_vectors
     from embedwell.evaluation.report import parity_lines
@@ -74,7 +75,7 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     Every option of a file may be given several times. With several precisions, dimensions or
     output types, each of them is scored.
     """
-    require("evaluate", "scipy", "sklearn")
+    require("scipy", "sklearn")
     from embedwell.cli.task_files import read_tasks
     from embedwell.evaluation.baselines import Baseline
     from embedwell.evaluation.scoring import score
@@ -97,10 +98,9 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
 def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) -> None:
     """Score vectors on tasks or benchmarks of MTEB, such as STSBenchmark or NanoBEIR.
 
-    Needs the extra 'mteb': pip install 'embedwell[mteb]'. Their data sets are fetched
-    from Hugging Face.
+    Their data sets are fetched from Hugging Face. The command needs a package: pip install mteb.
     """
-    require("mteb", "mteb")
+    require("mteb")
     from embedwell.evaluation.mteb_tasks import find_tasks, score
 
     report = take_report_options(flags)

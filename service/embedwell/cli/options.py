@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from embedwell.cli.env_file import malformed_line
+from embedwell.cli.env_file import malformed_line, setting_source, variable_with_value
+from embedwell.cli.extras import require_torch
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.errors import ModelError
@@ -44,21 +46,30 @@ def options(*names: str) -> Callable[[F], F]:
 
 
 def read(flags: dict[str, Any]) -> Settings:
-    """Read settings from flags, environment and file; raises UsageError with a clear message."""
+    """Read settings from flags, environment and file.
+
+    Raises UsageError, whose message names the flag or variable, the file, and the value.
+    """
     try:
         if line := malformed_line():
             raise click.UsageError(
-                f"{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
+                f"./{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
             )
         return Settings(**{name: value for name, value in flags.items() if value is not None})
     except UnicodeDecodeError:
-        raise click.UsageError(f"{FILE} is no UTF-8; save it as that") from None
+        raise click.UsageError(f"./{FILE} is not UTF-8; save it in that encoding") from None
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-            for problem in error.errors(include_url=False)
-        ]
+        lines = [_problem(problem, flags) for problem in error.errors(include_url=False)]
         raise click.UsageError("\n".join(lines)) from None
+
+
+def _problem(problem: ErrorDetails, flags: dict[str, Any]) -> str:
+    name = str(problem["loc"][0])
+    source = setting_source(name, flags)
+    message = problem["msg"].removeprefix("Value error, ")
+    if "SecretStr" in str(Settings.model_fields[name].annotation):  # never shown
+        return f"{source}: {message}"
+    return f"{source}: {problem['input']!r}: {message}"
 
 
 def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
@@ -84,11 +95,13 @@ def model_folder(settings: Settings) -> Path:
     try:
         return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
     except ModelError as error:
-        raise click.ClickException(str(error)) from None
+        variable = variable_with_value("model", settings.model)
+        raise click.ClickException(f"{variable}: {error}" if variable else str(error)) from None
 
 
 def load_embedder(settings: Settings) -> Any:
     """Load the model as an Embedder. Raises ClickException."""
+    require_torch()
     from embedwell.engine.process.load import load
 
     try:

@@ -25,9 +25,10 @@ _MAX_TEXTS = 500  # on a side of a similarity picture
 def plot() -> None:
     """Draw texts by their vectors, their similarity, or position encodings.
 
-    Pictures are .png, .svg, or .html: one page that shows texts and values on hover. They need the
-    extra 'plot': pip install 'embedwell[plot]'. The model is loaded here, unless --server
-    names a running server.
+    Pictures are .png, .svg, or .html: one page that shows texts and values on hover. The model is
+    loaded here, unless --server names a running server.
+
+    Drawing needs some packages: pip install matplotlib scikit-learn umap-learn.
     """
 
 
@@ -61,7 +62,7 @@ def draw_map(  # noqa: PLR0913 - options
     if color_by and clusters:
         raise click.UsageError("colours stand for --color-by or for --clusters: leave one out")
     if method == "umap":
-        require("plot", "umap")
+        require("umap")
     table = read_texts(file, column, color_by)
     least = max(MIN_TEXTS[method], clusters or 0)
     if len(table.texts) < least:

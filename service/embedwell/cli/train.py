@@ -11,7 +11,6 @@ import click
 from embedwell.cli.extras import require
 from embedwell.cli.options import model_folder, options, read
 from embedwell.cli.train_options import (
-    EXTRA,
     corpus_and_output,
     head_options,
     number,
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 def train() -> None:
     """Train small models from a file of texts, for `serve` to serve.
 
-    All but `heads` need the extra 'train': pip install 'embedwell[train]'.
+    Each command but `heads` needs other packages, and names those that are missing.
     """
 
 
@@ -50,7 +49,7 @@ def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> No
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
     """
-    require(EXTRA, "transformers")
+    require("transformers")
     from embedwell_models.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
     from embedwell_models.training.tokenizer import train_tokenizer, write_tokenizer
@@ -68,7 +67,7 @@ def words(corpus: Path, output: Path, **choices: Any) -> None:
 
     CORPUS is UTF-8 with a text in each line; - is standard input.
     """
-    require(EXTRA, "gensim")
+    require("gensim")
     from embedwell_models.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
     from embedwell_models.training.words import WordTraining, train_words
@@ -89,7 +88,7 @@ def sentences(corpus: Path, output: Path, **choices: Any) -> None:
     which does not), or UTF-8 with a text in each line; - is standard input. Texts alone are pairs
     with themselves, which dropout makes different.
     """
-    require(EXTRA, "accelerate", "datasets", "sentence_transformers")
+    require("accelerate", "datasets", "sentence_transformers")
     from embedwell_models.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
     from embedwell_models.training.pairs import Pairs
@@ -111,7 +110,7 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
 
     MODEL is a folder, or organisation/name on a hub.
     """
-    require(EXTRA, "model2vec", "skeletoken", "transformers")
+    require("model2vec", "skeletoken", "transformers")
     from embedwell_models.new_folder import new_folder
 
     with _reporting(), new_folder(output) as folder:

@@ -8,8 +8,6 @@ import click
 
 from embedwell.cli.decorate import decorate
 
-EXTRA = "train"
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SEED = click.option(

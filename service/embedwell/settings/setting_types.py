@@ -11,11 +11,16 @@ from embedwell_models.hub.sources import default_cache
 
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]+))?")
 _PORTS = {"http": "80", "https": "443"}
+_LAST_PORT = 65535
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
 def _cache_folder(path: str | Path) -> Path:
-    return Path(os.path.expanduser(path)) if str(path) else default_cache()
+    return Path(path).expanduser() if str(path) else default_cache()
+
+
+def _expanded(path: Path | None) -> Path | None:
+    return path and path.expanduser()
 
 
 def _path_prefix(path: str) -> str:
@@ -57,16 +62,18 @@ def _adapter_names(names: str) -> str:
 
 def _address(host: str) -> str:
     if not host.strip():
-        raise ValueError("it is empty; give an address, such as 127.0.0.1, or leave it out")
+        raise ValueError("an address is missing; give one, such as 127.0.0.1, or leave it out")
     return host.strip()
 
 
-def _not_an_address(port: str | int) -> str | int:
+def _port(port: str | int) -> str | int:
     if str(port).startswith("tcp://"):
         raise ValueError(
-            "it is an address: Kubernetes sets it for a Service named embedding; rename that, or "
+            "this is an address: Kubernetes sets it for a Service named embedwell; rename that, or "
             "put enableServiceLinks: false into the pod"
         )
+    if not re.fullmatch(r"\s*\d{1,5}\s*", str(port)) or int(port) > _LAST_PORT:
+        raise ValueError(f"not a port; give a number from 0 (any free port) to {_LAST_PORT}")
     return port
 
 
@@ -105,10 +112,10 @@ Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
 AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
 NamedModels = Annotated[str, AfterValidator(_named_models)]
-OptionalFile = Annotated[Path | None, _EMPTY_IS_UNSET]
+OptionalPath = Annotated[Path | None, _EMPTY_IS_UNSET, AfterValidator(_expanded)]
 CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]
 Address = Annotated[str, AfterValidator(_address)]
-Port = Annotated[int, BeforeValidator(_not_an_address), Field(ge=0, le=65535)]
+Port = Annotated[int, BeforeValidator(_port)]
 PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
 ApiKeys = Annotated[SecretStr, AfterValidator(_api_keys)]
 HostNames = Annotated[str, AfterValidator(_host_names)]

@@ -23,7 +23,7 @@ from embedwell.settings.setting_types import (
     Model,
     ModelNames,
     NamedModels,
-    OptionalFile,
+    OptionalPath,
     OptionalText,
     Origins,
     PathPrefix,
@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         description="Several models in place of one: NAME=SOURCE, with commas between. The first "
         "is used for requests that name none. --model NAME=SOURCE, repeated, says the same.",
     )
-    models_file: OptionalFile = Field(
+    models_file: OptionalPath = Field(
         default=None,
         description="TOML file of several models, each a table with its source and options.",
     )
@@ -203,7 +203,7 @@ class Settings(BaseSettings):
         default=0,
         description="Memory of each HTTP process for vectors of texts that come again; 0: none.",
     )
-    batch_folder: OptionalFile = Field(
+    batch_folder: OptionalPath = Field(
         default=None,
         description="Folder for the files and batches of /v1/files and /v1/batches, which are "
         "refused without it. Servers do not share one.",

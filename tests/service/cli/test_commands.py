@@ -142,12 +142,12 @@ def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> No
     words, other = str(tmp_path / "words"), str(tmp_path / "tiers")
     run("compress", words, "-o", other, "--tiers", "4:12,rest:3", "--int8")
     assert json.loads(run("inspect", "--json", other))["parameters"] == 4 * 12 + 6 * 3 + 3 * 12 + 10
-    assert "are no tiers" in run("compress", words, "-o", "x", "--tiers", "4", status=1)
+    assert "is not a list of tiers" in run("compress", words, "-o", "x", "--tiers", "4", status=1)
     both = ["--codes", "4", "--hash-rows", "5"]
     refusal = run("compress", words, "-o", "x", *both, status=1)
-    assert "in one form, not by codes and hash rows" in refusal
+    assert "codes and hash rows exclude each other" in refusal
     assert "at least one option" in run("compress", "model", "-o", str(target), status=2)
-    assert "no table of vectors" in run(
+    assert "not a table of vectors" in run(
         "compress", DEFAULT, "-o", str(tmp_path / "other"), "--int8", status=1
     )
 

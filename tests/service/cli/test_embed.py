@@ -147,7 +147,7 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
         [*command, str(tmp_path / "out")], capture_output=True, text=True, check=False
     )
     assert folder.returncode == 1
-    assert "pyarrow is not installed: pip install 'embedwell[bulk]'" in folder.stderr
+    assert "pyarrow, fsspec are not installed: pip install pyarrow fsspec" in folder.stderr
 
 
 @pytest.mark.parametrize(

@@ -221,25 +221,24 @@ def test_a_mistake_is_named_before_the_model_is_loaded(
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"),
+    ("module", "package", "arguments"),
     [
-        ("sentence_transformers", ("parity",)),
-        ("sklearn", ("tasks", "--sts", "pairs.csv")),
-        ("mteb", ("mteb", "STSBenchmark")),
+        ("sentence_transformers", "sentence-transformers", ("parity",)),
+        ("sklearn", "scikit-learn", ("tasks", "--sts", "pairs.csv")),
+        ("mteb", "mteb", ("mteb", "STSBenchmark")),
     ],
 )
-def test_a_missing_extra_is_named_with_the_command_that_installs_it(
-    pairs: Path, module: str, arguments: tuple[str, ...]
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    pairs: Path, module: str, package: str, arguments: tuple[str, ...]
 ) -> None:
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
         f"from embedwell.cli.commands import main; main(['evaluate', *{arguments}])"
     )
     command = [sys.executable, "-c", program]
-    extra = "mteb" if module == "mteb" else "evaluate"
     done = subprocess.run(command, cwd=pairs.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (f"Error: {module} is not installed: pip install 'embedwell[{extra}]'\n")
+    assert done.stderr == f"Error: {module} is not installed: pip install {package}\n"
 
 
 def write_sts_benchmark(folder: Path) -> Path:

@@ -234,7 +234,7 @@ def test_a_failure_leaves_an_older_picture_as_it_was(lines: Path, tmp_path: Path
         (("--scheme", "alibi", "--dim", "8"), "scheme 'alibi' has no option 'dim' here"),
         (("--scheme", "rotary", "--dim", "0"), "--dim: Input should be greater than or equal to 1"),
         (("--scheme", "rotary", "--dim", "7"), "dim is 7; rotary needs an even number"),
-        (("--layer", "99"), "layer is 99, the model has 6"),
+        (("--layer", "99"), "layer is 99, but the model has 6"),
         (("--scheme", "alibi", "--heads", "1000", "--count", "2048"), "the limit is 4000000"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_server_that_is_not_there_is_named(lines: Path, tmp_path: Path) -> Non
         ("umap", ("map", "texts.txt", "--method", "umap")),
     ],
 )
-def test_a_missing_extra_is_named_with_the_command_that_installs_it(
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
     lines: Path, tmp_path: Path, module: str, arguments: tuple[str, ...]
 ) -> None:
     program = (
@@ -272,7 +272,8 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=lines.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (f"Error: {module} is not installed: pip install 'embedwell[plot]'\n")
+    package = {"umap": "umap-learn", "sklearn": "scikit-learn"}.get(module, module)
+    assert done.stderr == f"Error: {module} is not installed: pip install {package}\n"
 
 
 def test_a_png_without_glyphs_says_how_to_get_them(tiny_bert: Folder, tmp_path: Path) -> None:

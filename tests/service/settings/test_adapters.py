@@ -54,7 +54,7 @@ def test_a_model_without_adapters_is_refused_by_the_setting(
 ) -> None:
     folder = tiny_bert()
     (model, _), *_ = expand_adapters(settings(adapter=adapter), folder)
-    with pytest.raises(ModelError, match=f"no adapters: EMBEDWELL_ADAPTER={adapter[:1]}"):
+    with pytest.raises(ModelError, match=f"no adapters; remove EMBEDWELL_ADAPTER={adapter[:1]}"):
         ModelFolder.read(folder, adapter=model.adapter)
 
 

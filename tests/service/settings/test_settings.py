@@ -10,8 +10,10 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell.cli.env_file import unknown_settings
 from embedwell.cli.options import read
+from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
+from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.sentence_transformers.pooling import AUTO, MODES, SPLADE
 from embedwell_models.sentence_transformers.rerank_formats import CHOICES
 
@@ -51,14 +53,61 @@ def test_every_setting_is_a_flag_with_help(name: str) -> None:
 
 def test_the_error_of_an_invalid_value_names_the_setting() -> None:
     result = CliRunner().invoke(main, ["serve", "--port", "many"])
-    assert result.exit_code == 2 and "port: Input should be a valid integer" in result.output
+    assert result.exit_code == 2 and "--port: 'many': not a port; give" in result.output
+
+
+def test_the_error_names_the_variable_and_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDWELL_PORT=abc\n")
+    with pytest.raises(UsageError, match=r"^EMBEDWELL_PORT in \./\.env: 'abc': not a port"):
+        read({"host": "::1"})
+    monkeypatch.setenv("EMBEDWELL_THREADS", "two")
+    with pytest.raises(UsageError) as raised:
+        read({"host": ""})
+    first, second, third = sorted(str(raised.value).splitlines())
+    assert (
+        first == "--host: '': an address is missing; give one, such as 127.0.0.1, or leave it out"
+    )
+    assert second == "EMBEDWELL_PORT in ./.env: 'abc': " + second.split(": ")[-1]
+    assert third.startswith("EMBEDWELL_THREADS in the environment: 'two': Input should be")
+
+
+def test_an_unknown_model_of_a_file_is_reported_with_the_variable_and_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDWELL_MODEL=text-embedding-3-small\n")
+    result = CliRunner().invoke(main, ["inspect"])
+    message = "Error: EMBEDWELL_MODEL in ./.env: no model 'text-embedding-3-small': give a folder"
+    assert result.exit_code == 1 and message in result.output
+    result = CliRunner().invoke(main, ["inspect", "other"])
+    assert result.exit_code == 1 and "Error: no model 'other'" in result.output
+
+
+def test_settings_of_other_programs_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDDING_MODEL=text-embedding-3-small\nPORT=1\n")
+    settings = read({})
+    assert (settings.model, settings.port) == (DEFAULT, 8080)
+
+
+def test_the_value_of_a_secret_is_not_in_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDWELL_API_KEY", "sesame,")
+    with pytest.raises(UsageError) as raised:
+        read({})
+    assert "sesame" not in str(raised.value)
+    assert str(raised.value).startswith("EMBEDWELL_API_KEY in the environment: a key is empty")
 
 
 def test_the_error_of_a_port_set_by_kubernetes_has_a_solution(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EMBEDWELL_PORT", "tcp://10.0.0.1:80")
-    with pytest.raises(UsageError, match=r"port: .*enableServiceLinks: false"):
+    with pytest.raises(UsageError, match=r"EMBEDWELL_PORT in .*enableServiceLinks: false"):
         read({})
 
 
@@ -66,7 +115,11 @@ def test_the_error_of_a_port_set_by_kubernetes_has_a_solution(
 @pytest.mark.parametrize("name", FLOATS)
 def test_infinite_and_nan_times_are_refused(name: str, number: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={f"EMBEDWELL_{name.upper()}": number})
-    assert result.exit_code == 2 and f"{name}: Input should be" in result.output
+    assert (
+        result.exit_code == 2
+        and f"EMBEDWELL_{name.upper()} in the environment: '{number}': Input should be"
+        in result.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +132,7 @@ def test_infinite_and_nan_times_are_refused(name: str, number: str) -> None:
     ],
 )
 def test_values_out_of_range_are_refused(name: str, value: str, message: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}: .*{message}"):
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}: .*{message}"):
         read({name: value})
 
 
@@ -88,6 +141,11 @@ def test_a_tilde_in_a_path_is_the_home_directory(monkeypatch: pytest.MonkeyPatch
     settings = read({"cache": "~/models", "model": "~/models/mine"})
     assert settings.cache == Path("/somewhere/models")
     assert settings.model == "/somewhere/models/mine"
+    settings = read({"models_file": "~/m.toml", "batch_folder": "~/batches"})
+    assert settings.models_file == Path("/somewhere/m.toml")
+    assert settings.batch_folder == Path("/somewhere/batches")
+    [mine] = model_settings(read({"models": "mine=~/models/mine"}))
+    assert mine.model == "/somewhere/models/mine"
 
 
 @pytest.mark.parametrize("name", ["cache", "revision", "served_name"])
@@ -102,7 +160,7 @@ def test_an_env_file_that_is_not_utf_8_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_bytes("EMBEDWELL_SERVED_NAME=é".encode("latin-1"))
     result = CliRunner().invoke(main, ["serve"])
-    assert result.exit_code == 2 and ".env is no UTF-8" in result.output
+    assert result.exit_code == 2 and ".env is not UTF-8" in result.output
 
 
 @pytest.mark.parametrize(
@@ -128,7 +186,7 @@ def test_the_env_file_may_have_comments_quotes_and_exports(
 @pytest.mark.parametrize("host", ["", "  "])
 def test_an_empty_host_is_refused(host: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDWELL_HOST": host})
-    assert result.exit_code == 2 and "host: Value error, it is empty" in result.output
+    assert result.exit_code == 2 and "EMBEDWELL_HOST in the environment: " in result.output
 
 
 def test_the_key_is_not_in_the_repr_of_the_settings() -> None:
@@ -147,7 +205,7 @@ def test_there_may_be_no_key_or_several() -> None:
 @pytest.mark.parametrize("key", ["", " \n", "old,", "old, ,new"])
 def test_an_empty_key_is_refused(key: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDWELL_API_KEY": key})
-    assert result.exit_code == 2 and "api_key: Value error, a key is empty" in result.output
+    assert result.exit_code == 2 and ": a key is empty" in result.output
 
 
 def test_unknown_variables_with_the_prefix_are_reported(

@@ -1,1 +1,1 @@
-"""Conversion of files of word vectors to folders that any process maps."""
+"""Conversion of files of word vectors to folders that processes map into memory."""

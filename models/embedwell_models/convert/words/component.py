@@ -1,4 +1,4 @@
-"""The common component of a corpus' vectors, and the module that removes it from others."""
+"""The common component of a corpus' text vectors, and the module that removes it."""
 
 import json
 from collections.abc import Sequence
@@ -17,16 +17,18 @@ from embedwell_models.vectors import Doubles, Floats
 from embedwell_models.word_table import mapped_parts
 
 MODULE = "3_Dense"
-_TEXTS = 1024  # that are computed at once
+_TEXTS = 1024  # texts that are computed at once
 
 
 def remove_common_component(
     folder: Path, texts: Sequence[str], tokenizer: WordTokenizer, word_weights: Floats
 ) -> None:
-    """Write a Dense that subtracts from a vector its part along the first singular vector.
+    """Write a Dense module that removes a vector's part along the first singular vector u.
 
-    That is of the texts' vectors, their weighted means: v - u uᵀ v. Arora et al. 2017, "A simple
-    but tough-to-beat baseline for sentence embeddings". word_weights: (rows,).
+    The module computes v - u uᵀ v. u is the first singular vector of the text vectors, which are
+    weighted means. Arora et al. 2017, "A simple but tough-to-beat baseline for sentence
+    embeddings".
+    word_weights: (rows,).
     """
     spec = word_vectors.read_folder(folder)
     parts = mapped_parts(folder, spec)

@@ -1,4 +1,4 @@
-"""Writes word vectors as a folder of WordEmbeddings, which sentence-transformers reads, too."""
+"""Conversion of word vectors to a WordEmbeddings folder, which sentence-transformers reads too."""
 
 import gzip
 import logging
@@ -27,7 +27,7 @@ from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
 from embedwell_models.vectors import Floats
 
 SUFFIXES = (".bin", ".txt", ".vec")
-"""Suffixes of files of word vectors, each also with .gz after it."""
+"""Suffixes of files of word vectors; each may be followed by .gz."""
 _BLOCK = 1024  # rows that are written at once
 
 log = logging.getLogger(__name__)
@@ -37,8 +37,10 @@ log = logging.getLogger(__name__)
 class Choices:
     """Options of `convert_words`.
 
-    limit: number of its first words; None for all. exact: see WordOptions. weights: of the words
-    in the mean of a text; None for equal ones. corpus: texts to count words in, one in each line.
+    limit: number of words to keep, from the start of the file; None for all. exact: see
+    WordOptions.
+    weights: weighting of the words in the mean of a text; None for equal weights. corpus: file with
+    a text in each line, in which words are counted.
     """
 
     limit: int | None = None
@@ -48,7 +50,7 @@ class Choices:
 
 
 def convert_words(source: Path, target: Path, choices: Choices | None = None) -> None:
-    """Write a folder that the server and sentence-transformers can read; complete, or not at all.
+    """Write a folder for the server and sentence-transformers; after an error, no folder is left.
 
     Raises ModelError for a file that cannot be read, and if `target` exists.
     """
@@ -71,14 +73,17 @@ def _unpacked(source: Path, scratch: Path) -> Path:
 
 def _reader(path: Path, limit: int | None) -> WordVectors:
     if path.suffix not in SUFFIXES:
-        raise ModelError(f"{path}: names of word vectors end in {', '.join(SUFFIXES)} (or .gz)")
+        raise ModelError(
+            f"{path}: the name of a file of word vectors must end in "
+            f"{', '.join(SUFFIXES)}, with or without .gz"
+        )
     if path.suffix != ".bin":
         return read_text(path, limit)
     return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
 
 
 def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
-    """Write the files of word vectors to an empty folder. Raises ModelError."""
+    """Write the files of word vectors to an empty folder; raises ModelError."""
     with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
         words = _write_words(vectors, table)
         for block in vectors.buckets():
@@ -100,11 +105,11 @@ def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
 
 
 def _write_words(vectors: WordVectors, table: TableWriter) -> list[str]:
-    words: dict[str, None] = {}  # a set in order
+    words: dict[str, None] = {}  # an ordered set
     repeated = 0
     block: list[Floats] = []
     for word, vector in vectors.rows():
-        if word in words:  # the first counts, as in gensim
+        if word in words:  # the first occurrence is kept, as in gensim
             repeated += 1
             continue
         words[word] = None
@@ -115,11 +120,11 @@ def _write_words(vectors: WordVectors, table: TableWriter) -> list[str]:
     if block:
         table.write(np.stack(block))
     if repeated:
-        log.warning("%s words come again and are left out", repeated)
+        log.warning("%s repeated words are left out", repeated)
     return [*words]
 
 
-def _write_weights(  # noqa: PLR0913, PLR0917 - of one call
+def _write_weights(  # noqa: PLR0913, PLR0917 - called once
     folder: Path,
     choices: Choices,
     words: Sequence[str],
@@ -132,7 +137,7 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - of one call
     assert choices.weights is not None
     weigh = weighting.weight_function(choices.weights, counts, vectors.counts)
     weights = {word: weigh(word) for word in words}
-    unknown = weigh("")  # of n-grams, too
+    unknown = weigh("")  # also the weight of n-grams
     table = np.full((rows, 1), unknown, dtype=np.float32)
     table[: len(words), 0] = [*weights.values()]
     module = folder / "1_WordWeights"

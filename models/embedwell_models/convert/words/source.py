@@ -1,4 +1,4 @@
-"""A file of word vectors: what the readers of all formats return."""
+"""The content of a file of word vectors, as the readers of all formats return it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from embedwell_models.vectors import Floats
 
 
 class WordVectors(Protocol):
-    """Word vectors in the order of their file. width: dimensions.
+    """Word vectors in the order of their file. width: number of dimensions.
 
-    subwords: of words that the file lacks; None if these have no vector. counts: how often each
-    word was seen in training; empty if the file does not say.
+    subwords: n-grams of words that the file lacks; None if these words have no vector. counts:
+    number of occurrences of each word in training; empty if the file does not contain it.
     """
 
     width: int
@@ -20,17 +20,17 @@ class WordVectors(Protocol):
     counts: Mapping[str, int]
 
     def rows(self) -> Iterator[tuple[str, Floats]]:
-        """Yield each word and its vector (D,); a word may come again. Raises ModelError."""
+        """Yield each word and its vector (D,); a word may be repeated. Raises ModelError."""
         ...
 
     def buckets(self) -> Iterator[Floats]:
-        """Yield the vectors of the buckets of n-grams, in blocks (N, D)."""
+        """Yield the vectors of the n-gram buckets in blocks (N, D)."""
         ...
 
 
 @dataclass
 class PlainVectors:
-    """The vectors of whole words alone. source: yields each word and its vector."""
+    """Vectors of whole words only. source: yields each word and its vector."""
 
     width: int
     source: Iterator[tuple[str, Floats]]

@@ -1,4 +1,4 @@
-"""Writes a table of vectors as safetensors row by row, as it may exceed the memory."""
+"""Writing of a table as safetensors, row by row, because it may exceed the memory."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ import numpy as np
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
-_HEADER = 248  # bytes, so that the table begins at a multiple of 64
+_HEADER = 248  # bytes; the table then begins at a multiple of 64
 
 
 class TableWriter:
-    """A safetensors file of one float32 table, whose number of rows is known at the end."""
+    """Writer of a safetensors file with one float32 table, whose number of rows is known at the end."""
 
     def __init__(self, path: Path, name: str, width: int) -> None:
-        """name: of the tensor. width: its columns."""
+        """name: name of the tensor. width: number of columns."""
         self._file, self._name, self._width = path.open("wb"), name, width
         self.rows = 0
         self._file.write(bytes(8 + _HEADER))
@@ -42,6 +42,6 @@ class TableWriter:
         """Append rows (N, D); raises ModelError for NaN or infinity."""
         if not np.isfinite(rows).all():
             first = self.rows + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise ModelError(f"the vector of row {first} has NaN or infinity in it")
+            raise ModelError(f"the vector of row {first} has NaN or infinity")
         self._file.write(np.ascontiguousarray(rows, dtype="<f4").data)
         self.rows += len(rows)

@@ -1,4 +1,4 @@
-"""Weights of words from how often they occur: SIF and IDF, and SIF's common component."""
+"""Weights of words by their frequency: SIF and IDF."""
 
 import math
 from collections import Counter
@@ -10,14 +10,14 @@ from typing import Literal
 from embedwell_models.errors import ModelError
 
 Weighting = Literal["sif", "idf"]
-_SMOOTHING = 1e-3  # a of the paper
+_SMOOTHING = 1e-3  # `a` in the paper
 
 
 @dataclass(frozen=True)
 class WordCounts:
-    """Numbers of a corpus. words: occurrences of each. texts: texts that have each.
+    """Counts of a corpus. words: word -> occurrences. texts: word -> texts that contain it.
 
-    total: texts of the corpus.
+    total: number of texts.
     """
 
     words: Mapping[str, int]
@@ -26,7 +26,7 @@ class WordCounts:
 
     @classmethod
     def of(cls, corpus: Iterable[str], split: Callable[[str], list[str]]) -> "WordCounts":
-        """Count the words of texts. split: the words of a text."""
+        """Count the words of texts. split: splits a text into words."""
         words, texts, total = Counter[str](), Counter[str](), 0
         for text in corpus:
             words_of_text = split(text)
@@ -37,7 +37,7 @@ class WordCounts:
 
 
 def sif_weight(count: int, total: int) -> float:
-    """Return a / (a + p) of a word that occurs `count` times among `total` words.
+    """Return a / (a + p) for a word with frequency p = count / total.
 
     Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
     """
@@ -45,7 +45,7 @@ def sif_weight(count: int, total: int) -> float:
 
 
 def idf_weight(texts: int, total: int) -> float:
-    """Return ln((1 + N) / (1 + n)) + 1 of a word that n of N texts have, as scikit-learn does."""
+    """Return ln((1 + N) / (1 + n)) + 1 for a word in n of N texts, as scikit-learn computes it."""
     return math.log((1 + total) / (1 + texts)) + 1
 
 
@@ -54,22 +54,24 @@ def weight_function(
 ) -> Callable[[str], float]:
     """Return the function from a word to its weight.
 
-    counts: of a corpus. trained: those that the file of the vectors has. Raises ModelError without
-    numbers to weigh by.
+    counts: the counts of a corpus. trained: the counts in the file of the vectors. Raises
+    ModelError if the weighting needs counts that are missing.
     """
     if weighting == "idf":
         if counts is None:
-            raise ModelError("weights idf need a corpus, a text in each line: --corpus FILE")
+            raise ModelError("idf weights need a corpus with a text in each line: --corpus FILE")
         return lambda word: idf_weight(counts.texts.get(word, 0), counts.total)
     words = counts.words if counts is not None else trained
     total = sum(words.values())
     if not total:
-        raise ModelError("the file has no counts of words: give a corpus for sif, --corpus FILE")
+        raise ModelError(
+            "the file has no word counts; sif weights then need a corpus: --corpus FILE"
+        )
     return lambda word: sif_weight(words.get(word, 0), total)
 
 
 def lines(path: Path) -> list[str]:
-    """Read the texts of a corpus, one in each line; raises ModelError."""
+    """Read the texts of a corpus, one text in each line; raises ModelError."""
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

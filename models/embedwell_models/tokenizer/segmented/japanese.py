@@ -22,7 +22,7 @@ from embedwell_models.tokenizer.segmented.pre_tokenizer import Piece, PythonPreT
 
 VOCABULARY = "vocab.txt"
 SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-EXTRA = "pip install 'embedwell[japanese]'"
+REQUIREMENTS = "fugashi unidic-lite ipadic"
 _DICTIONARIES = ("unidic_lite", "ipadic")
 _NOT_SPACE = re.compile(r"\S+")
 
@@ -106,4 +106,6 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        raise ModelError(f"the model's tokenizer needs {name}: {EXTRA}") from None
+        raise ModelError(
+            f"the model's tokenizer needs {name}: pip install {REQUIREMENTS}"
+        ) from None
