@@ -86,10 +86,3 @@ def example() -> dict[str, Tensor]:
     mask = torch.ones(3, 17, dtype=torch.int64)
     mask[1, 9:] = 0
     return {"input_ids": torch.full_like(mask, 1000), "attention_mask": mask}
-
-
-def conversion_folder(cache: str, folder: str, *parts: str) -> Path:
-    """The folder for what was converted, by model and by whatever else decides the result."""
-    path = Path(cache) / "converted" / "-".join((Path(folder).name, *parts))
-    path.mkdir(parents=True, exist_ok=True)
-    return path

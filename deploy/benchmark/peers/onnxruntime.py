@@ -8,7 +8,8 @@ from typing import Any
 import onnxruntime as ort
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import GRAPHS, conversion_folder, example
+from deploy.benchmark.peers.conversion import conversion_folder
+from deploy.benchmark.peers.graph import GRAPHS, example
 from deploy.benchmark.peers.protocol import Job, serve
 
 _GRAPHS = ("plain", "fused")  # as exported; or through onnxruntime's own optimiser of transformers

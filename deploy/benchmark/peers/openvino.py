@@ -9,7 +9,8 @@ import numpy as np
 import openvino as ov
 
 from deploy.benchmark.peers.batching import Floats, Ids, pad
-from deploy.benchmark.peers.graph import GRAPHS, conversion_folder, example
+from deploy.benchmark.peers.conversion import conversion_folder
+from deploy.benchmark.peers.graph import GRAPHS, example
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 
 # Of what is not quantised. int8 alone leaves it to OpenVINO, which takes bfloat16 where it can;
