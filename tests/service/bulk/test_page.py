@@ -22,6 +22,7 @@ from tests.service.server import MAX_ISA
 pytestmark = pytest.mark.full
 
 PAGE = (Path(__file__).parents[3] / "docs" / "bulk.md").read_text(encoding="utf-8")
+PAGE = PAGE.replace("\\\n", "")  # a command on several lines
 COMMANDS = re.findall(r"^embedwell (embed .*)$", PAGE, re.MULTILINE)
 (READ,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 FLOAT32 = ["--dtype", "float32", "--isa", MAX_ISA]
