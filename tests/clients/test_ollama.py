@@ -185,7 +185,10 @@ def test_show_refuses_other_models(client: ollama.Client, server: Server) -> Non
         client.show("nomic-embed-text")
     assert error.value.status_code == 404
     response = server.post("/api/show", {})
-    assert response.status_code == 400 and response.json()["error"] == "give a model"
+    assert (
+        response.status_code == 400
+        and response.json()["error"] == "the field model is missing: give a model's name"
+    )
 
 
 def test_ps_lists_the_model_as_loaded_for_ever(client: ollama.Client) -> None:
@@ -249,11 +252,11 @@ def test_options_without_effect_on_vectors_are_accepted(client: ollama.Client, f
 @pytest.mark.parametrize(
     ("fields", "message_part"),
     [
-        ({"options": {"num_ctx": 2}}, "options.num_ctx is 2, and the model puts 2 special tokens"),
+        ({"options": {"num_ctx": 2}}, "options.num_ctx is 2, but must be above 2"),
         ({"options": {"num_ctx": True}}, "options.num_ctx must be a number of tokens"),
         ({"options": {"num_ctx": "256"}}, "options.num_ctx must be a number of tokens"),
         ({"input": []}, "give at least one text"),
-        ({"dimensions": 32}, "vectors of 32 dimensions are not offered"),
+        ({"dimensions": 32}, "vectors with 32 dimensions are not offered"),
     ],
 )
 def test_unsupported_values_are_refused_by_name(

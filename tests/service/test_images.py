@@ -122,7 +122,8 @@ def test_cohere_returns_the_texts_of_a_mixed_request(server: HttpServer) -> None
 
 def test_cohere_takes_one_of_texts_images_and_inputs(server: HttpServer) -> None:
     body = {"model": "clip", "input_type": "image", "images": [FIRST], "texts": ["a"]}
-    assert error_message(server, "/v2/embed", body) == "give either texts, images or inputs"
+    message = error_message(server, "/v2/embed", body)
+    assert message == "give exactly one of texts, images and inputs"
 
 
 def test_dense_outputs_are_those_of_texts_and_images(server: HttpServer, expected: Floats) -> None:

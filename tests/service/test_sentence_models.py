@@ -96,7 +96,7 @@ def test_a_text_without_tokens_is_refused_if_the_model_needs_one(
     with local_server(folder) as server:
         failure = error(server.client.post(path, json={"inputs": ["work", "", "of"]}), 400)
         assert (failure["code"], failure["index"]) == ("no_input", 1)
-        assert failure["message"] == "input 1 has no tokens, and the model needs one"
+        assert failure["message"].startswith("input 1 has no tokens, but the model needs at ")
 
 
 def test_windows_of_unknown_words_do_not_change_the_mean(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""HTTP endpoints, one module for each API, with their request bodies; responses in `schemas`."""
+"""HTTP endpoints and request bodies, one module for each API; `schemas` has the responses."""

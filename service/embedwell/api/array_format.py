@@ -1,4 +1,4 @@
-"""Number types of vectors, and their representation in JSON: numbers or base64."""
+"""Convert vectors to number types, and encode them for JSON as numbers or base64."""
 
 import base64
 from typing import Any, Literal
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None) -> Array:
     """Convert vectors (B, D) to another number type; raises NotFinite if float16 overflows.
 
-    index: the input to which all rows belong; by default row i belongs to input i.
+    index: the input to which all rows belong. By default row i belongs to input i.
     """
     values = quantize(vectors, dtype)
     if dtype == "float16":
@@ -26,14 +26,15 @@ def convert_vectors(vectors: Floats, dtype: OutputType, index: int | None = None
 
 
 def rows_not_finite(values: Array) -> Array:
-    """Return the indices of rows with a number that is not finite: (B, D) -> (at most B,)."""
+    """Return the indices of rows that have a NaN or an infinity: (B, D) -> (at most B,)."""
     return np.flatnonzero(~np.isfinite(values).all(axis=1))
 
 
 def float16_overflow(index: int) -> NotFinite:
-    """Error for an input with a vector that float16 cannot represent."""
+    """Create the error for an input whose vector float16 cannot represent."""
     return NotFinite(
-        f"a vector of input {index} has numbers beyond float16's 65504; take float32, or normalize",
+        f"a vector of input {index} has a number above 65504, the limit of float16; request "
+        "float32, or set normalize",
         param="output_dtype",
         index=index,
     )

@@ -1,4 +1,4 @@
-"""OpenAI's /v1/batches: the requests of a file, computed in the gaps that clients leave."""
+"""OpenAI's /v1/batches: jobs that compute the requests of a file while the engine is idle."""
 
 import re
 from typing import Annotated, Any
@@ -22,9 +22,11 @@ _ID = Path(examples=["batch_000000000000000000000000"])
 
 
 class BatchRequest(Body):
-    """completion_window: 24h, or other hours or days; what is not computed by then expires.
+    """Request body that creates a batch.
 
-    metadata: the client's, which responses repeat.
+    - `completion_window`: 24h, or another number of hours (h) or days (d). Requests that are not
+      computed by then expire.
+    - `metadata`: values of the client, which responses repeat.
     """
 
     model_config = examples(
@@ -44,13 +46,16 @@ class BatchRequest(Body):
 
 
 def router(service: BatchService | None) -> APIRouter:
-    """Create the routes of this module. service: None if the server computes no batches."""
+    """Create the routes of this module.
+
+    service: None if the server computes no batches.
+    """
     routes = api_router("batches")
     responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
         "/v1/batches",
-        summary="Compute the requests of a file",
+        summary="Create a batch from an uploaded file",
         response_model=Batch,
         responses=route_responses((*BODY_ERRORS, 404), OpenAIError),
         name="create_batch",
@@ -59,14 +64,14 @@ def router(service: BatchService | None) -> APIRouter:
         enabled_service = require_enabled(service)
         if body.endpoint not in enabled_service.endpoints:
             known = ", ".join(sorted(enabled_service.endpoints))
-            raise BadRequest(f"a batch may be for one of {known}", param="endpoint")
+            raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
         window = body.completion_window, _seconds(body.completion_window)
         store = enabled_service.batches
         return store.create(body.input_file_id, body.endpoint, window, body.metadata).model_dump()
 
     @routes.get(
         "/v1/batches",
-        summary="All batches, the newest first",
+        summary="List all batches, newest first",
         response_model=Batches,
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
         name="batches",
@@ -76,7 +81,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.get(
         "/v1/batches/{id}",
-        summary="One batch, and how far it is",
+        summary="Get a batch and its progress",
         response_model=Batch,
         responses=responses,
         name="batch",
@@ -86,7 +91,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.post(
         "/v1/batches/{id}/cancel",
-        summary="End a batch early; what is computed stays",
+        summary="Cancel a batch; finished results are kept",
         response_model=Batch,
         responses=responses,
         name="cancel_batch",
@@ -100,6 +105,9 @@ def router(service: BatchService | None) -> APIRouter:
 def _seconds(window: str) -> int:
     match = _WINDOW.fullmatch(window)
     if match is None:
-        message = f"the completion_window is hours or days, such as 24h or 7d, not {window!r}"
+        message = (
+            "completion_window must be a number of hours or days, such as 24h or 7d, not "
+            f"{window!r}"
+        )
         raise BadRequest(message, param="completion_window")
     return int(match[1]) * _SECONDS[match[2]]

@@ -1,4 +1,4 @@
-"""Responses with the bytes of an array instead of JSON, for clients whose Accept header asks."""
+"""Binary responses: an array's bytes instead of JSON, if the Accept header requests them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ JSON, BYTES, NPY = b"application/json", b"application/octet-stream", b"applicati
 
 @dataclass(frozen=True, slots=True)
 class BinaryResponse:
-    """A response body that is not JSON, and its headers besides content-type and -length."""
+    """A response body of bytes, with its headers other than content-type and content-length."""
 
     media_type: bytes
     body: bytes
@@ -44,11 +44,12 @@ def binary_response(context: RequestContext, array: Array) -> BinaryResponse | N
 
 
 def check_json_fields(context: RequestContext, **fields: object) -> None:
-    """Raise BadRequest if a field is set that needs JSON, but the client prefers bytes."""
+    """Raise BadRequest if a field needs a JSON response, but the client prefers bytes."""
     field = next((name for name, value in fields.items() if value), None)
     if field is not None and preferred_media_type(context.accept) != JSON:
         raise BadRequest(
-            f"{field} goes with JSON only; accept application/json or leave it out", param=field
+            f"{field} needs a JSON response; accept application/json, or leave {field} out",
+            param=field,
         )
 
 
@@ -62,7 +63,7 @@ def preferred_media_type(accept: bytes) -> bytes:
     binary = max((BYTES, NPY), key=lambda media_type: qualities.get(media_type, 0.0))
     wildcard = max(qualities.get(b"application/*", 0.0), qualities.get(b"*/*", 0.0))
     quality = qualities.get(binary, 0.0)
-    # A media type that is named explicitly goes before one that only a wildcard matches.
+    # A media type that is named explicitly has precedence over one that only a wildcard matches.
     chosen = quality > qualities.get(JSON, 0.0) and quality >= wildcard
     return binary if chosen else JSON
 

@@ -1,4 +1,4 @@
-"""Base class of request bodies, and the input types that several of them share."""
+"""Base class of request bodies, and the input types that several bodies share."""
 
 from typing import Annotated, Any
 
@@ -8,22 +8,22 @@ from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import Input
 
 FAIL_FAST = Field(fail_fast=True)
-"""Stops at the first invalid item of a list: to report a million of them would take seconds."""
+"""Stops at the first invalid item of a list: reporting a million of them would take seconds."""
 
 
 class Body(BaseModel):
-    """Immutable request body that refuses unknown fields and converts no types."""
+    """Immutable request body that rejects unknown fields and converts no types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def examples(*bodies: dict[str, Any]) -> ConfigDict:
-    """Model configuration with examples of a body for the OpenAPI document."""
+    """Create a model configuration with example bodies for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [*bodies]})
 
 
 def input_kind(value: Any) -> str:
-    """Tell which member of the union `Inputs` a value is meant to be."""
+    """Return the member of the union `Inputs` that a value is meant to be."""
     if isinstance(value, str):
         return "<text>"
     if isinstance(value, list) and value and isinstance(value[0], int):
@@ -32,7 +32,7 @@ def input_kind(value: Any) -> str:
 
 
 def is_image(value: Any) -> bool:
-    """Whether a value is meant to be an ImageInput."""
+    """Return whether a value is meant to be an ImageInput."""
     return isinstance(value, ImageInput) or (isinstance(value, dict) and "image" in value)
 
 
@@ -84,4 +84,4 @@ def _null_to_true(value: Any) -> Any:
 
 
 TrueByDefault = Annotated[bool, BeforeValidator(_null_to_true, json_schema_input_type=bool | None)]
-"""A flag that is true unless the request says false; null counts as absent."""
+"""A flag that is true unless the request has false; null counts as absent."""

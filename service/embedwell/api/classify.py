@@ -1,4 +1,4 @@
-"""POST /predict and /classify: labels of texts or of pairs of them, as TEI, Infinity and vLLM."""
+"""POST /predict and /classify: labels of texts and text pairs, as in TEI, Infinity and vLLM."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -40,22 +40,27 @@ PredictInputs = Annotated[
     | Annotated[list[_Texts], FAIL_FAST, Tag("<batch>")],
     Discriminator(_inputs_kind),
 ]
-"""A text, a text or a pair in a list, or a list of such lists."""
+"""A text, a list of one or two texts (a pair), or a list of such lists."""
 
 
 class PredictParameters(Body):
-    """Options of Hugging Face's hosted models. top_k: how many of the best labels to return."""
+    """Options of Hugging Face's hosted models.
+
+    - `top_k`: return only so many of the best labels.
+    """
 
     function_to_apply: ScoreFunction | None = None
     top_k: PositiveInt | None = None
 
 
 class PredictRequest(PairBody):
-    """inputs: a text, a pair of texts, or a list of lists of one or two texts.
+    """Request body of /predict.
 
-    model: one of those that the server has; by default the first one that classifies. raw_scores:
-    logits instead of probabilities. With parameters, which clients of Hugging Face's hosted models
-    send, the labels of a single input are in a list, too.
+    - `inputs`: a text, a list of one or two texts (a pair), or a list of such lists.
+    - `model`: name of a served model. Default: the first one that classifies.
+    - `raw_scores`: return logits instead of probabilities.
+    - `parameters`: sent by clients of Hugging Face's hosted models. With it, the labels of a single
+      input are also in a list.
     """
 
     model_config = examples(
@@ -70,17 +75,22 @@ class PredictRequest(PairBody):
 
     @property
     def function(self) -> ScoreFunction | None:
-        """Return the function to apply to the logits; raises BadRequest if two fields say it."""
+        """Return the function for the logits; raises BadRequest if two fields select one."""
         function = self.parameters.function_to_apply if self.parameters is not None else None
         if function is not None and "raw_scores" in self.model_fields_set:
             raise BadRequest(
-                "give raw_scores, or function_to_apply in parameters, not both", param="raw_scores"
+                "give either raw_scores or parameters.function_to_apply, not both",
+                param="raw_scores",
             )
         return "none" if self.raw_scores else function
 
 
 class ClassifyRequest(Body):
-    """With raw_scores, which Infinity's clients send, the response is Infinity's, else vLLM's."""
+    """Request body of /classify.
+
+    - `raw_scores`: sent by Infinity's clients. With it, the response has Infinity's format,
+      otherwise vLLM's.
+    """
 
     model_config = examples(
         {"input": ["I like it.", "Never again."]}, {"input": ["I like it."], "raw_scores": False}
@@ -94,7 +104,10 @@ class ClassifyRequest(Body):
 
 @dataclass(frozen=True)
 class ClassificationService:
-    """Labels texts and pairs of texts. name: of the model, in responses."""
+    """Labels texts and text pairs.
+
+    name: the model's name in responses.
+    """
 
     pipeline: Pipeline
     name: str
@@ -106,7 +119,10 @@ class ClassificationService:
         options: InputOptions,
         function: ScoreFunction | None,
     ) -> Floats:
-        """Return the scores of all labels: (B, labels). function: see `logits_to_scores`."""
+        """Return the scores of all labels: (B, labels).
+
+        function: see `logits_to_scores`.
+        """
         classifier = self.pipeline.classifier
         context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
         _, logits = await self.pipeline.score(context, texts, options)
@@ -145,7 +161,7 @@ def router(models: ModelChoice[ClassificationService]) -> APIRouter:
 
     @routes.post(
         "/predict",
-        summary="Labels of texts or pairs of texts",
+        summary="Label texts or text pairs",
         response_model=Predictions,
         responses=route_responses(),
     )
@@ -161,7 +177,7 @@ def router(models: ModelChoice[ClassificationService]) -> APIRouter:
 
     @routes.post(
         "/classify",
-        summary="Classes of texts",
+        summary="Classify texts",
         response_model=Classes,
         responses=route_responses(),
     )

@@ -44,7 +44,7 @@ class CohereText(Body):
 
 
 class CohereImageUrl(Body):
-    """url: a data URL."""
+    """An image as a data URL."""
 
     url: str
 
@@ -60,21 +60,22 @@ CohereContent = Annotated[CohereText | CohereImage, Field(discriminator="type")]
 
 
 class CohereInput(Body):
-    """A text or an image: the models here have no joint vector of both."""
+    """A text or an image; no model here embeds both into one vector."""
 
     content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
 
     @property
     def value(self) -> str | ImageInput:
-        """The text or the image."""
+        """Return the text or the image."""
         part = self.content[0]
         return part.text if isinstance(part, CohereText) else ImageInput(image=part.image_url.url)
 
 
 class CohereRequest(Body):
-    """Either texts, images, or inputs of one text or image each.
+    """Request body of /v2/embed: texts, images, or inputs of one text or image each.
 
-    images: data URLs. max_tokens and priority must be null.
+    - `images`: data URLs.
+    - `max_tokens`, `priority`: must be null.
     """
 
     model_config = examples(
@@ -105,9 +106,9 @@ class CohereRequest(Body):
 
     @property
     def content(self) -> list[Input]:
-        """The texts and images; raises BadRequest unless one of the three fields is set."""
+        """Return the texts and images; raises BadRequest unless exactly one of the three is set."""
         if [self.texts, self.images, self.inputs].count(None) != 2:
-            raise BadRequest("give either texts, images or inputs", param="texts")
+            raise BadRequest("give exactly one of texts, images and inputs", param="texts")
         if self.texts is not None:
             return [*self.texts]
         if self.images is not None:
@@ -130,7 +131,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
     @routes.post(
         "/v2/embed",
-        summary="Cohere embeddings",
+        summary="Create embeddings (Cohere)",
         response_model=CohereAnswer,
         responses=route_responses(error_schema=CohereError),
     )
@@ -149,7 +150,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
 
 def embeddings_by_type(vectors: Floats, types: Sequence[EmbeddingType]) -> dict[EmbeddingType, Any]:
-    """Encode the vectors in each of the types."""
+    """Encode the vectors in each requested type."""
     return {embedding_type: _encode(vectors, embedding_type) for embedding_type in types}
 
 
@@ -162,7 +163,7 @@ def _encode(vectors: Floats, embedding_type: EmbeddingType) -> Any:
 def response_meta(
     rows: Sequence[TokenizedInput], context: RequestContext, version: str
 ) -> dict[str, Any]:
-    """Build Cohere's `meta`: the API version, the token count, a warning for each truncation."""
+    """Build Cohere's `meta`: API version, token count, and a warning for each truncated input."""
     meta: dict[str, Any] = {
         "api_version": {"version": version},
         "billed_units": {"input_tokens": context.tokens},

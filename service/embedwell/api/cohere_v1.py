@@ -23,7 +23,11 @@ from embedwell.api.schemas.vendors import CohereAnswer, CohereFloats
 
 
 class CohereV1Request(Body):
-    """Without embedding_types, the embeddings are a list of floats. images must be null."""
+    """Request body of /v1/embed.
+
+    - `embedding_types`: without it, the embeddings in the response are a list of floats.
+    - `images`: must be null.
+    """
 
     model_config = examples(
         {"model": "all-MiniLM-L6-v2", "input_type": "search_query", "texts": ["Hello, world"]},
@@ -52,7 +56,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
     @routes.post(
         "/v1/embed",
-        summary="Cohere embeddings, version 1",
+        summary="Create embeddings (Cohere, version 1)",
         response_model=CohereFloats | CohereAnswer,
         responses=route_responses(error_schema=CohereError),
     )

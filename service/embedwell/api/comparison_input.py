@@ -11,7 +11,7 @@ from embedwell.inputs.image_input import ImageInput
 from embedwell_models.vectors import Floats
 
 TextsByPath = dict[Path, str | ImageInput]
-"""Texts and images by their paths in the request."""
+"""Texts and images by their path in the request."""
 
 
 def _kind(value: Any) -> str:
@@ -38,7 +38,7 @@ ComparisonInput = Annotated[
 
 
 def texts_by_path(value: Any, *path: str) -> TextsByPath:
-    """Return the texts and images of the input at `path`; none if it is vectors."""
+    """Return the texts and images of the input at `path`; empty if the input is vectors."""
     if isinstance(value, str | ImageInput):
         return {path: value}
     if _kind(value) == "<vectors>":
@@ -49,19 +49,26 @@ def texts_by_path(value: Any, *path: str) -> TextsByPath:
 def vector_array(rows: Any, name: str) -> Floats:
     """Convert a list of vectors to float32 (B, D); raises BadRequest.
 
-    name: of the field, for errors.
+    name: the field's name, for error messages.
     """
     for index, row in enumerate(rows):
         if not row:
-            raise BadRequest(f"{name}[{index}] is empty", param=name, index=index)
+            raise BadRequest(
+                f"{name}[{index}] is empty; send a vector with at least one number",
+                param=name,
+                index=index,
+            )
         if len(row) != len(rows[0]):
             raise BadRequest(
-                f"{name}[{index}] has {len(row)} numbers, {name}[0] has {len(rows[0])}",
+                f"{name}[{index}] has {len(row)} numbers, but {name}[0] has {len(rows[0])}; "
+                "all vectors must have the same length",
                 param=name,
                 index=index,
             )
     with np.errstate(over="ignore"):
         vectors = np.array(rows, dtype=np.float64).astype(np.float32)
     for index in map(int, np.flatnonzero(~np.isfinite(vectors).all(axis=1))):
-        raise BadRequest(f"{name}[{index}] has numbers beyond float32", param=name, index=index)
+        raise BadRequest(
+            f"{name}[{index}] has a number that float32 cannot represent", param=name, index=index
+        )
     return vectors

@@ -21,11 +21,12 @@ from embedwell_models.vectors import Floats, finish
 
 @dataclass(frozen=True)
 class DenseVectorService:
-    """Computes sentence vectors for every API; requests of other APIs become an EmbedRequest.
+    """Computes sentence vectors for every API, whose requests are converted to an EmbedRequest.
 
-    name: of the model, in responses. layers: number of layers; late chunking pools the states after
-    the last one. max_values: limit of numbers in sparse vectors. multi_vector: responds for a model
-    with vectors of tokens.
+    name: the model's name in responses.
+    layers: number of layers; late chunking pools the states after the last one.
+    max_values: maximum count of numbers in sparse vectors.
+    multi_vector: responds to /embed if the model computes a vector for each token.
     """
 
     pipeline: Pipeline
@@ -78,10 +79,12 @@ class DenseVectorService:
         dimensions_param: str = "dimensions",
         max_length: int | None = None,
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Compute the tokenized inputs, and their vectors cut and normalised as the body says.
+        """Compute the inputs' vectors, truncated and normalised as the body requests.
 
-        dimensions_param: the client's name for that field, for errors. max_length: maximum
-        tokens of an input; ignored for late chunking.
+        Returns the tokenized inputs, too.
+
+        dimensions_param: the client's name for the field `dimensions`, for error messages.
+        max_length: maximum tokens of an input; ignored for late chunking.
         """
         self.dimensions.check(body.dimensions, dimensions_param)
         if body.late_chunking:
@@ -97,8 +100,8 @@ class DenseVectorService:
         sentence = self.pipeline.reader.sentence
         if sentence.pooling != ("mean",) or sentence.modules:
             raise BadRequest(
-                "late_chunking averages token vectors, but this model pools in another way; "
-                "see /tokens with chunks",
+                "late_chunking needs a model with mean pooling alone; send chunks to /tokens "
+                "instead",
                 code="not_offered",
                 param="late_chunking",
             )
@@ -140,7 +143,7 @@ def _chunk_texts(inputs: Any) -> list[str]:
     for index, chunk in enumerate(chunks):
         if not isinstance(chunk, str):
             raise BadRequest(
-                f"input {index} is no text, and late_chunking takes nothing else",
+                f"input {index} is not a text; late_chunking accepts texts only",
                 param="late_chunking",
                 index=index,
             )

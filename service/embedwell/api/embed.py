@@ -1,4 +1,4 @@
-"""POST /embed: sentence vectors, with TEI's request and response formats and more options."""
+"""POST /embed: sentence vectors, in TEI's request and response formats with more options."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
     @routes.post(
         "/embed",
-        summary="Sentence embeddings",
+        summary="Embed texts or images",
         response_model=EmbedResponse,
         responses=route_responses(binary=True),
     )

@@ -1,4 +1,4 @@
-"""The field `outputs` of /embed: several kinds of vectors of each text, from one pass."""
+"""The field `outputs` of /embed: several kinds of vectors of each text from one forward pass."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,8 +24,8 @@ async def embed_outputs(
 ) -> dict[str, Any]:
     """Compute the outputs that a request names; raises BadRequest, TooLarge.
 
-    dim: of a token's vector. max_values: limit of numbers in sparse vectors, and in those of
-    tokens.
+    dim: dimensions of a token's vector.
+    max_values: maximum count of numbers in the sparse vectors, and in the vectors of tokens.
     """
     requested = body.outputs or []
     _check_fields(context, body)
@@ -63,7 +63,9 @@ def _check_fields(context: RequestContext, body: EmbedRequest) -> None:
     check_json_fields(context, outputs=True)
     for name in ("late_chunking", "partial"):
         if getattr(body, name):
-            raise BadRequest(f"{name} does not go with outputs", param=name)
+            raise BadRequest(
+                f"{name} cannot be combined with outputs; leave one of them out", param=name
+            )
 
 
 def _encode_dense(vectors: Floats, body: EmbedRequest) -> Any:

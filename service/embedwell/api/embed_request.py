@@ -1,4 +1,4 @@
-"""Body of /embed, to which requests of other APIs for sentence vectors are converted."""
+"""Request body of /embed; other APIs for sentence vectors convert their requests to it."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
@@ -10,17 +10,20 @@ from embedwell.api.body import FAIL_FAST, Inputs, TrueByDefault, examples, input
 from embedwell.api.options_body import InputBody
 
 OutputName = Literal["dense", "sparse", "multi"]
-"""A kind of vectors, as in embedwell_models.outputs.names."""
+"""Kind of vectors, as in embedwell_models.outputs.names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 
 class EmbedRequest(InputBody):
-    """inputs: a text, its token ids, an image, or a list of these.
+    """Request body of /embed.
 
-    late_chunking: the inputs are consecutive chunks of one text; each is embedded with the whole
-    text as context. details: describe each input, too. partial: return an error in place of each
-    input that fails, and the vectors of the others. outputs: kinds of vectors to return of each
-    input, by name; the response then has details.
+    - `inputs`: a text, its token ids, an image, or a list of these.
+    - `late_chunking`: the inputs are consecutive chunks of one text. Each chunk is embedded with
+      the whole text as context.
+    - `details`: describe each input in the response.
+    - `partial`: return an error for each input that fails, and the vectors of the others.
+    - `outputs`: names of the kinds of vectors to return for each input. The response then has
+      details.
     """
 
     model_config = examples(
@@ -44,5 +47,5 @@ class EmbedRequest(InputBody):
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Self:
-        """Build a request for texts, with every option at its default."""
+        """Build a request for texts with the default options."""
         return cls(inputs=input_list(texts))

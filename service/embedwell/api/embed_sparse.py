@@ -1,4 +1,4 @@
-"""POST /embed_sparse: sparse vectors, as TEI has them."""
+"""POST /embed_sparse: sparse vectors, as in TEI."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +25,13 @@ from embedwell.request.request_context import RequestContext
 
 
 class SparseRequest(InputBody):
-    """inputs: a text, its token ids, or a list of either.
+    """Request body of /embed_sparse.
 
-    top_k: how many of the largest weights to return; by default all. min_weight: the least weight
-    to return. input_type, or prompt_name: "query" for a query, where the model tells them apart.
+    - `inputs`: a text, its token ids, or a list of either.
+    - `top_k`: return only so many of the largest weights. Default: all.
+    - `min_weight`: return only weights of at least this value.
+    - `input_type` or `prompt_name`: "query" for a query, if the model distinguishes queries from
+      documents.
     """
 
     model_config = examples(
@@ -43,7 +46,10 @@ class SparseRequest(InputBody):
 
 @dataclass(frozen=True)
 class SparseService:
-    """Computes sparse vectors. max_values: limit of numbers in a response."""
+    """Computes sparse vectors.
+
+    max_values: maximum count of numbers in a response.
+    """
 
     pipeline: Pipeline
     max_values: int
@@ -72,7 +78,7 @@ def router(models: ModelChoice[SparseService]) -> APIRouter:
 
     @routes.post(
         "/embed_sparse",
-        summary="Sparse vectors",
+        summary="Embed texts as sparse vectors",
         response_model=list[list[SparseEntry]],
         responses=route_responses(),
     )

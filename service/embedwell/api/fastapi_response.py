@@ -1,4 +1,4 @@
-"""Responses of routes that FastAPI itself calls."""
+"""Responses of routes that FastAPI calls itself."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from embedwell.request.request_context import RequestContext
 
 
 async def fastapi_response(context: RequestContext, content: Any) -> Response:
-    """Build FastAPI's response from an endpoint's result: JSON unless it is binary."""
+    """Build FastAPI's response from an endpoint's result: JSON, or bytes for a BinaryResponse."""
     if isinstance(content, BinaryResponse):
         headers = {name.decode(): value.decode() for name, value in content.headers()}
         return Response(content.body, headers=headers)

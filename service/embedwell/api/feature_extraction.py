@@ -13,7 +13,7 @@ _NAMES = ("{name}", "{organisation}/{name}")
 
 
 def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
-    """Create the routes: /embed for clients that put the model's name in the path."""
+    """Create routes of /embed for clients that put the model's name in the path."""
     routes = APIRouter(include_in_schema=False)
 
     async def feature_extraction(request: Request) -> Response:

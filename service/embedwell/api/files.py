@@ -1,4 +1,4 @@
-"""OpenAI's /v1/files: what batches read, and their results."""
+"""OpenAI's /v1/files: upload the requests of batches, download their results."""
 
 import asyncio
 from typing import Annotated, Any
@@ -31,19 +31,22 @@ _FORM = {
 
 
 class JsonLinesResponse(FileResponse):
-    """A file of JSON lines."""
+    """A response of JSON lines."""
 
     media_type = "application/jsonl"
 
 
 def router(service: BatchService | None) -> APIRouter:
-    """Create the routes of this module. service: None if the server computes no batches."""
+    """Create the routes of this module.
+
+    service: None if the server computes no batches.
+    """
     routes = api_router("batches")
     responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
         UPLOAD,
-        summary="Upload the requests of a batch",
+        summary="Upload a file of requests for a batch",
         response_model=StoredFile,
         responses=route_responses(BODY_ERRORS, OpenAIError),
         openapi_extra={
@@ -67,7 +70,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.get(
         UPLOAD,
-        summary="All files, the newest first",
+        summary="List all files, newest first",
         response_model=Files,
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
         name="files",
@@ -84,7 +87,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.get(
         "/v1/files/{id}",
-        summary="One file",
+        summary="Get the description of a file",
         response_model=StoredFile,
         responses=responses,
         name="file",
@@ -94,7 +97,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.get(
         "/v1/files/{id}/content",
-        summary="The bytes of a file: JSON lines",
+        summary="Download a file of JSON lines",
         response_class=JsonLinesResponse,
         responses=responses,
         name="file_content",
@@ -106,7 +109,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     @routes.delete(
         "/v1/files/{id}",
-        summary="Delete a file; batches that read it go on",
+        summary="Delete a file; batches that read it continue",
         response_model=DeletedFile,
         responses=responses,
         name="delete_file",
@@ -119,12 +122,16 @@ def router(service: BatchService | None) -> APIRouter:
 
 
 def _file_of(form: FormData) -> UploadFile:
-    """The file of a form; raises BadRequest unless it is for a batch."""
+    """Return the file of a form; raises BadRequest unless it is for a batch."""
     file = form.get("file")
     if not isinstance(file, UploadFile):
-        raise BadRequest("the form has no file", param="file")
+        raise BadRequest("the form has no file; add it as the field file", param="file")
     if form.get("purpose") != "batch":
-        raise BadRequest('the purpose of a file is "batch"', param="purpose")
+        raise BadRequest('the field purpose must be "batch"', param="purpose")
     for name in sorted({*form} - {"file", "purpose"}):
-        raise BadRequest(f"unknown field {name!r}", code="unknown_field", param=name)
+        raise BadRequest(
+            f"unknown field {name!r}; the form has the fields file and purpose",
+            code="unknown_field",
+            param=name,
+        )
     return file

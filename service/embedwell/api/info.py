@@ -1,4 +1,4 @@
-"""Response of /info: the model, its precision and the limits, and TEI's fields."""
+"""Response of /info: the model, its precision, the limits, and TEI's fields."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,7 +24,7 @@ _LIMIT_SETTINGS = (
     "request_timeout",
 )
 _TEI_CLIENT_BATCH = 32  # TEI's default limit of texts in a request
-_TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # by the names of sentence-transformers
+_TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # names of sentence-transformers
 
 
 def server_info(
@@ -36,7 +36,7 @@ def server_info(
 ) -> dict[str, Any]:
     """Describe the server; fields that only the engine knows are None until it has started.
 
-    adapters: those among which the task of a request chooses.
+    adapters: the adapters that a request can choose by its task.
     """
     sentence, classifier = model.sentence, model.classifier
     return {
@@ -82,7 +82,7 @@ def _tei_info(
         "served_model_name": settings.name,
         "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
         "max_input_length": length,
-        "max_batch_tokens": max(batch_tokens, length),  # a longer text has a batch of its own
+        "max_batch_tokens": max(batch_tokens, length),  # a longer text gets a batch of its own
         "max_batch_requests": None,
         "max_client_batch_size": min(settings.max_texts, client_batch),
         "tokenization_workers": settings.workers,

@@ -10,9 +10,9 @@ from embedwell.request.request_context import RequestContext
 from embedwell.request.run_in_thread import run_in_thread
 
 LARGE_REQUEST = 1 << 20
-"""Bytes of memory; the response to a request that needs more is serialised in a thread."""
+"""A response that needs more bytes of memory than this is serialised in a thread."""
 
-# Sizes of one orjson call, which holds the GIL.
+# Maximum sizes for one orjson call, which holds the GIL.
 _CHUNK_NUMBERS, _CHUNK_ITEMS = 1 << 15, 64
 
 
@@ -29,7 +29,7 @@ async def dump_response(context: RequestContext, content: Any) -> bytes:
 
 
 def _dump_parts(content: Any) -> Any:
-    """Replace the large parts of content by their JSON."""
+    """Replace the large parts of content with their JSON."""
     if isinstance(content, dict):
         return {name: _dump_parts(value) for name, value in content.items()}
     if isinstance(content, np.ndarray) and content.ndim > 2:
@@ -43,7 +43,7 @@ def _dump_parts(content: Any) -> Any:
 
 
 def _has_nested_items(items: Sequence[Any]) -> bool:
-    """Tell whether items may have large parts, by the first: all of a response are alike."""
+    """Return whether items may have large parts, judging by the first: all items are alike."""
     first = next(iter(items), None)
     parts = first.values() if isinstance(first, dict) else [first]
     return any(isinstance(part, (list, dict)) or getattr(part, "ndim", 1) > 1 for part in parts)

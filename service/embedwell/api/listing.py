@@ -1,13 +1,13 @@
-"""Lists that clients read page by page."""
+"""Paginated lists."""
 
 from collections.abc import Sequence
 from typing import Any
 
 
 def newest_first_page(items: Sequence[Any], limit: int, after: str) -> dict[str, Any]:
-    """Some of a list, the newest first, as OpenAI's clients page through it.
+    """Return a page of a list, newest first, in OpenAI's format.
 
-    after: the id of the last one seen.
+    after: the id of the last item of the previous page.
     """
     rest = [item for item in items if not after or item.id < after]
     shown = [item.model_dump() for item in rest[:limit]]

@@ -20,12 +20,13 @@ async def maxsim_similarity(
 ) -> Any:
     """Score queries (`a`, or the source sentence) against documents (`b`, or the sentences).
 
-    max_values: limit of the scores. Raises BadRequest for vectors, for another metric, and for a
-    model without vectors of tokens.
+    Raises BadRequest for vectors, for another metric, and for a model without token vectors.
+
+    max_values: maximum count of numbers in the scores.
     """
     multi_vectors.check_offered()
     if "metric" in body.model_fields_set and body.metric != MAXSIM:
-        raise BadRequest(f"this model's only metric is {MAXSIM}", param="metric")
+        raise BadRequest(f"metric must be {MAXSIM} for this model", param="metric")
     queries, documents, paths = _texts(body)
     _check_scores(len(queries), len(documents), body, max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
@@ -50,23 +51,25 @@ def _texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
     a, b = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
     for name, texts in (("a", a), ("b", b)):
         if not texts:
-            raise BadRequest(f"{name}: give texts: {MAXSIM} compares their tokens", param=name)
+            raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
     return _only_texts(a), _only_texts(b), [*a, *b]
 
 
 def _only_texts(items: TextsByPath) -> list[str]:
     texts = [item for item in items.values() if isinstance(item, str)]
     if len(texts) < len(items):
-        raise BadRequest("this model embeds texts, and no images", code="not_offered")
+        raise BadRequest("this model embeds texts only; send no images", code="not_offered")
     return texts
 
 
 def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:
     if body.mode == "pairwise":
         if a != b:
-            raise BadRequest(f"a has {a} entries, b has {b}", param="mode")
+            raise BadRequest(
+                f"a has {a} entries and b has {b}; mode pairwise needs equal numbers", param="mode"
+            )
         if body.top_k is not None:
-            raise BadRequest("top_k goes with mode matrix", param="top_k")
+            raise BadRequest("top_k needs mode matrix", param="top_k")
     check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 

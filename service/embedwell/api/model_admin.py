@@ -1,4 +1,4 @@
-"""POST /models/NAME/load and /models/NAME/unload: for operators, with a key of their own."""
+"""POST /models/NAME/load and /models/NAME/unload: load and unload models with an admin key."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ _ERRORS = (*BODY_ERRORS, 404, 503, 504)
 _NAME = Path(examples=[DEFAULT])
 
 KeyCheck = Callable[[Any], None]
-"""Raises Unauthorized unless the headers of a request have an operator's key."""
+"""Raises Unauthorized unless the request's headers have an admin key."""
 
 
 def router(
@@ -25,21 +25,23 @@ def router(
 ) -> APIRouter:
     """Create the routes of this module.
 
-    check_key: None if the server has no such key. timeout: seconds to load or unload a model.
+    check_key: None if the server has no admin key.
+    timeout: seconds to wait until a model is loaded or unloaded.
     """
     routes, responses = api_router("status"), route_responses(_ERRORS)
 
     def check(request: Request) -> None:
         if check_key is None:
             raise Forbidden(
-                "requests may not load and unload models: set EMBEDWELL_ADMIN_KEY to allow it",
+                "loading and unloading by request is disabled; set EMBEDWELL_ADMIN_KEY to "
+                "enable it",
                 code="admin_disabled",
             )
         check_key({name.lower(): value for name, value in request.headers.raw})
 
     @routes.post(
         "/models/{name:path}/load",
-        summary="Load a model, and wait until it is loaded",
+        summary="Load a model and wait until it is loaded",
         response_model=ModelState,
         responses=responses,
         name="load_model",
@@ -52,7 +54,7 @@ def router(
 
     @routes.post(
         "/models/{name:path}/unload",
-        summary="Unload a model until a request needs it",
+        summary="Unload a model until the next request for it",
         response_model=ModelState,
         responses=responses,
         name="unload_model",
@@ -63,7 +65,7 @@ def router(
         try:
             await model.engine.unload(timeout)
         except TimeoutError:
-            message = f"not unloaded within {timeout:.0f} s"
+            message = f"the model was not unloaded within {timeout:.0f} s; try again"
             raise TimedOut(message, retry_after=1) from None
         return {"model": model.name, "state": model.state}
 

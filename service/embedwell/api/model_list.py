@@ -1,4 +1,4 @@
-"""GET /v1/models, OpenAI's list of models; GET /models, Infinity's."""
+"""GET /v1/models, OpenAI's list of models, and GET /models, Infinity's list."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -17,12 +17,15 @@ _NAME = Path(examples=[DEFAULT])
 
 
 def router(models: ModelChoice[ServedModel], created: int) -> APIRouter:
-    """Create the routes of this module. created: of all models, in seconds since 1970."""
+    """Create the routes of this module.
+
+    created: creation time of all models, in seconds since 1970.
+    """
     routes, responses = api_router("OpenAI"), route_responses(AUTH_ERRORS, OpenAIError)
 
     @routes.get(
         "/v1/models",
-        summary="The served models, each under each of its names",
+        summary="List the served models under all of their names",
         response_model=Models,
         responses=responses,
         name="models",
@@ -33,7 +36,7 @@ def router(models: ModelChoice[ServedModel], created: int) -> APIRouter:
 
     @routes.get(
         "/models",
-        summary="The names of the served models",
+        summary="List the names of the served models",
         response_model=InfinityModels,
         responses=responses,
     )
@@ -52,7 +55,7 @@ def router(models: ModelChoice[ServedModel], created: int) -> APIRouter:
 
     @routes.get(
         "/v1/models/{name:path}",
-        summary="One model",
+        summary="Get a model",
         response_model=Model,
         responses=route_responses((*AUTH_ERRORS, 404), OpenAIError),
         name="model",

@@ -1,4 +1,4 @@
-"""A vector for each token: /embed of a multi-vector model, and POST /v1/multi-vector as Jina."""
+"""A vector for each token: /embed of a multi-vector model, and Jina's POST /v1/multi-vector."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,16 @@ from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.request.request_context import RequestContext
 
-_MAX_BINARY_TEXTS = 1000  # whose numbers of vectors fit a header
+_MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
 
 
 class MultiVectorRequest(Body):
-    """Jina's request. input_type: whether the texts are queries or documents.
+    """Request body of /v1/multi-vector, in Jina's format.
 
-    embedding_type: numbers, or the bytes of each text's vectors in base64. dimensions: those of the
-    model. truncate: cut texts that are too long.
+    - `input_type`: whether the texts are queries or documents.
+    - `embedding_type`: numbers, or the bytes of each text's vectors in base64.
+    - `dimensions`: must equal the model's.
+    - `truncate`: cut off texts that are too long.
     """
 
     model_config = examples(
@@ -48,9 +50,10 @@ class MultiVectorRequest(Body):
 
 @dataclass(frozen=True)
 class MultiVectorService:
-    """Responds with a vector for each token.
+    """Computes a vector for each token.
 
-    name: of the model, in responses. max_values: limit of numbers in a response.
+    name: the model's name in responses.
+    max_values: maximum count of numbers in a response.
     """
 
     vectors: MultiVectors
@@ -83,7 +86,7 @@ class MultiVectorService:
         options: InputOptions,
         body: EmbedRequest,
     ) -> list[Any]:
-        """Return the vectors of each input as another API's response has them."""
+        """Return the vectors of each input in the format of another API's response."""
         self.check_fields(body)
         texts = await self.vectors.vectors(context, inputs, options, self.max_values)
         return [
@@ -112,20 +115,27 @@ class MultiVectorService:
         }
 
     def check_fields(self, body: EmbedRequest) -> None:
-        """Raise BadRequest for a field that does not go with a vector for each token."""
+        """Raise BadRequest for a field that multi-vector models do not support."""
         for name in ("late_chunking", "partial"):
             if getattr(body, name):
-                raise BadRequest(f"{name} does not go with a vector for each token", param=name)
+                raise BadRequest(
+                    f"{name} is not supported by a model with a vector for each token; leave it "
+                    "out",
+                    param=name,
+                )
         if not body.normalize:
             raise BadRequest(
-                "normalize: the vectors of tokens are as the model has them", param="normalize"
+                "normalize must be true: a model with a vector for each token returns them "
+                "as they are",
+                param="normalize",
             )
         self._check_dimensions(body.dimensions)
 
     def _check_dimensions(self, dimensions: int | None) -> None:
         if dimensions not in (None, self.vectors.dim):
             raise BadRequest(
-                f"dimensions is {dimensions}, and a token's vector has {self.vectors.dim}",
+                f"dimensions is {dimensions}, but a token's vector has {self.vectors.dim}; "
+                "leave dimensions out",
                 code="dimensions_not_offered",
                 param="dimensions",
             )
@@ -137,7 +147,7 @@ def router(models: ModelChoice[MultiVectorService]) -> APIRouter:
 
     @routes.post(
         "/v1/multi-vector",
-        summary="A vector for each token, as Jina",
+        summary="Embed texts as a vector for each token (Jina)",
         response_model=JinaMultiVectors,
         responses=route_responses(error_schema=OpenAIError),
     )
@@ -152,13 +162,14 @@ def _convert(texts: TokenVectors, dtype: OutputType) -> list[Array]:
 
 
 def _binary_response(context: RequestContext, matrices: list[Array]) -> BinaryResponse | None:
-    # All vectors, one text's after another's; the header x-lengths has the number of each.
+    # The vectors of all texts, concatenated; the header x-lengths has each text's number of them.
     response = binary_response(context, np.concatenate(matrices))
     if response is None:
         return None
     if len(matrices) > _MAX_BINARY_TEXTS:
         raise TooLarge(
-            f"a response of bytes has the vectors of at most {_MAX_BINARY_TEXTS} texts",
+            f"a binary response has at most {_MAX_BINARY_TEXTS} texts; send fewer, or accept "
+            "application/json",
             code="too_many_texts",
         )
     lengths = ",".join(str(len(matrix)) for matrix in matrices).encode()

@@ -20,9 +20,11 @@ from embedwell.request.request_context import RequestContext
 
 
 class OllamaBody(Body):
-    """Fields of both routes. keep_alive is ignored: settings decide what is unloaded.
+    """Fields of both routes.
 
-    options: num_ctx is the maximum tokens of a text; others are ignored, unknown ones as in Ollama.
+    - `keep_alive`: ignored, as the server's settings decide when a model is unloaded.
+    - `options`: `num_ctx` is the maximum tokens of a text. Other and unknown options are ignored,
+      as in Ollama.
     """
 
     model: str
@@ -38,9 +40,11 @@ class OllamaBody(Body):
 
 
 class OllamaRequest(OllamaBody):
-    """input: a text or texts, cut at the end where they are too long unless truncate is false.
+    """Request body of /api/embed.
 
-    dimensions: the full length if it is not positive, or not less than the model's.
+    - `input`: a text or a list of texts.
+    - `truncate`: if false, a text that is too long is an error. Otherwise its end is cut off.
+    - `dimensions`: all dimensions if the value is not positive, or not below the model's number.
     """
 
     model_config = examples(
@@ -60,7 +64,10 @@ class OllamaRequest(OllamaBody):
 
 
 class OllamaPromptRequest(OllamaBody):
-    """prompt: one text, whose vector is not normalised."""
+    """Request body of /api/embeddings.
+
+    - `prompt`: one text, whose vector is not normalised.
+    """
 
     model_config = examples({"model": "all-MiniLM-L6-v2", "prompt": "Hello, world"})
 
@@ -99,7 +106,7 @@ class OllamaService:
         return {"embedding": vector}
 
     def _num_ctx(self, body: OllamaBody) -> int | None:
-        """Return num_ctx if it is below the model's limit."""
+        """Return num_ctx if it is below the model's limit, else None."""
         num_ctx, tokenizer = body.num_ctx(), self.embedding.pipeline.reader.tokenizer
         if not 0 < num_ctx < tokenizer.max_length:
             return None
@@ -113,7 +120,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
     @routes.post(
         "/api/embed",
-        summary="Ollama embeddings",
+        summary="Create embeddings (Ollama)",
         response_model=OllamaAnswer,
         responses=responses,
         name="ollama",
@@ -123,7 +130,7 @@ def router(models: ModelChoice[DenseVectorService]) -> APIRouter:
 
     @routes.post(
         "/api/embeddings",
-        summary="Ollama's older embeddings, of one text",
+        summary="Create the embedding of one text (Ollama's older route)",
         response_model=OllamaEmbedding,
         responses=responses,
         name="ollama_prompt",

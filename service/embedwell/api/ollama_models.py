@@ -24,7 +24,10 @@ _QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", 
 
 
 class OllamaShowRequest(Body):
-    """model, or name as older clients call it; the other fields are ignored."""
+    """Request body of /api/show.
+
+    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
+    """
 
     model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
 
@@ -64,7 +67,7 @@ class OllamaModel:
         ]
 
     def show(self) -> dict[str, Any]:
-        """Describe the model at length."""
+        """Describe the model in detail."""
         config = self._folder.spec.config
         return {
             "modelfile": "",
@@ -116,7 +119,7 @@ class OllamaModel:
 
     @property
     def _size(self) -> int:
-        """Bytes of the weight files."""
+        """Return the bytes of the weight files."""
         return sum(stat.st_size for stat in self._file_stats)
 
     @property
@@ -137,7 +140,7 @@ def router(models: ModelChoice[OllamaModel]) -> APIRouter:
 
     @routes.get(
         "/api/tags",
-        summary="The names of the served models",
+        summary="List the served models (Ollama)",
         response_model=Tags,
         responses=responses,
     )
@@ -145,14 +148,17 @@ def router(models: ModelChoice[OllamaModel]) -> APIRouter:
         return {"models": [tag for model in models.services for tag in model.tags()]}
 
     @routes.get(
-        "/api/ps", summary="The models that are loaded", response_model=Loaded, responses=responses
+        "/api/ps",
+        summary="List the loaded models (Ollama)",
+        response_model=Loaded,
+        responses=responses,
     )
     async def ollama_ps() -> Any:
         return {"models": [each for model in models.services for each in model.loaded()]}
 
     @routes.get(
         "/api/version",
-        summary="The version of this server",
+        summary="Get the server's version (Ollama)",
         response_model=Version,
         responses=responses,
     )
@@ -161,7 +167,7 @@ def router(models: ModelChoice[OllamaModel]) -> APIRouter:
 
     @routes.post(
         "/api/show",
-        summary="A served model, described as Ollama does",
+        summary="Describe a model (Ollama)",
         response_model=Shown,
         responses=route_responses((*BODY_ERRORS, 404)),
         name="show",
@@ -169,7 +175,7 @@ def router(models: ModelChoice[OllamaModel]) -> APIRouter:
     async def ollama_show(context: Context, body: OllamaShowRequest) -> Any:
         name = body.model or body.name
         if not name:
-            raise BadRequest("give a model", param="model")
+            raise BadRequest("the field model is missing: give a model's name", param="model")
         return models.choose_tagged(name).show()
 
     return routes

@@ -21,7 +21,7 @@ from embedwell.request.request_context import RequestContext
 from embedwell_models.vectors import Floats, finish
 
 _FIELDS = {"embeddings": "embedding", "sparse": "sparse_embedding", "multi": "embeddings"}
-"""Fields of an input's result, by those of a response of /embed with `outputs`."""
+"""Maps fields of a response of /embed with `outputs` to fields of an input's result."""
 
 
 def router(
@@ -32,7 +32,7 @@ def router(
 
     @routes.post(
         "/v1/embeddings",
-        summary="OpenAI embeddings",
+        summary="Create embeddings (OpenAI)",
         response_model=OpenAIAnswer,
         responses=route_responses(error_schema=OpenAIError),
     )
@@ -64,7 +64,7 @@ def router(
 
 
 def _by_input(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of each input, from the lists of a response of /embed."""
+    """Return the fields of each input, from the lists in a response of /embed."""
     fields = {field: outputs[name] for name, field in _FIELDS.items() if name in outputs}
     return [dict(zip(fields, values, strict=True)) for values in zip(*fields.values(), strict=True)]
 

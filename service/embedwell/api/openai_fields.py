@@ -1,4 +1,4 @@
-"""Field types of /v1/embeddings, and what their values mean in an EmbedRequest."""
+"""Field types of /v1/embeddings, and their conversion to those of an EmbedRequest."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,7 +14,7 @@ from embedwell.inputs.prompts import Role
 Dtype = Literal["float", "int8", "uint8", "binary", "ubinary"]
 InputType = Literal["query", "document", "passage"]
 TruncateWord = Literal["NONE", "START", "END"]
-"""Cohere's and NIM's terms for the handling of a text that is too long."""
+"""Values of `truncate` in Cohere's and NIM's APIs."""
 
 OVERFLOW: dict[TruncateWord | bool | None, Overflow | None] = {
     "NONE": "error",
@@ -52,7 +52,7 @@ Truncate = Annotated[
     Annotated[bool, Tag("<flag>")] | Annotated[TruncateWord, Tag("<word>")],
     Discriminator(
         _truncate_kind,
-        custom_error_type="truncate",  # a Literal would take 1 and 1.0 for true
+        custom_error_type="truncate",  # a Literal would accept 1 and 1.0 as true
         custom_error_message="Input should be true, false, 'NONE', 'START' or 'END'",
     ),
 ]
@@ -95,14 +95,18 @@ OpenAIInputs = Annotated[
     | _Object,
     Discriminator(_input_kind),
 ]
-"""A text, its token ids, or a list of either; objects are replaced by a text or an ImageInput."""
+(
+    "A text, its token ids, or a list of either. Validation replaces objects by a text or an "
+    "ImageInput."
+)
 
 
 def with_modality(inputs: Any, modality: Any) -> Any:
-    """Return inputs in which the texts of the modality image are images.
+    """Convert the texts whose modality is image to images.
 
-    modality: of all inputs, or of each. Raises BadRequest if there is not one for each, or an image
-    is not a text.
+    Raises BadRequest if the modalities and inputs differ in number, or if an image is not a text.
+
+    modality: one for all inputs, or one for each.
     """
     if isinstance(modality, str):
         modality = [modality] * (len(inputs) if isinstance(inputs, list) else 1)
@@ -111,7 +115,9 @@ def with_modality(inputs: Any, modality: Any) -> Any:
     items = inputs if isinstance(inputs, list) else [inputs]
     if len(items) != len(modality):
         raise BadRequest(
-            f"modality has {len(modality)} entries for {len(items)} inputs", param="modality"
+            f"modality has {len(modality)} entries for {len(items)} inputs; give one for each "
+            "input",
+            param="modality",
         )
     return [
         _as_image(item, index) if kind == "image" else item
@@ -125,5 +131,5 @@ def _as_image(item: Any, index: int) -> ImageInput:
     if isinstance(item, ImageInput):
         return item
     raise BadRequest(
-        f"input {index} is no image: a data URL, or base64", param="modality", index=index
+        f"input {index} is not an image; send a data URL or base64", param="modality", index=index
     )

@@ -1,4 +1,4 @@
-"""Request body of /v1/embeddings: OpenAI's fields, and those of other servers with its route."""
+"""Request body of /v1/embeddings: the fields of OpenAI and of other servers with this route."""
 
 from typing import Annotated, Any, Literal
 
@@ -23,20 +23,24 @@ from embedwell.request.limits import check_max_length
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 _COMMON_FIELDS = {"input", "model", "encoding_format", "user"}
-"""Most requests have no other fields, and skip the checks of those."""
+"""Most requests have no other fields, and skip the checks of the others."""
 
 
 class EmbeddingsRequest(Body):
-    """OpenAI's request: input, model, encoding_format, dimensions, and user, which is ignored.
+    """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
 
-    The other fields belong to Voyage (input_type, truncation, output_dtype, output_dimension),
-    Jina (task, truncate, embedding_type or encoding_type, normalized, late_chunking,
-    return_multivector: a vector for each token), NIM (input_type passage; truncate NONE, START
-    or END), NIM and Infinity (modality: text or image, of all inputs or each) and vLLM
-    (truncate_prompt_tokens: maximum tokens of an input, -1 for the model's limit;
-    add_special_tokens, which must be true; normalize).
-    outputs is of this server: kinds of vectors to return of each input, from one pass.
-    drop_params and metadata are ignored. Two fields with the same meaning are refused together.
+    - OpenAI: `input`, `model`, `encoding_format`, `dimensions`; `user` is ignored.
+    - Voyage: `input_type`, `truncation`, `output_dtype`, `output_dimension`.
+    - Jina: `task`, `truncate`, `embedding_type` or `encoding_type`, `normalized`, `late_chunking`,
+      `return_multivector` (a vector for each token).
+    - NIM: `input_type` passage; `truncate` NONE, START or END.
+    - NIM and Infinity: `modality`: text or image, for all inputs or one for each.
+    - vLLM: `truncate_prompt_tokens` (maximum tokens of an input, -1 for the model's limit),
+      `add_special_tokens` (must be true), `normalize`.
+    - This server: `outputs`: kinds of vectors to return for each input, from one forward pass.
+
+    `drop_params` and `metadata` are ignored. A request with two fields of the same meaning is
+    rejected.
     """
 
     model_config = examples(
@@ -77,7 +81,7 @@ class EmbeddingsRequest(Body):
 
         model_role: the role that a suffix of the model's name selects.
         """
-        inputs: Any = self.input  # in which objects have become texts or images
+        inputs: Any = self.input  # validation has replaced objects by texts or images
         if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
             return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
         self._check_supported()
@@ -113,8 +117,8 @@ class EmbeddingsRequest(Body):
             self._check_without("outputs", "return_multivector")
         if self.add_special_tokens is False:
             raise BadRequest(
-                "add_special_tokens is false: here the model's special tokens are always put "
-                "around a text; send token ids to leave them out",
+                "add_special_tokens must be true: texts always get the model's special "
+                "tokens; send token ids to leave them out",
                 code="not_offered",
                 param="add_special_tokens",
             )
@@ -122,7 +126,9 @@ class EmbeddingsRequest(Body):
     def _check_without(self, field: str, *others: str) -> None:
         for name in others:
             if getattr(self, name):
-                raise BadRequest(f"{name} does not go with {field}", param=name)
+                raise BadRequest(
+                    f"{name} cannot be combined with {field}; leave one of them out", param=name
+                )
 
     def _overflow(self) -> dict[str, Any]:
         truncate = self._only_value("truncate", "truncation", "truncate_prompt_tokens")
@@ -143,14 +149,17 @@ class EmbeddingsRequest(Body):
         roles = {role for role in candidates if role is not None}
         if len(roles) > 1:
             raise BadRequest(
-                f"model, input_type and task select different roles: {sorted(roles)}",
+                f"model, input_type and task select different roles, {sorted(roles)}; leave "
+                "out all but one",
                 param="task" if self.task else "input_type",
             )
         return next(iter(roles), None)
 
     def _only_value(self, *names: str) -> Any:
-        """Return the value of the only field that is set; raises BadRequest if two are."""
+        """Return the value of the only field that is set; raises BadRequest if two are set."""
         present = [name for name in names if getattr(self, name) is not None]
         if len(present) > 1:
-            raise BadRequest(f"give {present[0]} or {present[1]}, not both", param=present[1])
+            raise BadRequest(
+                f"give either {present[0]} or {present[1]}, not both", param=present[1]
+            )
         return getattr(self, present[0]) if present else None

@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse
 
 from embedwell.api.openapi_responses import OpenAPIObject, components
 
-# FastAPI's page loads its scripts from a CDN, and is empty without internet access.
+# FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
 
 
@@ -24,10 +24,10 @@ def router() -> APIRouter:
 
 
 def openapi_document(app: FastAPI) -> OpenAPIObject:
-    """Build FastAPI's document, with the components that the documented responses refer to.
+    """Build FastAPI's document, with the components to which the documented responses refer.
 
-    Routes that may require a key are documented as working with and without one, which depends on
-    a setting. Status 422 is removed: an invalid request has status 400.
+    A setting decides whether routes require a key, so they are documented as working with and
+    without one. Status 422 is removed, because an invalid request gets status 400.
     """
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes

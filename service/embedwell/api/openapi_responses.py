@@ -22,8 +22,10 @@ ENGINE_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
 _DESCRIPTIONS: Mapping[int, str] = {
     400: "The request is invalid; the message names the field.",
     401: "The server requires a key, and the request has none or a wrong one.",
-    403: "A web page of another origin, or a host name that is not served.",
-    404: "The server has no such model.",
+    403: (
+        "The request is from a web page of another origin, or for a host name that is not allowed."
+    ),
+    404: "The server has no model of this name.",
     408: "The request did not arrive in time. The connection is closed.",
     413: "The request exceeds a limit; the limits are in /info.",
     415: "The content type or encoding is not supported.",
@@ -63,7 +65,7 @@ _OPTIONAL_STATUS_HEADERS: Mapping[int, Mapping[str, OpenAPIObject]] = {
 _ERROR_SCHEMAS = (Error, OpenAIError, CohereError)
 _BINARY_HEADERS = {"x-shape": {"type": "string"}, "x-dtype": {"type": "string"}}
 EXPOSED_HEADERS = (*_HEADERS, *_BINARY_HEADERS, "retry-after", "x-should-retry")
-"""Response headers that scripts of other origins may read."""
+"""Response headers that scripts of other origins can read."""
 
 
 def route_responses(
@@ -71,7 +73,7 @@ def route_responses(
 ) -> dict[int | str, OpenAPIObject]:
     """Build the `responses` of a route: the headers of a success, and its error statuses.
 
-    binary: whether the route also responds with the bytes of an array.
+    binary: whether the route can also respond with the bytes of an array.
     """
     headers = {**_header_references(), **(_optional_headers(_BINARY_HEADERS) if binary else {})}
     octets = {"schema": {"type": "string", "format": "binary"}}
@@ -84,7 +86,7 @@ def route_responses(
 
 
 def components() -> OpenAPIObject:
-    """Build the components that the responses of routes refer to."""
+    """Build the components to which the responses of routes refer."""
     schemas: list[Any] = [(name, "serialization", TypeAdapter(name)) for name in _ERROR_SCHEMAS]
     _, definitions = TypeAdapter.json_schemas(schemas, ref_template=_SCHEMA_REFERENCE)
     return {

@@ -11,10 +11,10 @@ from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell_models.tokenizer.tokenizer import Side
 
 Overflow = Literal["error", "start", "end", "mean"]
-"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
+"""How to handle a text that is too long; `mean` averages the vectors of its windows."""
 
 _TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
-_DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises them
+_DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values
 
 
 def _lowercase(value: Any) -> Any:
@@ -29,10 +29,11 @@ TruncationDirection = Annotated[
 
 
 class PromptBody(Body):
-    """Fields that select the prompt before each text; the model's default prompt without any.
+    """Fields that select the prompt before each text. Default: the model's default prompt.
 
-    input_type: the role whose prompt is used. task: one of Jina's, whose prompt is used unless
-    there is another; of a model with adapters that of the vectors, too.
+    - `input_type`: the role whose prompt is used.
+    - `task`: one of Jina's tasks, whose prompt is used unless another field selects one. For a
+      model with adapters, it selects the adapter, too.
     """
 
     prompt_name: str | None = None
@@ -42,29 +43,32 @@ class PromptBody(Body):
 
     @property
     def role(self) -> Role | None:
-        """The role of the texts, by input_type or task; raises BadRequest for two."""
+        """Return the role of the texts, by input_type or task; raises BadRequest if they differ."""
         role = None if self.task is None else TASK_ROLES.get(self.task)
         if None not in (role, self.input_type) and role != self.input_type:
             raise BadRequest(
-                f"input_type and task select different roles: {self.input_type}, {role}",
+                f"input_type and task select different roles, {self.input_type} and {role}; "
+                "leave one out",
                 param="task",
             )
         return role or self.input_type
 
     def prompt_options(self) -> InputOptions:
-        """Build options with the prompt alone; raises BadRequest."""
+        """Build options with the prompt alone; raises BadRequest for contradictory fields."""
         return InputOptions(
             prompt=self.prompt, prompt_name=self.prompt_name, role=self.role, task=self.task
         )
 
 
 class ReadingBody(PromptBody):
-    """Fields for prompts, and for texts that are longer than the model's limit.
+    """Fields for prompts and for texts that exceed the model's limit.
 
-    on_overflow: refuse such a text (error), cut tokens off at its start or its end, or return the
-    mean of its windows' vectors. truncate and truncation_direction are TEI's names for the first
-    three (right cuts at the end). By default the model's tokenizer says on which side to cut,
-    usually at the end. input_type: the role whose prompt is used.
+    - `on_overflow`: how to handle a text that is too long. error rejects it, start and end cut
+      tokens off at that side, mean returns the mean of its windows' vectors. Default: cut off at
+      the side that the model's tokenizer configures, usually the end.
+    - `truncate`, `truncation_direction`: TEI's names for error, start and end (Right cuts at the
+      end).
+    - `input_type`: the role whose prompt is used.
     """
 
     truncate: bool | None = None
@@ -74,13 +78,13 @@ class ReadingBody(PromptBody):
     def input_options(self, count_dropped: bool = False) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields.
 
-        count_dropped: report how many tokens were cut off, even where that needs extra work.
+        count_dropped: report how many tokens were cut off, even if that takes extra work.
         """
         truncate, side = self.truncate, self.truncation_direction
         if self.on_overflow is not None:
             if self.model_fields_set & {"truncate", "truncation_direction"}:
                 raise BadRequest(
-                    "give on_overflow, or truncate and truncation_direction, not both",
+                    "give either on_overflow or truncate and truncation_direction, not both",
                     param="on_overflow",
                 )
             side = _TRUNCATION_SIDES.get(self.on_overflow)
@@ -92,18 +96,18 @@ class ReadingBody(PromptBody):
         )
 
     def options_without_windows(self) -> InputOptions:
-        """Build options for other vectors; raises BadRequest for a mean of windows, too."""
+        """Build the options; also raises BadRequest for a mean of windows."""
         options = self.input_options()
         if options.windows:
             raise BadRequest(
-                "a mean of windows is a dense vector: on_overflow must be error, start or end here",
+                "on_overflow must be error, start or end here: mean needs a dense vector of a text",
                 param="on_overflow",
             )
         return options
 
 
 class Options(Body):
-    """Options of Hugging Face's hosted models, accepted and ignored."""
+    """Options of Hugging Face's hosted models; accepted and ignored."""
 
     wait_for_model: bool | None = None
     use_cache: bool | None = None
@@ -111,9 +115,10 @@ class Options(Body):
 
 
 class InputBody(ReadingBody):
-    """Fields for the model, prompts and long texts, and Hugging Face's `options`, not used.
+    """Fields for the model, prompts and long texts.
 
-    model: one of those that the server has; by default the first one that embeds.
+    - `model`: name of a served model. Default: the first one that embeds.
+    - `options`: sent by Hugging Face's clients; ignored.
     """
 
     model: str | None = None

@@ -1,4 +1,4 @@
-"""Partial success: a vector or an error for each input, in the order of the request."""
+"""Partial success: a vector or an error for each input, in the request's order."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def partial_results(
 ) -> list[dict[str, Any]]:
     """Describe each input's vector or error for JSON.
 
-    vectors: finished ones, of the inputs that did not fail.
+    vectors: the finished vectors of the inputs that did not fail.
     """
     values = quantize(vectors, dtype)
     overflowed = set(rows_not_finite(values).tolist()) if dtype == "float16" else set()

@@ -1,4 +1,4 @@
-"""A position scheme applied to positions: its parameters and its tables."""
+"""Apply a position scheme to positions: compute its parameters and tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,12 +43,13 @@ _SCALING_OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class PositionEncoding:
-    """A scheme at P positions.
+    """A position scheme at P positions.
 
-    dim: of the vectors. heads, causal: of the bias that is added to attention scores.
-    bidirectional: whether buckets tell keys before a query from those after it. trained: whether
-    the model was trained with exactly this scheme. length: of the text, for dynamic scaling and
-    LongRoPE.
+    dim: dimensions of the vectors.
+    heads, causal: shape of the bias that is added to attention scores.
+    bidirectional: whether keys before and after a query have different buckets.
+    trained: whether the model was trained with exactly this scheme.
+    length: tokens of the text, for dynamic scaling and LongRoPE.
     """
 
     name: str
@@ -63,7 +64,7 @@ class PositionEncoding:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every option of the scheme and its value."""
+        """Return every option of the scheme with its value."""
         values: dict[str, Any] = {**vars(self), **vars(self.scheme)}
         scaling = "default"
         if isinstance(self.scheme, Rotary):
@@ -73,7 +74,7 @@ class PositionEncoding:
 
     @property
     def value_bound(self) -> int:
-        """Upper bound for the numbers in the response and in intermediate arrays, estimated."""
+        """Return an upper bound for the numbers in the response and in intermediate arrays."""
         rows = len(self.positions)
         match self.scheme:
             case Alibi():
@@ -91,13 +92,13 @@ class PositionEncoding:
 
 
 def option_names(scheme: str, scaling: str = "default") -> tuple[str, ...]:
-    """List the options of a scheme, and of its scaling if it is rotary."""
+    """List the options of a scheme, including those of its scaling if it is rotary."""
     return (*_SCHEME_OPTIONS[scheme], *_SCALING_OPTIONS[scaling])
 
 
 @singledispatch
 def compute_tables(scheme: Scheme, encoding: PositionEncoding) -> dict[str, Any]:
-    """Compute the tables of a scheme: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
+    """Compute a scheme's tables: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
     return {}
 
 

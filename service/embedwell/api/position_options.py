@@ -1,4 +1,4 @@
-"""Options of a position scheme: those of the request, completed by those of the served model."""
+"""Options of a position scheme: the request's, completed with the served model's."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -20,7 +20,7 @@ from embedwell_models.positions.schemes import (
 )
 
 Options = Mapping[str, Any]
-"""The options of a request by name; absent ones are the model's, or defaults."""
+"""Maps names to the options of a request; absent options are the model's, or defaults."""
 
 
 def resolve_encoding(
@@ -32,10 +32,11 @@ def resolve_encoding(
 ) -> PositionEncoding:
     """Complete a request's scheme and options with the model's; raises BadRequest.
 
-    name: of the scheme, the model's by default. layer: 0 for the input, 1 … L for the attention of
-    that layer; by default the first with the scheme.
+    name: the scheme's name. Default: the model's scheme.
+    layer: 0 for the input, 1 … L for the attention of that layer. Default: the first with the
+        scheme.
     """
-    # A model of the family mpnet calls its relative scheme mpnet.
+    # Models of the family mpnet have the relative scheme under the name mpnet.
     sought = "relative" if name == config.family == "mpnet" else name
     model_scheme = _model_scheme(config, sought, layer)
     is_model_scheme = name in (None, model_scheme.name, config.family)
@@ -43,7 +44,10 @@ def resolve_encoding(
     scheme = model_scheme if is_model_scheme else _default_scheme(config, name)
     if foreign := options.keys() - {*option_names(name, _scaling_kind(scheme, options))}:
         option = min(foreign)
-        raise BadRequest(f"scheme {name!r} has no option {option!r} here", param=option)
+        raise BadRequest(
+            f"scheme {name!r} has no option {option!r} with these settings; leave it out",
+            param=option,
+        )
     scheme = _apply_options(scheme, options, config.max_positions)
     bidirectional = options.get("bidirectional", True)
     encoding = PositionEncoding(
@@ -67,9 +71,15 @@ def _model_scheme(config: EncoderConfig, name: str | None, layer: int | None) ->
         matches = (s for s in schemes if (s.name == name if name else s.name != Scheme.name))
         return next(matches, Scheme())
     if layer > config.num_layers:
-        raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
+        raise BadRequest(
+            f"layer is {layer}, but the model has {config.num_layers} layers", param="layer"
+        )
     if name not in (None, schemes[layer].name):
-        raise BadRequest(f"the scheme of layer {layer} is {schemes[layer].name!r}", param="layer")
+        raise BadRequest(
+            f"scheme is {name!r}, but layer {layer} has the scheme {schemes[layer].name!r}; leave "
+            "one out",
+            param="layer",
+        )
     return schemes[layer]
 
 
@@ -85,7 +95,10 @@ def _default_scheme(config: EncoderConfig, name: str) -> Scheme:
         "transformer_xl": TransformerXL(),
     }
     if name not in schemes:
-        raise BadRequest(f"the model has no trained table, which {name!r} is", param="scheme")
+        raise BadRequest(
+            f"scheme {name!r} needs a model with a trained position table, which this one has not",
+            param="scheme",
+        )
     return schemes[name]
 
 
@@ -105,7 +118,11 @@ def _apply_options(scheme: Scheme, options: Options, max_positions: int) -> Sche
     scheme = replace(scheme, **{name: options[name] for name in options.keys() & names})
     if not isinstance(scheme, Rotary):
         return scheme
-    if options.keys() & {"dim", "base", "scaling"}:  # stored frequencies belong to other options
+    if options.keys() & {
+        "dim",
+        "base",
+        "scaling",
+    }:  # the stored frequencies were computed with other options
         scheme = replace(scheme, frequencies=())
     return replace(scheme, scaling=_scaling(scheme.scaling, options, max_positions))
 
@@ -115,7 +132,7 @@ def _scaling(model_scaling: Scaling, options: Options, max_positions: int) -> Sc
     scaling = model_scaling
     if kind != model_scaling.kind:
         if kind != "default" and "factor" not in options:
-            raise BadRequest(f"scaling {kind!r} needs a factor", param="factor")
+            raise BadRequest(f"scaling {kind!r} needs the field factor", param="factor")
         scaling = Scaling(kind=kind, original=max_positions)
         if kind == "llama3":
             scaling = replace(scaling, fast=4.0, slow=1.0)
@@ -126,29 +143,30 @@ def _scaling(model_scaling: Scaling, options: Options, max_positions: int) -> Sc
 
 
 def _check(scheme: Scheme, encoding: PositionEncoding) -> None:
-    """Raise BadRequest for options, requested or defaults, of which no table can be computed."""
+    """Raise BadRequest for options, requested or default, with which no table can be computed."""
     match scheme:
         case Rotary(scaling=scaling):
             min_dim = 4 if scaling.kind == "dynamic" else 2
             if encoding.dim % 2 or encoding.dim < min_dim:
                 raise BadRequest(
-                    f"dim is {encoding.dim}; rotary needs an even number, {min_dim} or more",
+                    f"dim is {encoding.dim}, but rotary needs an even number of at least {min_dim}",
                     param="dim",
                 )
             if scaling.kind == "longrope" and encoding.dim != 2 * len(scaling.long):
                 raise BadRequest(
-                    f"dim is {encoding.dim}; the model has a factor for each of "
-                    f"{len(scaling.long)} pairs",
+                    f"dim is {encoding.dim}, but the model's scaling needs {2 * len(scaling.long)}",
                     param="dim",
                 )
             if scaling.kind in ("llama3", "yarn") and scaling.fast <= scaling.slow:
-                raise BadRequest("fast must be more than slow", param="fast")
+                raise BadRequest("fast must be greater than slow", param="fast")
         case TransformerXL() if encoding.dim % 2:
             raise BadRequest(
-                f"dim is {encoding.dim}; transformer_xl needs an even number", param="dim"
+                f"dim is {encoding.dim}, but transformer_xl needs an even number", param="dim"
             )
         case Buckets(buckets=buckets, max_distance=far) if buckets < 4 or far <= buckets // 2:
-            raise BadRequest("max_distance must be more than half of buckets", param="buckets")
+            raise BadRequest("max_distance must be greater than half of buckets", param="buckets")
         case Disentangled(buckets=buckets, max_distance=far) if buckets:
             if buckets < 4 or far <= buckets // 2 + 1:
-                raise BadRequest("max_distance must be more than half of buckets", param="buckets")
+                raise BadRequest(
+                    "max_distance must be greater than half of buckets", param="buckets"
+                )

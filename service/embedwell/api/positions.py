@@ -1,4 +1,4 @@
-"""GET and POST /positions: the numbers of position schemes, the model's own or others."""
+"""GET and POST /positions: the tables of position schemes, the model's own or others."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +34,8 @@ _FEW_VALUES = 1 << 16  # computed in a millisecond
 class PositionService:
     """Computes position encodings.
 
-    bias_table: the model's trained relative biases, if any: (buckets, H). max_values: limit of
-    numbers in a response.
+    bias_table: the model's trained relative biases, if any: (buckets, H).
+    max_values: maximum count of numbers in a response.
     """
 
     pipeline: Pipeline
@@ -72,21 +72,23 @@ class PositionService:
         last, size = positions.max(), self.config.max_positions
         if last >= size:
             raise BadRequest(
-                f"position {last} is not in the model's table of {size}", param="positions"
+                f"position {last} is not in the model's table of {size} positions, which "
+                "begins at 0",
+                param="positions",
             )
-        # The position part of an input is the start of the table; padding would have no position.
+        # The position part of this input is the start of the table. Padding has no position.
         ids = np.full(last + 1, int(padding_id == 0), dtype=np.int32)
         (table,) = await self.pipeline.hidden(context, [TokenizedInput(ids, 0)], "position")
         return {"vectors": table[positions]}
 
 
 def router(models: ModelChoice[PositionService]) -> APIRouter:
-    """Create the routes of this module: POST, and GET with the same fields in the query."""
+    """Create the routes of this module: POST, and GET with the same fields in the query string."""
     routes = api_router("positions")
 
     @routes.post(
         "/positions",
-        summary="Position encodings",
+        summary="Compute position encodings",
         response_model=PositionsAnswer,
         responses=route_responses(binary=True),
         name="positions",
@@ -98,7 +100,7 @@ def router(models: ModelChoice[PositionService]) -> APIRouter:
 
     @routes.get(
         "/positions",
-        summary="Position encodings",
+        summary="Compute position encodings",
         response_model=PositionsAnswer,
         responses=route_responses(errors_without_body, binary=True),
         name="get_positions",
@@ -111,7 +113,7 @@ def router(models: ModelChoice[PositionService]) -> APIRouter:
 
 
 def _binary_array(tables: dict[str, Any]) -> Array | None:
-    """Choose the array of a binary response: cos stacked on sin, or the scheme's only table."""
+    """Return the array for a binary response: cos stacked on sin, or the scheme's only table."""
     if "cos" in tables:
         return np.stack([tables["cos"], tables["sin"]])
     return next((tables[name] for name in ("vectors", "bias", "buckets") if name in tables), None)

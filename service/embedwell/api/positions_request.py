@@ -1,4 +1,4 @@
-"""Request of /positions, as a body and as a query string."""
+"""Request of /positions, as a body or a query string."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -30,21 +30,28 @@ PositiveNumber = Annotated[float, Field(ge=1e-6, le=1_000_000)]
 
 
 class PositionsRequest(Body):
-    """scheme: the model's own by default. positions: a list, or count for 0 … count - 1.
+    """Request body of /positions. Without `scheme`, the model's own scheme is used.
 
-    model: one of those that the server has; by default its first one.
-    layer: of the model's own schemes: 0 for the input, 1 … L for the attention of that layer; by
-    default the first one with positions. Options that are absent are the served model's if the
-    scheme is its own, and otherwise common defaults.
+    - `positions`: a list of positions; or `count`, for 0 … count - 1.
+    - `model`: name of a served model. Default: the first one.
+    - `layer`: selects one of the model's own schemes: 0 for the input, 1 … L for the attention of
+      that layer. Default: the first one with positions.
 
-    dim: of the vectors (sinusoidal, transformer_xl) or of the part of a head that is rotated
-    (rotary). base: of the angles (the same three).
-    interleaved: rotary rotates columns 2i and 2i + 1, not i and i + dim / 2. scaling: how rotary is
-    extended to longer texts: default, linear, dynamic, ntk, yarn or llama3, with factor, original
-    (length of the training), length (of the text), magnitude, fast, slow and whole.
-    heads, steepest, causal: alibi; the last head's slope is 2 to the power of minus steepest.
-    buckets, max_distance: relative, mpnet and disentangled, where 0 buckets are plain distances.
-    bidirectional: relative and mpnet.
+    Options of the scheme. An absent option has the model's value if the scheme is the model's own,
+    otherwise a common default.
+
+    - `dim` (sinusoidal, transformer_xl, rotary): dimensions of the vectors; for rotary, of the
+      rotated part of a head.
+    - `base` (sinusoidal, transformer_xl, rotary): base of the angles.
+    - `interleaved` (rotary): rotate columns 2i and 2i + 1 instead of i and i + dim / 2.
+    - `scaling` (rotary): how it is extended to longer texts: default, linear, dynamic, ntk, yarn or
+      llama3. Options of a scaling: `factor`, `original` (tokens of the training's texts), `length`
+      (tokens of the text), `magnitude`, `fast`, `slow`, `whole`.
+    - `heads`, `steepest`, `causal` (alibi): the last head's slope is 2 to the power of minus
+      `steepest`.
+    - `buckets`, `max_distance` (relative, mpnet, disentangled): for disentangled, 0 buckets are
+      plain distances.
+    - `bidirectional` (relative, mpnet).
     """
 
     model_config = examples(
@@ -81,7 +88,7 @@ class PositionsRequest(Body):
     @model_validator(mode="after")
     def _check_positions(self) -> "PositionsRequest":
         if self.positions is not None and self.count is not None:
-            raise ValueError("give positions or count, not both")
+            raise ValueError("give either positions or count, not both")
         return self
 
     def encoding(self, config: EncoderConfig) -> PositionEncoding:
@@ -101,7 +108,7 @@ def _split_commas(items: Any) -> Any:
 
 
 class PositionsQuery(PositionsRequest):
-    """The same fields in a query string, with commas between positions."""
+    """The fields of PositionsRequest in a query string, with commas between positions."""
 
     model_config = ConfigDict(strict=False)
 
@@ -114,5 +121,5 @@ class PositionsQuery(PositionsRequest):
     @classmethod
     def _refuse_grouped_digits(cls, value: Any) -> Any:
         if _GROUPED_DIGITS.search(str(value)):
-            raise ValueError("a number is written without _")
+            raise ValueError("write the number without underscores")
         return value

@@ -1,4 +1,4 @@
-"""POST /rerank and /v1/rerank: documents by relevance, as TEI, Jina, Infinity and Voyage."""
+"""POST /rerank and /v1/rerank: rank documents, as in TEI, Jina, Infinity and Voyage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,10 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class RerankService:
-    """Scores documents by their relevance to a query, for every API. name: of the model."""
+    """Scores documents by their relevance to a query, for every API.
+
+    name: the model's name in responses.
+    """
 
     pipeline: Pipeline
     name: str
@@ -38,10 +41,10 @@ class RerankService:
         documents: Sequence[str],
         options: InputOptions,
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Return the tokenized pairs, and their logits: (B,).
+        """Return the tokenized pairs with their logits (B,).
 
-        Of a multi-vector model the tokenized documents, and MaxSim. Raises BadRequest if the model
-        is neither that nor a reranker.
+        A multi-vector model returns the tokenized documents with their MaxSim. Raises BadRequest if
+        the model is neither a reranker nor a multi-vector model.
         """
         pairs = [TextPair(query, document) for document in documents]
         return await self.pair_logits(context, pairs, options)
@@ -49,27 +52,27 @@ class RerankService:
     async def pair_logits(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Like `logits` for any pairs."""
+        """Like `logits`, for any pairs."""
         context.memory.grow_by_numbers(len(pairs))
         if self.multi_vectors.offered:
             if options.windows:
                 raise BadRequest(
-                    "on_overflow is error, start or end for a multi-vector model",
+                    "on_overflow must be error, start or end for a multi-vector model",
                     param="on_overflow",
                 )
             return await self.multi_vectors.scores(context, pairs, options)
         classifier = self.pipeline.classifier
         if not classifier.reranks:
             raise BadRequest(
-                f"this server's model has {len(classifier.labels)} labels, and a reranker has one: "
-                "POST /predict",
+                f"this model has {len(classifier.labels)} labels, but a reranker has one; "
+                "send the request to /predict",
                 code="not_offered",
             )
         rows, logits = await self.pipeline.score(context, pairs, options)
         return rows, logits[:, 0]
 
     def scores(self, logits: Floats) -> Floats:
-        """Return scores from 0 to 1, but MaxSim as it is: (B,)."""
+        """Return scores from 0 to 1, or unchanged MaxSim: (B,)."""
         return logits if self.multi_vectors.offered else sigmoid(logits)
 
     async def rerank(self, context: RequestContext, body: RerankRequest) -> Any:
@@ -118,7 +121,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
 
     @routes.post(
         "/rerank",
-        summary="Documents by relevance to a query",
+        summary="Rank documents by relevance to a query",
         response_model=TEIRanks | JinaRanking | VoyageRanking,
         responses=route_responses(),
     )
@@ -135,9 +138,9 @@ def ranked_results(
     documents: Sequence[Any] | None,
     names: tuple[str, str] = ("relevance_score", "document"),
 ) -> list[dict[str, Any]]:
-    """Return the index and score of the best documents, and what `documents` has of each.
+    """Return the index and score of the best documents, each with its entry of `documents`.
 
-    names: of the score and of the document.
+    names: field names of the score and of the document.
     """
     score, document = names
     results: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Bodies of the routes that rerank, and what their fields mean."""
+"""Request bodies of the routes that rerank."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,17 +13,17 @@ from embedwell.inputs.options import InputOptions
 from embedwell_models.tokenizer.tokenizer import Side
 
 PairOverflow = Literal["error", "start", "end", "max"]
-"""Handling of a pair that is too long; `max` takes the best of the document's windows."""
+"""How to handle a pair that is too long; `max` takes the best score of the document's windows."""
 
 _TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
 
 
 Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
-"""Instruction to a reranker that is a language model, on what is relevant; by default its own."""
+"""Tells a reranker that is a language model what is relevant. Default: the model's instruction."""
 
 
 class DocumentObject(Body):
-    """Jina's and Cohere's object for a document, which may only be a text here."""
+    """Jina's and Cohere's object for a document; only texts are supported."""
 
     text: str
 
@@ -46,11 +46,13 @@ def document_texts(documents: Sequence[str | DocumentObject]) -> list[str]:
 
 
 class PairBody(Body):
-    """Fields for pairs of texts that are longer than the model's limit.
+    """Fields for text pairs that exceed the model's limit.
 
-    on_overflow: refuse such a pair (error), cut tokens off at the end or the start of the longer
-    text, or split the second text into windows and take the best score of them (max). truncate and
-    truncation_direction are TEI's names for the first three. instruction: see Instruction.
+    - `on_overflow`: how to handle a pair that is too long. error rejects it, start and end cut
+      tokens off the longer text at that side, max splits the second text into windows and takes
+      their best score.
+    - `truncate`, `truncation_direction`: TEI's names for error, start and end.
+    - `instruction`: tells a reranker that is a language model what is relevant.
     """
 
     truncate: bool | None = None
@@ -68,7 +70,7 @@ class PairBody(Body):
             return InputOptions(self.truncate, self.truncation_direction)
         if self.model_fields_set & {"truncate", "truncation_direction"}:
             raise BadRequest(
-                "give on_overflow, or truncate and truncation_direction, not both",
+                "give either on_overflow or truncate and truncation_direction, not both",
                 param="on_overflow",
             )
         return InputOptions(
@@ -79,12 +81,14 @@ class PairBody(Body):
 
 
 class RerankRequest(PairBody):
-    """Either texts, for a response as TEI has it, or documents, for one as Jina has it.
+    """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
 
-    raw_scores: logits instead of scores from 0 to 1. return_text, return_documents: repeat the
-    texts in the response. top_n: how many of the best to return; top_k is Voyage's name for it, and
-    truncation its name for truncate. details: describe each document, too. rank_fields and
-    max_chunks_per_doc, which Cohere's older clients send, must be null.
+    - `raw_scores`: return logits instead of scores from 0 to 1.
+    - `return_text`, `return_documents`: repeat the texts in the response.
+    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents.
+    - `truncation`: Voyage's name for `truncate`.
+    - `details`: describe each document in the response.
+    - `rank_fields`, `max_chunks_per_doc`: sent by Cohere's older clients; must be null.
     """
 
     model_config = examples(
@@ -108,9 +112,11 @@ class RerankRequest(PairBody):
 
     @property
     def contents(self) -> list[str]:
-        """Return the documents; raises BadRequest unless either texts or documents are set."""
+        """Return the documents; raises BadRequest unless either texts or documents is set."""
         if (self.texts is None) == (self.documents is None):
-            raise BadRequest("give either texts or documents", param="documents")
+            raise BadRequest(
+                "give either texts or documents, not both or neither", param="documents"
+            )
         return document_texts(self.documents or ()) if self.texts is None else self.texts
 
     @property
@@ -120,14 +126,14 @@ class RerankRequest(PairBody):
 
     @property
     def wants_plain_documents(self) -> bool:
-        """Whether a document of the response is a text, as Voyage's and Infinity's clients expect.
+        """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
 
-        Infinity's sends raw_scores in every request, and Jina's and Cohere's in none.
+        Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
         """
         return self.is_voyage or "raw_scores" in self.model_fields_set
 
     def _truncation(self) -> InputOptions:
-        # Documents are truncated unless the request says otherwise; texts as the setting is.
+        # `documents` are truncated by default, `texts` only if the setting says so.
         if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
             return super()._truncation()
         truncate = True if self.truncation is None else self.truncation
@@ -135,9 +141,11 @@ class RerankRequest(PairBody):
 
 
 class CohereRerankRequest(Body):
-    """max_tokens_per_doc: of a document that are read. priority must be null.
+    """Request body of /v2/rerank.
 
-    instruction: see Instruction.
+    - `max_tokens_per_doc`: read at most so many tokens of a document.
+    - `priority`: must be null.
+    - `instruction`: tells a reranker that is a language model what is relevant.
     """
 
     model_config = examples(

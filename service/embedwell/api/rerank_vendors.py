@@ -1,4 +1,4 @@
-"""POST /v2/rerank and /score: reranking as Cohere and vLLM have it."""
+"""POST /v2/rerank and /score: reranking in the formats of Cohere and vLLM."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from embedwell.inputs.text_pair import TextPair
 
 
 class ScoreRequest(PairBody):
-    """A text and one or many others, or two lists of equal length, whose pairs are scored.
+    """Request body of /score: one text and a list of texts, or two lists of equal length.
 
-    queries and documents are other names of text_1 and text_2.
+    - `queries`, `documents`: other names of `text_1` and `text_2`.
     """
 
     model_config = examples(
@@ -39,14 +39,15 @@ class ScoreRequest(PairBody):
 
     @property
     def pairs(self) -> list[TextPair]:
-        """Return the pairs; raises BadRequest for missing texts or lengths that do not fit."""
+        """Return the pairs; raises BadRequest for missing texts or unequal numbers of texts."""
         first = _one_of(self.text_1, self.queries, "text_1", "queries")
         second = _one_of(self.text_2, self.documents, "text_2", "documents")
         if len(first) == 1:
             first *= len(second)
         if len(first) != len(second):
             raise BadRequest(
-                f"text_1 has {len(first)} texts, text_2 has {len(second)}: give one, or as many",
+                f"text_1 has {len(first)} texts, but text_2 has {len(second)}; give one or "
+                "equally many",
                 param="text_1",
             )
         return [TextPair(a, b) for a, b in zip(first, second, strict=True)]
@@ -58,7 +59,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
 
     @routes.post(
         "/v2/rerank",
-        summary="Cohere reranking",
+        summary="Rank documents (Cohere)",
         response_model=CohereRanking,
         responses=route_responses(error_schema=CohereError),
     )
@@ -80,7 +81,7 @@ def router(models: ModelChoice[RerankService]) -> APIRouter:
 
     @routes.post(
         "/score",
-        summary="Scores of pairs of texts",
+        summary="Score text pairs (vLLM)",
         response_model=Scores,
         responses=route_responses(),
     )
@@ -111,5 +112,5 @@ def _one_of(
 ) -> list[str]:
     given = [value for value in (texts, others) if value is not None]
     if len(given) != 1:
-        raise BadRequest(f"give either {name} or {other_name}", param=name)
+        raise BadRequest(f"give either {name} or {other_name}, not both or neither", param=name)
     return text_list(given[0])

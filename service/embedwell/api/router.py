@@ -1,4 +1,4 @@
-"""FastAPI routes, with a short path from the bytes of a POST body to those of the response."""
+"""FastAPI routes that parse a POST body and serialise the response without FastAPI's overhead."""
 
 import copy
 import inspect
@@ -21,7 +21,9 @@ from embedwell.request.run_in_thread import run_in_thread
 
 B = TypeVar("B", bound=Body)
 
-_SMALL_BODY = 1 << 16  # bytes; parsed in a few milliseconds, whatever they contain
+_SMALL_BODY = (
+    1 << 16
+)  # bytes; parsing so many takes a few milliseconds, independent of their content
 _JSON = (b"content-type", b"application/json")
 _BODY_DESCRIPTION = {
     "parameters": [
@@ -33,8 +35,10 @@ _BODY_DESCRIPTION = {
         }
     ],
     "requestBody": {
-        "description": "JSON in UTF-8. The content types application/…+json, text/plain and "
-        "application/x-www-form-urlencoded, or none, are accepted, too.",
+        "description": (
+            "JSON in UTF-8. The server also accepts it without a content type, or as "
+            "application/…+json, text/plain or application/x-www-form-urlencoded."
+        ),
     },
 }
 
@@ -53,11 +57,11 @@ Context = Annotated[RequestContext, Depends(request_context)]
 
 
 class DirectRoute(APIRoute):
-    """Calls an endpoint `(context: Context, body: …)`, whose body type is a Body, directly.
+    """Calls an endpoint `(context: Context, body: …)` directly, if its body type is a Body.
 
     The endpoint returns content for JSON, or a BinaryResponse. FastAPI would parse the body to a
-    dict, validate that, resolve dependencies, validate the response and encode it, which takes
-    longer than to embed a short text. Any other endpoint is served as FastAPI serves it.
+    dict, validate it, resolve dependencies, validate the response and encode it. That takes longer
+    than embedding a short text. FastAPI serves any other endpoint.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -89,7 +93,10 @@ class DirectRoute(APIRoute):
 
 
 def api_router(tag: str) -> APIRouter:
-    """Create a router for the routes of an API. tag: groups them in the OpenAPI document."""
+    """Create a router for the routes of an API.
+
+    tag: groups the routes in the OpenAPI document.
+    """
     return APIRouter(
         tags=[tag],
         route_class=DirectRoute,
@@ -99,9 +106,9 @@ def api_router(tag: str) -> APIRouter:
 
 
 def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
-    """Return the routes whose endpoints are called directly, by path.
+    """Map paths to the routes whose endpoints are called directly.
 
-    Other paths of the same endpoint map to its documented route, under which metrics count them.
+    Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
     """
     direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
@@ -129,7 +136,7 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
-    """Return the body type of an endpoint that takes only a context and a body, else None."""
+    """Return the body type of an endpoint whose parameters are a context and a body, else None."""
     match [parameter.annotation for parameter in inspect.signature(endpoint).parameters.values()]:
         case [context, type() as body] if context == Context and issubclass(body, Body):
             return body

@@ -1,4 +1,4 @@
-"""Logits to scores: activations, labels and ranks."""
+"""Convert logits to scores: activations, labels and ranks."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -9,11 +9,11 @@ from embedwell_models.sentence_transformers.classifier import ClassifierOptions
 from embedwell_models.vectors import Floats
 
 ScoreFunction = Literal["sigmoid", "softmax", "none"]
-"""Function that is applied to logits to get the scores of a response; none leaves them."""
+"""Function that converts logits to the scores of a response; `none` returns the logits."""
 
 
 def sigmoid(logits: Floats) -> Floats:
-    """Return 1 / (1 + exp(-x)) of each logit, computed in float64."""
+    """Return 1 / (1 + exp(-x)) for each logit, computed in float64."""
     scores: Floats = (1.0 / (1.0 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
     return scores
 
@@ -30,7 +30,8 @@ def logits_to_scores(
 ) -> Floats:
     """Return the score of each label: (B, labels).
 
-    None for probabilities: of each label alone if several can hold, or one is all.
+    function: None for probabilities. If several labels can apply or there is only one, each label
+        has a probability of its own; otherwise they sum to one.
     """
     if function is None:
         function = "sigmoid" if classifier.multi_label or classifier.reranks else "softmax"
@@ -39,7 +40,7 @@ def logits_to_scores(
 
 
 def ranking(scores: Floats, top_n: int | None) -> list[int]:
-    """Return the indices of the best scores, the best first; equals keep their order."""
+    """Return the indices of the best scores, best first; equal scores keep their order."""
     best: list[int] = np.argsort(-scores, kind="stable")[:top_n].tolist()
     return best
 
@@ -47,5 +48,5 @@ def ranking(scores: Floats, top_n: int | None) -> list[int]:
 def labelled(
     scores: Floats, labels: Sequence[str], top_k: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the labels with their scores, the best first."""
+    """Return the labels with their scores, best first."""
     return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, top_k)]

@@ -1,21 +1,24 @@
-"""Names of the served models that clients may use."""
+"""Names by which clients can request the served models."""
 
 from collections.abc import Sequence
 
 from embedwell.errors import UnknownModel
 from embedwell.inputs.prompts import Role
 
-_ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
+_ROLE_SUFFIXES: dict[str, Role] = {
+    "-query": "query",
+    "-passage": "document",
+}  # NVIDIA NIM's suffixes
 _LATEST = ":latest"
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
 """Names that clients of TEI and Infinity send by default."""
 
 
 class ServedNames:
-    """The names of all models, each of which has a primary one for responses."""
+    """The names of all models, each of which has a primary name for responses."""
 
     def __init__(self, *models: Sequence[str], any_name: bool = False) -> None:
-        """models: the names of each, at least one, the primary first.
+        """models: the names of each model, at least one; the first is the primary name.
 
         any_name: accept every other name, too.
         """
@@ -26,22 +29,22 @@ class ServedNames:
         self._untagged = {untagged(name): index for name, index in self._models.items()}
 
     def find(self, name: str) -> int | None:
-        """Return the index of the model; None for the default one. Raises UnknownModel.
+        """Return the index of the model; None for the default model. Raises UnknownModel.
 
-        Vectors of another model than the requested one would be wrong without notice.
+        An unknown name is an error because vectors of another model would be wrong without notice.
         """
         if name not in self._models:
             self._check_any(name)
         return self._models.get(name)
 
     def find_tagged(self, name: str) -> int | None:
-        """Like `find` for an Ollama name, whose tag latest may be left out."""
+        """Like `find` for an Ollama name, whose tag `latest` is optional."""
         if untagged(name) not in self._untagged:
             self._check_any(name)
         return self._untagged.get(untagged(name))
 
     def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
-        """Like `find`, with the role that the name's suffix selects, if any."""
+        """Like `find`; returns the role that a suffix of the name selects, too."""
         if name in self._models:
             return self._models[name], None
         for suffix, role in _ROLE_SUFFIXES.items():
@@ -58,10 +61,10 @@ class ServedNames:
 
 
 def tagged(name: str) -> str:
-    """Return an Ollama name with its tag; the default is latest."""
+    """Return an Ollama name with its tag, by default `latest`."""
     return name if ":" in name else name + _LATEST
 
 
 def untagged(name: str) -> str:
-    """Return an Ollama name without the tag latest."""
+    """Return an Ollama name without the tag `latest`."""
     return name.removesuffix(_LATEST)

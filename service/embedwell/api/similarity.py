@@ -1,4 +1,4 @@
-"""POST /similarity: scores of one text against many, or of two lists of texts or vectors."""
+"""POST /similarity: score one text against many, or two lists of texts or vectors."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from embedwell.request.run_in_thread import run_in_thread
 from embedwell_models.outputs.names import DENSE, SPARSE
 from embedwell_models.vectors import Floats, finish
 
-_SMALL_BODY = 1 << 16  # bytes; its vectors are converted in a millisecond
+_SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes up to a millisecond
 _NO_VECTORS: Floats = np.empty((0, 0), dtype=np.float32)
 
 EmbeddedTexts = tuple[list[TokenizedInput], Floats]
@@ -34,7 +34,10 @@ EmbeddedTexts = tuple[list[TokenizedInput], Floats]
 
 @dataclass(frozen=True)
 class SimilarityService:
-    """Compares texts and vectors. max_values: limit of numbers in a response."""
+    """Compares texts and vectors.
+
+    max_values: maximum count of numbers in a response.
+    """
 
     pipeline: Pipeline
     max_values: int
@@ -53,7 +56,10 @@ class SimilarityService:
             convert = partial(_vector_inputs, body, a if a_rows else None, b if b_rows else None)
             a, b = await run_in_thread(convert, context.body_bytes <= _SMALL_BODY)
         if a.shape[1] != b.shape[1]:
-            raise BadRequest(f"a has {a.shape[1]} dimensions, b has {b.shape[1]}", param="b")
+            raise BadRequest(
+                f"a has {a.shape[1]} dimensions, but b has {b.shape[1]}; they must be equal",
+                param="b",
+            )
         response = {"metric": body.metric, **await self._scores(context, a, b, body)}
         if not body.details:
             return response
@@ -90,7 +96,7 @@ class SimilarityService:
         self, context: RequestContext, a: Floats, b: Floats, body: SimilarityRequest
     ) -> dict[str, Any]:
         values = len(a) * (1 if body.mode == "pairwise" else len(b))
-        if values <= self.max_values:  # otherwise similarity_scores refuses the request
+        if values <= self.max_values:  # otherwise similarity_scores rejects the request
             context.memory.grow_by_numbers(values)
         return await similarity_scores(a, b, body, self.max_values)
 
@@ -101,7 +107,7 @@ class SimilarityService:
         first: TextsByPath,
         second: TextsByPath,
     ) -> tuple[EmbeddedTexts, EmbeddedTexts]:
-        """Embed the texts of both inputs; normalise the vectors if the model does."""
+        """Embed the texts of both inputs; normalise the vectors if the model normalises."""
         options, paths = body.input_options(count_dropped=body.details), [*first, *second]
         if not paths:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
@@ -143,7 +149,10 @@ def router(models: ModelChoice[SimilarityService]) -> APIRouter:
 def _vector_inputs(
     body: SimilarityRequest, a: Floats | None, b: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Return the vectors of both inputs; `a` and `b` are those of texts."""
+    """Return the vectors of both inputs.
+
+    a, b: the vectors of the texts among the inputs.
+    """
     return (
         vector_array(body.a, "a") if a is None else a,
         vector_array(body.b, "b") if b is None else b,

@@ -19,14 +19,18 @@ class Sentences(Body):
 
 
 class SimilarityRequest(InputBody):
-    """Either inputs (TEI's format), or a and b: texts, images
-    ({"image": …}), or vectors.
+    """Request body of /similarity, with `inputs` (TEI's format), or with `a` and `b`.
 
-    parameters: TEI's place for the fields about prompts and long texts, which may also stand
-    beside it. mode: matrix scores every a with every b; pairwise the first a with the first b, and
-    so on. top_k: for each a, the closest b, best first, equal scores in the order of b; each is
-    two numbers. details: describe each text, too. metric: maxsim compares the vectors of tokens, a
-    being queries and b documents; it is the only one of a multi-vector model.
+    - `a`, `b`: texts, images ({"image": …}), or vectors.
+    - `parameters`: TEI's object for the fields of prompts and long texts, which the request can
+      also have itself.
+    - `mode`: matrix scores every a with every b; pairwise scores the first a with the first b, and
+      so on.
+    - `top_k`: return only the closest entries of b for each a, best first; equal scores keep the
+      order of b. Each entry counts as two numbers.
+    - `details`: describe each text in the response.
+    - `metric`: maxsim compares the vectors of tokens of queries (a) and documents (b). It is the
+      only metric of a multi-vector model.
     """
 
     model_config = examples(
@@ -46,31 +50,40 @@ class SimilarityRequest(InputBody):
     details: bool = False
 
     def input_options(self, count_dropped: bool = False) -> InputOptions:
-        """Build the options from `parameters` or the fields beside it; raises BadRequest."""
+        """Build the options from `parameters` or the request's own fields; raises BadRequest."""
         if self.parameters is None:
             return super().input_options(count_dropped)
         if repeated := sorted(self.model_fields_set & OPTION_FIELDS):
             raise BadRequest(
-                f"give {repeated[0]} in parameters or beside it, not both", param=repeated[0]
+                f"give {repeated[0]} either in parameters or beside it, not in both",
+                param=repeated[0],
             )
         return self.parameters.input_options(count_dropped)
 
     @property
     def requested_task(self) -> str | None:
-        """The task, in `parameters` or beside it."""
+        """Return the task from `parameters` or from the request's own field."""
         return self.task if self.parameters is None else self.parameters.task or self.task
 
     def check_source(self) -> None:
-        """Raise BadRequest if the fields do not fit `inputs`."""
+        """Raise BadRequest if a field cannot be combined with `inputs`."""
         for name in ("a", "b", "mode", "top_k"):
             if name in self.model_fields_set:
-                raise BadRequest(f"{name} does not go with inputs", param=name)
+                raise BadRequest(
+                    f"{name} cannot be combined with inputs; leave one of them out", param=name
+                )
         if self.inputs is not None and not self.inputs.sentences:
-            raise BadRequest("give at least one sentence", code="no_input", param="sentences")
+            raise BadRequest(
+                "inputs.sentences is empty; give at least one sentence",
+                code="no_input",
+                param="sentences",
+            )
 
     def check_a_and_b(self) -> None:
-        """Raise BadRequest unless there are both `a` and `b`."""
+        """Raise BadRequest unless both `a` and `b` have entries."""
         if self.a is None or self.b is None:
-            raise BadRequest("give inputs, or both a and b", param="a" if self.a is None else "b")
+            raise BadRequest(
+                "give either inputs, or both a and b", param="a" if self.a is None else "b"
+            )
         if [] in (self.a, self.b):
             raise BadRequest("a and b need at least one entry each", code="no_input")

@@ -1,4 +1,4 @@
-"""Similarity scores of vectors: every pair, corresponding pairs, or the closest."""
+"""Similarity scores of vectors: all pairs, corresponding pairs, or the closest."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,11 +12,11 @@ from embedwell.request.limits import check_response_numbers
 from embedwell.request.run_in_thread import FEW_OPERATIONS, run_in_thread
 from embedwell_models.vectors import METRICS, Floats
 
-_OPERATIONS_PER_SCORE = 256  # that take as long as to serialise one score
+_OPERATIONS_PER_SCORE = 256  # these take as long as serialising one score
 
 
 class ScoreOptions(Protocol):
-    """The fields of a SimilarityRequest that select the scores."""
+    """Fields of a SimilarityRequest that select the scores."""
 
     @property
     def metric(self) -> str: ...
@@ -58,7 +58,7 @@ def _score_matrix(metric: str, a: Floats, b: Floats) -> Floats:
         scores = METRICS[metric](a, b)
     if not np.isfinite(scores).all():
         raise BadRequest(
-            f"a {metric} is beyond float32, the vectors are too long; cosine has no such bound",
+            f"a {metric} score overflows float32; normalize the vectors, or use the metric cosine",
             code="not_finite",
             param="metric",
         )
@@ -67,9 +67,12 @@ def _score_matrix(metric: str, a: Floats, b: Floats) -> Floats:
 
 def _pairwise_scores(a: Floats, b: Floats, options: ScoreOptions) -> Floats:
     if len(a) != len(b):
-        raise BadRequest(f"a has {len(a)} entries, b has {len(b)}", param="mode")
+        raise BadRequest(
+            f"a has {len(a)} entries and b has {len(b)}; mode pairwise needs equal numbers",
+            param="mode",
+        )
     if options.top_k is not None:
-        raise BadRequest("top_k goes with mode matrix", param="top_k")
+        raise BadRequest("top_k needs mode matrix", param="top_k")
     return _score_matrix(options.metric, a[:, None], b[:, None])[:, 0, 0]
 
 
@@ -79,6 +82,6 @@ def _top_entries(scores: Floats, k: int) -> Sequence[orjson.Fragment]:
 
 
 def _entries(indices: Any, scores: Floats) -> orjson.Fragment:
-    # Serialised at once: a million entries would be 300 MB of Python objects.
+    # Serialised immediately, because a million entries would be 300 MB of Python objects.
     pairs = zip(indices.tolist(), scores.tolist(), strict=True)
     return orjson.Fragment(orjson.dumps([{"index": i, "score": score} for i, score in pairs]))

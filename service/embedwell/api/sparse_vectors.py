@@ -16,13 +16,13 @@ MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 def sparse_output_name(pipeline: Pipeline, body: PromptBody) -> str:
-    """Choose the output: that of queries for a query, if the model tells them apart."""
+    """Return the name of the output: that of queries for a query, if the model has one."""
     is_query = "query" in (body.role, body.prompt_name)
     return SPARSE_QUERY if is_query and SPARSE_QUERY in pipeline.output_names else SPARSE
 
 
 def keep_largest(vector: SparseVector, top_k: int | None, min_weight: float) -> SparseVector:
-    """Keep the largest `top_k` weights, of those that are at least `min_weight`."""
+    """Keep the largest `top_k` weights among those of at least `min_weight`."""
     chosen = np.flatnonzero(vector.weights >= min_weight)
     if top_k is not None and top_k < len(chosen):
         largest = np.argsort(-vector.weights[chosen], kind="stable")[:top_k]
@@ -36,11 +36,11 @@ def response_numbers(vectors: Sequence[SparseVector]) -> int:
 
 
 def as_arrays(vector: SparseVector) -> dict[str, Any]:
-    """Describe a vector by two arrays, as Qdrant and Pinecone take it."""
+    """Describe a vector by two arrays, as in Qdrant and Pinecone."""
     return {"indices": vector.indices, "values": vector.weights}
 
 
 def as_pairs(vector: SparseVector) -> list[dict[str, int | float]]:
-    """Describe a vector by an object for each entry, as TEI does."""
+    """Describe a vector by an object for each entry, as in TEI."""
     entries = zip(vector.indices.tolist(), vector.weights, strict=True)
     return [{"index": index, "value": weight} for index, weight in entries]

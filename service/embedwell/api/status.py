@@ -16,13 +16,13 @@ from embedwell.metrics.metrics import Metrics
 from embedwell.request.admission import Admission
 from embedwell_models.hub.sources import DEFAULT
 
-_MODEL = Query(description="One of the served models.", examples=[DEFAULT])
+_MODEL = Query(description="Example name of a served model.", examples=[DEFAULT])
 
 Info = Callable[[], dict[str, Any]]
 
 
 class ModelHealth(Protocol):
-    """Tells whether a model should be loaded, and its engine has computed vectors recently."""
+    """Reports whether a model should be loaded, and whether its engine computed recently."""
 
     @property
     def should_be_loaded(self) -> bool: ...
@@ -43,25 +43,25 @@ def router(
 
     @routes.get(
         "/live",
-        summary="Whether the HTTP process responds",
+        summary="Check that the HTTP process responds",
         response_model=schemas.Live,
         responses=route_responses((500,)),
     )
     async def live() -> Any:
         return {"status": "live"}
 
-    @routes.get("/", include_in_schema=False)  # load balancers check TEI there, without a key
+    @routes.get("/", include_in_schema=False)  # TEI's health checks have this path and no key
     @routes.get("/ping", include_in_schema=False)
     @routes.get(
         "/health",
-        summary="The same as /ready, under TEI's name",
+        summary="Check readiness, under TEI's path",
         response_model=schemas.Ready,
         responses=ready_responses,
         name="health",
     )
     @routes.get(
         "/ready",
-        summary="Whether the engine works and would accept a query",
+        summary="Check that the engine works and would accept a query",
         response_model=schemas.Ready,
         responses=ready_responses,
     )
@@ -76,7 +76,7 @@ def router(
 
     @routes.get(
         "/info",
-        summary="The model, its precision, and the limits",
+        summary="Describe the model, its precision, and the limits",
         response_model=schemas.Info,
         responses=route_responses((*AUTH_ERRORS, 404)),
         name="info",
@@ -98,7 +98,7 @@ def router(
 
 
 def _check_some(models: Sequence[ModelHealth]) -> None:
-    """Raise Overloaded if even a query would wait too long, with every model."""
+    """Raise Overloaded if even a short query would wait too long with every model."""
     refusals = []
     for model in models:
         try:

@@ -1,4 +1,4 @@
-"""Results of /tokens: the vectors of tokens, spans and chunks, and their layouts in a response."""
+"""Results of /tokens: vectors of tokens, spans and chunks, and their layout in a response."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ ReadText = tuple[str, TokenizedInput, list[Token], Floats]
 class InputVectors:
     """The vectors of one input, (rows, D), with an item that describes each row.
 
-    kind: field of the items: tokens, spans or chunks. row: what the model read of the input.
+    kind: field name of the items: tokens, spans or chunks.
+    row: the tokenized input.
     """
 
     kind: str
@@ -53,14 +54,17 @@ class InputVectors:
 
 
 def only_ids_below(limit: int, read: ReadText) -> ReadText:
-    """Leave out the tokens of other ids: of further parts of a word, or of unknown words."""
+    """Leave out tokens whose id is `limit` or more: further parts of a word, or unknown words."""
     text, row, tokens, vectors = read
     shown = [index for index, token in enumerate(tokens) if token.id < limit]
     return text, row, [tokens[index] for index in shown], vectors[shown]
 
 
 def token_vectors(read: ReadText, in_vocabulary: Callable[[int], bool]) -> InputVectors:
-    """Return the vectors of all tokens of a text. in_vocabulary: of an id."""
+    """Return the vectors of all tokens of a text.
+
+    in_vocabulary: returns whether an id is in the vocabulary.
+    """
     text, row, tokens, vectors = read
     to_byte = byte_offsets(text, tokens)
     items = [
@@ -130,7 +134,7 @@ class ResultFormat:
     def binary_response(
         self, context: RequestContext, inputs: Sequence[InputVectors]
     ) -> BinaryResponse | None:
-        """Return the bytes of the only input's vectors; None if the client gets JSON.
+        """Return the bytes of the only input's vectors; None if the client accepts JSON.
 
         Raises BadRequest for several inputs, and for fields that need JSON.
         """
@@ -141,8 +145,8 @@ class ResultFormat:
         )
         if len(inputs) > 1:
             raise BadRequest(
-                "the token vectors of several texts have no one shape: send one text at a time, "
-                "or accept application/json with layout block"
+                "a binary response holds the token vectors of one text: send one text at a "
+                "time, or accept application/json with layout block"
             )
         return binary_response(context, self._values(inputs[0], 0))
 

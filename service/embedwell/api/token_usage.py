@@ -1,8 +1,8 @@
-"""The tokens of a request, as OpenAI's API counts them in a response."""
+"""Token count of a request in OpenAI's format."""
 
 from embedwell.request.request_context import RequestContext
 
 
 def token_usage(context: RequestContext) -> dict[str, int]:
-    """Return the tokens of a request in OpenAI's words."""
+    """Return the token count of a request in OpenAI's format."""
     return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}

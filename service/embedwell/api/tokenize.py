@@ -1,4 +1,4 @@
-"""POST /tokenize and /decode: texts to tokens and back, in TEI's format."""
+"""POST /tokenize and /decode: convert texts to tokens and back, in TEI's format."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,8 +21,8 @@ from embedwell_models.errors import UnsplittableTextError
 from embedwell_models.tokenizer.cooperative import Cooperative
 from embedwell_models.tokenizer.tokenizer import Token
 
-_BYTES_PER_CHARACTER = 200  # of a response; a token has about four characters
-_FEW_IDS = 2048  # decoded in a millisecond
+_BYTES_PER_CHARACTER = 200  # maximum of a response; a token has about four characters
+_FEW_IDS = 2048  # decoding so many takes a millisecond
 
 TokenIds = Annotated[list[NonNegativeInt], FAIL_FAST]
 
@@ -33,10 +33,12 @@ def _ids_kind(value: Any) -> str:
 
 
 class TokenizeRequest(PromptBody):
-    """inputs: a text or texts. The prompt is put before each; nothing is truncated.
+    """Request body of /tokenize.
 
-    Offsets count the prompt. input_type: the role whose prompt is used. model: by default the
-    server's first one.
+    - `inputs`: a text or a list of texts. Each gets the prompt; nothing is truncated, and offsets
+      count from the prompt's start.
+    - `input_type`: the role whose prompt is used.
+    - `model`: name of a served model. Default: the server's first one.
     """
 
     model_config = examples(
@@ -49,7 +51,11 @@ class TokenizeRequest(PromptBody):
 
 
 class DecodeRequest(Body):
-    """ids: token ids of a text, or of several. model: by default the server's first one."""
+    """Request body of /decode.
+
+    - `ids`: token ids of a text, or of several texts.
+    - `model`: name of a served model. Default: the server's first one.
+    """
 
     model_config = examples(
         {"ids": [7592, 2088]}, {"ids": [[101, 7592, 102]], "skip_special_tokens": False}
@@ -69,7 +75,7 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
 
     @routes.post(
         "/tokenize",
-        summary="Tokens of texts",
+        summary="Tokenize texts",
         response_model=list[list[TextToken]],
         responses=responses,
     )
@@ -83,7 +89,10 @@ def router(models: ModelChoice[InputReader], max_texts: int, max_tokens: int) ->
         return await reader.run_steps(context, steps, size, size)
 
     @routes.post(
-        "/decode", summary="Texts of token ids", response_model=list[str], responses=responses
+        "/decode",
+        summary="Decode token ids to texts",
+        response_model=list[str],
+        responses=responses,
     )
     async def decode(context: Context, body: DecodeRequest) -> Any:
         reader = models.choose(body.model)
@@ -123,7 +132,7 @@ def _as_json(token: Token, to_byte: ByteOffsets) -> dict[str, Any]:
         "id": token.id,
         "text": token.text,
         "special": token.special,
-        "start": to_byte[token.start],  # TEI's offsets are bytes
+        "start": to_byte[token.start],  # TEI's offsets count bytes
         "stop": to_byte[token.stop],
         "start_char": token.start,
         "stop_char": token.stop,

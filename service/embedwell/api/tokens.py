@@ -1,4 +1,4 @@
-"""POST /tokens and /embed_all: vectors of tokens, after any layer, and of parts of a text."""
+"""POST /tokens and /embed_all: vectors of tokens after any layer, and of parts of a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class TokenVectorService:
-    """Computes token vectors for every API. max_values: limit of numbers in a response."""
+    """Computes token vectors for every API.
+
+    max_values: maximum count of numbers in a response.
+    """
 
     pipeline: Pipeline
     config: EncoderConfig
@@ -59,7 +62,7 @@ class TokenVectorService:
     async def last_layer(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[Floats]:
-        """Compute the vectors of all tokens after the last layer: B times (T, D)."""
+        """Compute the vectors of all tokens after the last layer: B arrays (T, D)."""
         rows = await self.pipeline.reader.read(context, inputs, options)
         states = await self._hidden_states(context, rows, self.config.num_layers)
         if not self.config.subwords:
@@ -73,9 +76,11 @@ class TokenVectorService:
         if body.inputs is not None and body.chunks is None:
             return await self._text_vectors(context, text_list(body.inputs), body, layer)
         if body.chunks is None or body.inputs is not None:
-            raise BadRequest("give either inputs or chunks", param="inputs")
+            raise BadRequest("give either inputs or chunks, not both or neither", param="inputs")
         if body.spans is not None:
-            raise BadRequest("spans go with inputs", param="spans")
+            raise BadRequest(
+                "spans cannot be combined with chunks; give inputs instead of chunks", param="spans"
+            )
         return await self._chunk_vectors(context, body.chunks, body, layer)
 
     async def _text_vectors(
@@ -92,13 +97,13 @@ class TokenVectorService:
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
         if self.config.subwords or self.config.unknown_id is not None:
-            # A word of several ids is one token.
+            # A word with several ids is returned as one token.
             limit = self.config.vocab_size if body.spans is None else self.config.num_vectors
             read_texts = [only_ids_below(limit, read) for read in read_texts]
         if body.spans is None:
             in_vocabulary = self.pipeline.reader.tokenizer.in_vocabulary
             return [token_vectors(read, in_vocabulary) for read in read_texts]
-        # There may be thousands of spans, which would block the event loop.
+        # Thousands of spans would block the event loop.
         pool_spans = partial(span_vectors, read_texts, body.spans, body.pooling)
         return await run_in_thread(pool_spans, small=False)
 
@@ -110,7 +115,10 @@ class TokenVectorService:
         layer: int | str,
     ) -> list[InputVectors]:
         if self.config.subwords:
-            message = "words of this model have several ids each: send spans instead of chunks"
+            message = (
+                "this model does not support chunks, because its words have several ids; send "
+                "inputs and spans"
+            )
             raise BadRequest(message, code="not_offered", param="chunks")
         size = sum(len(text) for texts in chunks for text in texts)
         options, documents = body.options_without_windows(), []
@@ -118,7 +126,9 @@ class TokenVectorService:
             documents.append(await self._read_document(context, index, texts, options, size))
             self._check_values(context)
         if not documents:
-            raise BadRequest("give at least one text", code="no_input", param="chunks")
+            raise BadRequest(
+                "chunks is empty; give at least one text", code="no_input", param="chunks"
+            )
         states = await self._hidden_states(context, [document.row for document in documents], layer)
         return [
             chunk_vectors(index, document, vectors, body.pooling)
@@ -136,7 +146,9 @@ class TokenVectorService:
         try:
             return await self.pipeline.reader.read_chunks(context, chunks, options, size)
         except BadRequest as error:
-            if error.param is None:  # its index is a chunk's; a document is an input here
+            if (
+                error.param is None
+            ):  # the index is the chunk's, but the client's inputs are documents
                 error.param, error.index = "chunks", index
             raise
 
@@ -167,7 +179,7 @@ def router(models: ModelChoice[TokenVectorService]) -> APIRouter:
 
     @routes.post(
         "/embed_all",
-        summary="Token vectors as TEI has them",
+        summary="Embed tokens (TEI)",
         response_model=list[Matrix],
         responses=route_responses(),
     )

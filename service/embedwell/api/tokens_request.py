@@ -26,13 +26,17 @@ Spans = Annotated[list[Span], FAIL_FAST]
 
 
 class TokensRequest(ReadingBody):
-    """inputs: a text or texts; or chunks: the consecutive chunks of each text.
+    """Request body of /tokens.
 
-    model: one of those that the server has; by default the first one that embeds.
-    layer: number of layers to apply (all by default), or the model's input, or one of the parts
-    of which it is the sum. spans: for each of inputs, [start, stop) in characters. Spans and chunks
-    have one vector each, pooled over their tokens after the model has read the whole text (late
-    chunking). layout: a vector in each token's object, or all vectors of a text in one block.
+    - `inputs`: a text or a list of texts; or `chunks`: for each text, the list of its consecutive
+      chunks.
+    - `model`: name of a served model. Default: the first one that embeds.
+    - `layer`: number of layers to apply (default: all), or `input` or one of its parts.
+    - `spans`: for each of `inputs`, a list of [start, stop) in characters.
+    - `layout`: a vector in each token's object, or all vectors of a text in one block.
+
+    Each span or chunk gets one vector. It is pooled over the tokens of the span or chunk after the
+    model has read the whole text (late chunking).
     """
 
     model_config = examples(
@@ -60,15 +64,22 @@ class TokensRequest(ReadingBody):
         if layer == "input":
             return 0
         if isinstance(layer, int) and layer > config.num_layers:
-            raise BadRequest(f"layer is {layer}, the model has {config.num_layers}", param="layer")
+            raise BadRequest(
+                f"layer is {layer}, but the model has {config.num_layers} layers", param="layer"
+            )
         if isinstance(layer, str) and layer not in config.input_parts:
             parts = ", ".join(config.input_parts)
-            raise BadRequest(f"the model's input has no {layer} part, but {parts}", param="layer")
+            raise BadRequest(
+                f"layer is {layer}, but the parts of the model's input are {parts}", param="layer"
+            )
         return layer
 
 
 class EmbedAllRequest(InputBody):
-    """TEI's request. inputs: a text, its token ids, or a list of either."""
+    """Request body of /embed_all, in TEI's format.
+
+    - `inputs`: a text, its token ids, or a list of either.
+    """
 
     model_config = examples({"inputs": "Hello, world"}, {"inputs": [[101, 7592, 102], "one"]})
 

@@ -1,4 +1,4 @@
-"""POST /neighbors, /analogy and /doesnt_match: questions about words, or any texts."""
+"""POST /neighbors, /analogy and /doesnt_match: neighbours and analogies of words or texts."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -30,7 +30,9 @@ from embedwell_models import neighbors
 from embedwell_models.neighbors import Neighbors, Question
 from embedwell_models.vectors import Floats
 
-_MAX_QUESTIONS = 256  # of a vocabulary, which is read as a whole for each few of them
+_MAX_QUESTIONS = (
+    256  # per request without candidates; every few questions read the whole vocabulary
+)
 _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
 
 
@@ -38,7 +40,8 @@ _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_an
 class Search:
     """A search among candidates for the neighbours of Q texts.
 
-    vectors: of the texts, (Q, D). own_rows: candidates that each text itself consists of.
+    vectors: the vectors of the texts, (Q, D).
+    own_rows: for each text, the candidates that it contains itself.
     """
 
     candidates: Candidates
@@ -48,10 +51,11 @@ class Search:
 
 @dataclass(frozen=True)
 class WordService:
-    """Answers questions about the words of one model, or about texts that it embeds.
+    """Finds neighbours and analogies of words of one model, or of texts that it embeds.
 
-    words: of a model that is a table of them; None for others. num_vectors: ids from this one on
-    have none. max_values: limit of numbers in a response.
+    words: vocabulary of a model that is a word table; None for other models.
+    num_vectors: ids from this one on have no vector.
+    max_values: maximum count of numbers in a response.
     """
 
     pipeline: Pipeline
@@ -117,7 +121,7 @@ class WordService:
     ) -> Search:
         if self.words is None:
             raise BadRequest(
-                "this server's model has no vectors of words alone: give candidates",
+                "this model has no table of word vectors; give candidates",
                 code="not_offered",
                 param="candidates",
             )
@@ -130,7 +134,7 @@ class WordService:
             has_vector = np.asarray(row.ids) < self.num_vectors
             if not has_vector.any():
                 raise BadRequest(
-                    f"input {index} has no word that the model knows",
+                    f"input {index} has no word of the model's vocabulary",
                     code="unknown_token",
                     index=index,
                 )
@@ -146,7 +150,7 @@ def router(models: ModelChoice[WordService]) -> APIRouter:
 
     @routes.post(
         "/neighbors",
-        summary="Nearest words or texts",
+        summary="Find the nearest words or texts",
         response_model=NeighborsResponse,
         responses=responses,
     )
@@ -161,7 +165,7 @@ def router(models: ModelChoice[WordService]) -> APIRouter:
 
     @routes.post(
         "/doesnt_match",
-        summary="The text that does not match",
+        summary="Find the text that does not match the others",
         response_model=DoesntMatchResponse,
         responses=responses,
     )

@@ -10,7 +10,7 @@ from embedwell.errors import BadRequest
 from embedwell.inputs.options import InputOptions
 
 MAX_NEIGHBORS = 1000
-"""The most neighbours of one list."""
+"""Maximum number of neighbours in one list."""
 
 _List = Annotated[list[str], FAIL_FAST]
 _Candidates = Annotated[list[str], FAIL_FAST, Field(min_length=1)]
@@ -18,25 +18,34 @@ _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 
 
 class SearchBody(InputBody):
-    """candidates: texts to look among; without them, the words of a model that is a table.
+    """Fields of a search for neighbours.
 
-    k: number of neighbours. The fields about prompts and long texts go with candidates.
+    - `candidates`: texts to search. Default: the words of a model that is a word table.
+    - `k`: number of neighbours.
+
+    The fields for prompts and long texts need candidates.
     """
 
     candidates: _Candidates | None = None
     k: _Count = 10
 
     def search_options(self) -> InputOptions:
-        """Build the tokenization options; raises BadRequest for those that need candidates."""
+        """Build the tokenization options; raises BadRequest for options that need candidates."""
         if self.candidates is not None:
             return self.input_options()
         if fields := sorted(self.model_fields_set & OPTION_FIELDS):
-            raise BadRequest(f"{fields[0]} goes with candidates", param=fields[0])
+            raise BadRequest(
+                f"{fields[0]} needs candidates; add candidates, or leave {fields[0]} out",
+                param=fields[0],
+            )
         return InputOptions(prompt="")
 
 
 class NeighborsRequest(SearchBody):
-    """inputs: a text or texts; the neighbours of each are returned, without its own words."""
+    """Request body of /neighbors.
+
+    - `inputs`: a text or a list of texts. The neighbours of a text never include its own words.
+    """
 
     model_config = examples(
         {"inputs": ["wheat", "iron"], "candidates": ["a cereal", "a metal", "a colour"], "k": 1},
@@ -48,9 +57,11 @@ class NeighborsRequest(SearchBody):
 
 
 class AnalogyRequest(SearchBody):
-    """positive, negative: king and woman, and man, to find queen.
+    """Request body of /analogy.
 
-    method: 3CosAdd, the cosine with the sum of unit vectors; 3CosMul, the product of the cosines.
+    - `positive`, `negative`: for example king and woman, and man, to find queen.
+    - `method`: 3CosAdd is the cosine with the sum of unit vectors, 3CosMul the product of the
+      cosines.
     """
 
     model_config = examples(
@@ -68,7 +79,10 @@ class AnalogyRequest(SearchBody):
 
 
 class DoesntMatchRequest(InputBody):
-    """inputs: at least two texts, of which one is to be told from the others."""
+    """Request body of /doesnt_match.
+
+    - `inputs`: at least two texts. The response names the one that does not match the others.
+    """
 
     model_config = examples({"inputs": ["breakfast", "cereal", "dinner", "lunch"]})
 

@@ -1,1 +1,1 @@
-"""Computation of the vectors of a request."""
+"""Compute the vectors of a request."""

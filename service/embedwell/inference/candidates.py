@@ -1,4 +1,4 @@
-"""Candidates for neighbours: the vocabulary of a model, or the texts of a request."""
+"""Candidates for neighbours: a model's vocabulary, or the texts of a request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Candidates:
 
     @cached_property
     def norms(self) -> Floats:
-        """The norm of each row, one where it is zero; computed once: (N,)."""
+        """Norm of each row, 1 for a row of zeros; computed once: (N,)."""
         return lengths(self.table)
 
     def nearest(self, question: Question, k: int) -> list[Neighbors]:
-        """Return the k nearest rows for each of the lists that a question asks for."""
+        """Return the k nearest rows for each list that a question requests."""
         return nearest(self.table, self.norms, question, k)

@@ -31,7 +31,9 @@ class AllowedDimensions:
         numbers = sorted({int(number) for number in setting.split(",")})
         for number in numbers:
             if not 1 <= number <= full:
-                raise ModelError(f"dimensions: {number} is not between 1 and {full}, the model's")
+                raise ModelError(
+                    f"dimensions: {number} is not between 1 and {full}, the model's dimensions"
+                )
         return cls(full, numbers)
 
     def as_json(self) -> dict[str, Any]:
@@ -40,20 +42,24 @@ class AllowedDimensions:
         return {"full": self.full, "allowed": allowed}
 
     def check(self, requested: int | None, param: str = "dimensions") -> None:
-        """Raise BadRequest for dimensions that are not offered. param: the requesting field."""
+        """Raise BadRequest for dimensions that are not offered.
+
+        param: name of the request's field.
+        """
         if requested is None or requested == self.full:
             return
         if requested > self.full:
             raise BadRequest(
-                f"{param} is {requested}, the model has {self.full}",
+                f"{param} is {requested}, but the model has {self.full}",
                 code="too_many_dimensions",
                 param=param,
             )
         if requested not in self._allowed:
             offered = ", ".join(map(str, self._allowed)) or "no shorter ones"
             raise BadRequest(
-                f"vectors of {requested} dimensions are not offered: this model has "
-                f"{self.full} and {offered}; the operator can allow more with EMBEDWELL_DIMENSIONS",
+                f"vectors with {requested} dimensions are not offered: this model has "
+                f"{self.full} and {offered}; the operator can allow more with "
+                "EMBEDWELL_DIMENSIONS",
                 code="dimensions_not_offered",
                 param=param,
             )

@@ -1,4 +1,4 @@
-"""Results of inputs that succeed or fail independently."""
+"""Results of inputs, each of which succeeds or fails independently."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Vectors of the tokens of queries and documents, and scores of these (MaxSim)."""
+"""Token vectors of queries and documents, and their scores (MaxSim)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ from embedwell_models.sentence_transformers.multi_vector import TextRole
 from embedwell_models.sentence_transformers.multi_vector_rules import MultiVectorRules
 from embedwell_models.vectors import Floats, maxsim
 
-_BYTES_PER_NUMBER = 8  # as float32, in the engine's response and without what is skipped
+_BYTES_PER_NUMBER = 8  # float32, once in the engine's response and once without the skipped tokens
 
 
 @dataclass(frozen=True)
 class TokenVectors:
-    """The tokenized texts, and for each the vectors of its tokens that have one: (n, D).
+    """Tokenized texts, and for each the vectors of its tokens that have one: (n, D).
 
-    token_ids: of those tokens, for each text (n,).
+    token_ids: for each text, the ids of those tokens (n,).
     """
 
     rows: list[TokenizedInput]
@@ -35,25 +35,28 @@ class TokenVectors:
     token_ids: list[TokenIds]
 
     def __getitem__(self, part: slice) -> "TokenVectors":
-        """Return those of some of the texts."""
+        """Return the vectors of a slice of the texts."""
         return TokenVectors(self.rows[part], self.vectors[part], self.token_ids[part])
 
 
 class MultiVectors:
-    """Computes the vectors of texts' tokens, for every API."""
+    """Computes token vectors of texts, for every API."""
 
     def __init__(self, pipeline: Pipeline, rules: MultiVectorRules | None, dim: int) -> None:
-        """rules: which tokens have a vector; None for another kind of model. dim: of a vector."""
+        """rules: which tokens have a vector; None for a model without token vectors.
+
+        dim: dimensions of a vector.
+        """
         self._pipeline, self._rules, self.dim = pipeline, rules, dim
 
     @property
     def offered(self) -> bool:
-        """Whether the model has such vectors."""
+        """Whether the model has token vectors."""
         return self._rules is not None
 
     @property
     def alone(self) -> bool:
-        """Whether the model has no other vectors: ColBERT, but not BGE-M3."""
+        """Whether the model has no other vectors, such as ColBERT, but unlike BGE-M3."""
         return self._pipeline.output_names == (MULTI,)
 
     async def vectors(
@@ -65,9 +68,10 @@ class MultiVectors:
     ) -> TokenVectors:
         """Compute the vectors of inputs, all of which are queries, or all documents.
 
-        The prompt tells which; without one they are documents. max_values: limit of the numbers in
-        a response.
-        Raises BadRequest for a model of another kind.
+        The prompt decides which; without one they are documents. Raises BadRequest for a model
+        without token vectors.
+
+        max_values: maximum count of numbers in a response.
         """
         role = text_role(options)
         rows = await self._read(context, inputs, options, role)
@@ -79,10 +83,10 @@ class MultiVectors:
         pairs: Sequence[TextPair],
         options: InputOptions,
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Return the tokenized documents of pairs of a query and a document, and scores: (B,).
+        """Score pairs of a query and a document; returns tokenized documents and scores (B,).
 
-        A score is the sum over the query's vectors of their largest product with the document's;
-        divided by their number if the model's files say so.
+        A score sums over the query's vectors the largest product with a document's vector. If the
+        model's files configure it, the sum is divided by the number of the query's vectors.
         """
         queries = _first_indices(pair.first for pair in pairs)
         documents = _first_indices(pair.second or "" for pair in pairs)
@@ -105,8 +109,9 @@ class MultiVectors:
     ) -> tuple[TokenVectors, TokenVectors]:
         """Compute the vectors of queries and of documents in one pass.
 
-        options: of the documents; a query is cut where it is too long. The index of an error is
-        that among the queries and then the documents.
+        The index of an error counts the queries and then the documents.
+
+        options: options of the documents; a query that is too long is truncated.
         """
         count = len(queries)
         query_options = InputOptions(truncate=True, role="query")
@@ -149,11 +154,11 @@ class MultiVectors:
         roles: Sequence[TextRole],
         max_values: int | None = None,
     ) -> TokenVectors:
-        """Compute the vectors of queries and documents, as the roles of the rows say."""
+        """Compute the vectors of queries and documents, according to the roles of the rows."""
         rules = self._checked_rules()
         masks = [rules.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
-        if max_values is None:  # scores will be returned, and not the vectors
+        if max_values is None:  # the response has scores, not vectors
             context.memory.grow(_BYTES_PER_NUMBER * numbers)
         else:
             check_response_numbers(self.dim * int(sum(mask.sum() for mask in masks)), max_values)
@@ -168,7 +173,7 @@ class MultiVectors:
         return TokenVectors(rows, [*vectors], [*ids])
 
     def check_offered(self) -> None:
-        """Raise BadRequest for a model without such vectors."""
+        """Raise BadRequest for a model without token vectors."""
         self._pipeline.check_outputs([MULTI])
 
     def _checked_rules(self) -> MultiVectorRules:
@@ -178,7 +183,7 @@ class MultiVectors:
 
 
 def text_role(options: InputOptions) -> TextRole:
-    """Return the role of inputs: by the prompt, else that of a document."""
+    """Return the role of inputs that the prompt selects; by default they are documents."""
     return "query" if "query" in (options.role, options.prompt_name) else "document"
 
 

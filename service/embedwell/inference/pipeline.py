@@ -34,7 +34,7 @@ ROUTES = {
     SPARSE: "POST /embed_sparse",
     SPARSE_QUERY: "of queries",
 }
-"""Where each output is offered, for messages."""
+"""The route of each output, for error messages."""
 
 
 class JobExecutor(Protocol):
@@ -59,9 +59,9 @@ class Pipeline:
         classifier: ClassifierOptions | None = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:
-        """classifier: of a model that reranks or classifies; None for an embedder.
+        """classifier: labels of a model that reranks or classifies; None for an embedder.
 
-        output_names: what an embedder computes of a text, by its name in `outputs.names`.
+        output_names: outputs of an embedder, by their names in `outputs.names`.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
         self._admission, self._engine, self._timeout = admission, engine, timeout
@@ -71,8 +71,8 @@ class Pipeline:
         """The classifier, which knows the labels; raises BadRequest for an embedder."""
         if self._classifier is None:
             raise BadRequest(
-                "this server's model embeds texts, and neither reranks nor classifies: "
-                "POST /embed, or /similarity to compare texts",
+                "this model only embeds texts; send the request to /embed, or to /similarity "
+                "to compare texts",
                 code="not_offered",
             )
         return self._classifier
@@ -101,9 +101,9 @@ class Pipeline:
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> tuple[list[TokenizedInput], Floats]:
-        """Return tokenized inputs, and the logits (B, labels) of pairs of texts or single texts.
+        """Return tokenized inputs, and the logits (B, labels) of text pairs or single texts.
 
-        A pair that was split into windows has the maximum over them.
+        A pair that was split into windows has their maximum.
         """
         rows = await self.reader.read_pairs(context, pairs, options)
         return rows, await self._submit_windows(context, rows, merge_by_maximum)
@@ -111,7 +111,7 @@ class Pipeline:
     async def embed_partial(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[ItemResult]:
-        """Like `embed`, with an error in place of each input that fails."""
+        """Like `embed`, but returns an error for each input that fails."""
         self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
         valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
@@ -132,7 +132,7 @@ class Pipeline:
     async def embed_chunks(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
     ) -> list[ItemResult]:
-        """Late chunking: pool the hidden states of each chunk, computed with all as context."""
+        """Late chunking: pool the hidden states of each chunk, with all chunks as context."""
         document = await self.reader.read_chunks(context, chunks, options, sum(map(len, chunks)))
         (states,) = await self.hidden(context, [document.row], layers)
         results = zip(document.chunk_inputs(), document.pool(states, "mean"), strict=True)
@@ -143,7 +143,7 @@ class Pipeline:
     async def hidden(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> list[Floats]:
-        """Return hidden states after some layers, or a summand of the input: (T, D) of each one.
+        """Return hidden states after some layers, or a summand of the input: (T, D) for each input.
 
         rows: the tokenized inputs.
         """
@@ -168,10 +168,10 @@ class Pipeline:
     async def _submit_with_images(
         self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
     ) -> Result:
-        """Submit images and texts as a job each, and put their vectors in order."""
+        """Submit images and texts as one job each, and return their vectors in order."""
         if output != DENSE:
             raise BadRequest(
-                "an image has one dense vector, and none for each token or of other kinds",
+                "an image has only a dense vector; leave images out of requests for other vectors",
                 code="not_offered",
             )
         tokens = sum(row.tokens for row in rows)
@@ -193,13 +193,14 @@ class Pipeline:
                 ("reranks", "/rerank") if self._classifier.reranks else ("classifies", "/predict")
             )
             raise BadRequest(
-                f"this server's model {task}, and does not embed: POST {route}", code="not_offered"
+                f"this model {task} and does not embed; send the request to {route}",
+                code="not_offered",
             )
         missing = next((name for name in names if name not in self.output_names), None)
         if missing is not None:
             offered = " and ".join(f"{name} ({ROUTES[name]})" for name in self.output_names)
             raise BadRequest(
-                f"this server's model has no {missing} vectors, but {offered}", code="not_offered"
+                f"this model has no {missing} vectors; it has {offered}", code="not_offered"
             )
 
     async def _submit_windows(
@@ -231,11 +232,18 @@ class Pipeline:
         try:
             return await self._engine.submit(job, remaining)
         except TimeoutError:
-            raise TimedOut(f"not answered within {self._timeout:.0f} s", retry_after=1) from None
+            raise TimedOut(
+                f"the response took longer than {self._timeout:.0f} s; try again, or send fewer "
+                "inputs",
+                retry_after=1,
+            ) from None
 
 
 def _checked(result: Result | EncodingFailed, indices: Sequence[int]) -> Result:
-    """Raise a failure with its index in the request. indices: of the job's inputs."""
+    """Return an output, or raise its failure with the index in the request.
+
+    indices: indices of the job's inputs.
+    """
     if isinstance(result, Result):
         return result
     with reindexed(indices):
@@ -246,7 +254,9 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
     """Add the counts and times of jobs that were submitted together."""
     context.cached += sum(result.cached for result in results)
     computed = [result for result in results if result.compute_us]
-    if computed:  # jobs share batches: from the start of the first to the end of the last
+    if (
+        computed
+    ):  # jobs share batches, so the time runs from the first job's start to the last job's end
         start = min(result.queue_us for result in computed)
         context.queue_us += start
         end = max(result.queue_us + result.compute_us for result in computed)
@@ -254,7 +264,10 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
 
 
 def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
-    """Build a job of texts, or of images. tokens: of all jobs of the request."""
+    """Build a job of texts, or of images.
+
+    tokens: tokens of all jobs of the request.
+    """
     prompt_token_counts = [row.prompt_token_count for row in rows]
     ids, image_tokens = [row.ids for row in rows], rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()

@@ -1,4 +1,4 @@
-"""One of a server's models: its folder, its engine, and the way from inputs to vectors."""
+"""A served model: its folder, its engine, and the objects that turn inputs into vectors."""
 
 from typing import Literal
 
@@ -33,8 +33,10 @@ State = Literal["loaded", "loading", "unloaded"]
 class ServedModel:
     """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
-    engine: the current one. index: among the models. replay: submits again what an engine has lost.
-    words: the vocabulary of a model that is a table of vectors; None for others.
+    engine: the current engine.
+    index: position among the served models.
+    replay: resubmits the jobs of an engine that died.
+    words: the vocabulary of a model that is a word table; None for other models.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -47,10 +49,11 @@ class ServedModel:
         vector_cache_bytes: int = 0,
         index: int = 0,
     ) -> None:
-        """settings: of the model. queue: of long texts, which all models share.
+        """settings: settings of the model.
 
-        vector_cache_bytes: memory for the vectors of the model; 0 for no cache. index: among the
-        models.
+        queue: of long texts, which all models share.
+        vector_cache_bytes: memory for the cached vectors of the model; 0 for no cache.
+        index: position among the served models.
         """
         self.settings, self.folder, self.engine, self.index = settings, folder, engine, index
         self.reader = _reader(settings, folder, queue, index)
@@ -77,27 +80,27 @@ class ServedModel:
 
     @property
     def config(self) -> EncoderConfig:
-        """The sizes and options of the encoder."""
+        """The encoder's sizes and options."""
         return self.folder.spec.config
 
     @property
     def adapter(self) -> str | None:
-        """The task of a model with adapters, by its name there; None for other models."""
+        """The adapter's name, which is its task; None for a model without adapters."""
         return self.folder.spec.adapter
 
     @property
     def task(self) -> Task:
-        """The kind of model."""
+        """The model's task: embed, rerank or classify."""
         return self.folder.task
 
     @property
     def task_and_outputs(self) -> tuple[str, ...]:
-        """The task, and what is computed of a text, by the names of embedwell_models.outputs."""
+        """The task, and the outputs of a text by their names in embedwell_models.outputs."""
         return (self.task, *self.folder.outputs)
 
     @property
     def should_be_loaded(self) -> bool:
-        """Whether the model should be loaded: it is kept, and no operator has unloaded it."""
+        """Whether the model should be loaded: settings keep it, and no operator unloaded it."""
         unloaded = self.engine.state.engine is EngineState.UNLOADED
         return self.settings.keep == "always" and not unloaded
 
@@ -108,17 +111,17 @@ class ServedModel:
 
     @property
     def state(self) -> State:
-        """Whether an engine has loaded the model, or does so."""
+        """Whether an engine has loaded the model or is loading it."""
         if self.engine.connected:
             return "loaded"
         running = self.engine.state.engine is EngineState.RUNNING
         return "loading" if running else "unloaded"
 
     def record_weight_bytes(self) -> None:
-        """Tell the first process how much memory the weights take: in float32 for auto."""
+        """Report the memory of the weights to the first process; auto counts as float32."""
         try:
             memory = Footprint.of(self.folder).memory
-        except ModelError:  # the engine will say the same, and end
+        except ModelError:  # the engine will report the same error and exit
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])
         self.engine.counters.row[Slot.WEIGHT_BYTES] = weight_bytes

@@ -1,4 +1,4 @@
-"""Sparse vectors of queries and documents, as matrices that can be compared."""
+"""Sparse vectors of queries and documents as matrices, for comparison."""
 
 from collections.abc import Sequence
 
@@ -39,16 +39,16 @@ async def _vectors(
 
 
 def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_values: int) -> Floats:
-    """Write vectors over the entries that any of them has: (B, entries).
+    """Write sparse vectors as a dense matrix over all entries that occur: (B, entries).
 
-    max_values: limit of the numbers; raises TooLarge.
+    Raises TooLarge for more than max_values numbers.
     """
     entries = common_entries(vectors)
     numbers = len(vectors) * len(entries)
     if numbers > max_values:
         raise TooLarge(
-            f"the {len(vectors)} sparse vectors have {len(entries)} entries together, {numbers} "
-            f"numbers; the limit is {max_values}: compare fewer texts",
+            f"comparing {len(vectors)} sparse vectors with {len(entries)} different entries "
+            f"needs {numbers} numbers, but the limit is {max_values}; compare fewer texts",
             code="too_many_values",
         )
     context.memory.grow_by_numbers(numbers)

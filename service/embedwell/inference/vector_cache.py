@@ -13,13 +13,16 @@ from embedwell.errors import reindexed
 from embedwell_models.vectors import Floats
 
 Key = tuple[bytes, str | int, int, str]
-"""Token ids, the output, how many of the ids are not pooled, and the model's fingerprint."""
+"""Token ids, output, count of ids that are not pooled, and the model's fingerprint."""
 
-_ENTRY_OVERHEAD = 400  # bytes of the Python objects of an entry
+_ENTRY_OVERHEAD = 400  # bytes of an entry's Python objects
 
 
 class Engine(Protocol):
-    """Computes jobs. description: of the engine that would compute the next one."""
+    """Computes jobs.
+
+    description: describes the engine that would compute the next job.
+    """
 
     @property
     def description(self) -> EngineDescription | None: ...
@@ -73,7 +76,7 @@ class VectorCache:
             return await self._engine.submit(part, timeout)
 
     def _keys(self, job: Job) -> list[Key]:
-        description = self._engine.description  # that of a later engine may have another precision
+        description = self._engine.description  # a later engine may have another precision
         fingerprint = description.fingerprint if description else ""
         rows = zip(job.texts_ids, _prompt_token_counts(job), strict=True)
         return [(row.tobytes(), job.output, count, fingerprint) for row, count in rows]
@@ -89,7 +92,7 @@ class VectorCache:
 
 
 def _split(result: Result) -> list[Floats]:
-    """Return the rows of each text."""
+    """Split a result into the rows of each text."""
     stops = accumulate(result.row_counts or [1] * len(result.vectors), initial=0)
     return [result.vectors[start:stop] for start, stop in pairwise(stops)]
 

@@ -22,7 +22,8 @@ from embedwell_models.vectors import Floats
 class ChunkedDocument:
     """The chunks of a text as one row of token ids.
 
-    ranges: start and stop of each chunk in the row. dropped: tokens of each that were cut off.
+    ranges: start and stop of each chunk in the row.
+    dropped: for each chunk, the number of tokens that were cut off.
     """
 
     row: TokenizedInput
@@ -30,7 +31,7 @@ class ChunkedDocument:
     dropped: list[int]
 
     def chunk_inputs(self) -> list[TokenizedInput]:
-        """Return each chunk as an input of its own."""
+        """Return each chunk as a separate input."""
         ids = [self.row.ids[start:stop] for start, stop in self.ranges]
         return [
             TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
@@ -46,16 +47,18 @@ class ChunkedDocument:
     def _missing_vector(self, index: int) -> BadRequest:
         if self.dropped[index]:
             return BadRequest(
-                f"chunk {index} lies beyond the {len(self.row.ids)} tokens that were read; "
-                "send fewer chunks together",
+                f"chunk {index} was cut off, because the model reads only {len(self.row.ids)} "
+                "tokens; send fewer chunks together",
                 code="chunk_cut_off",
                 index=index,
             )
-        return BadRequest(f"chunk {index} has no tokens", code="empty_chunk", index=index)
+        return BadRequest(
+            f"chunk {index} has no tokens; leave it out", code="empty_chunk", index=index
+        )
 
 
 class ChunkReader:
-    """Concatenates the tokens of chunks in one row, with special tokens around them.
+    """Concatenates the tokens of chunks to one row, with special tokens around them.
 
     Each chunk is tokenized separately, so that every token belongs to one chunk.
     """
@@ -125,8 +128,8 @@ def _as_array(ids: Sequence[int]) -> TokenIds:
 
 def _too_long(index: int, total: int, room: int) -> BadRequest:
     return BadRequest(
-        f"with chunk {index} the text has {total} tokens, the model reads {room} and its special "
-        "tokens; send fewer chunks together, or have it truncated",
+        f"with chunk {index} the text has {total} tokens, but the model reads {room} besides "
+        "its special tokens; send fewer chunks together, or allow truncation",
         code="input_too_long",
         index=index,
     )

@@ -1,4 +1,4 @@
-"""An image as a request has it, and as the engine takes it."""
+"""Images as a request contains them, and as the engine reads them."""
 
 import base64
 import binascii
@@ -10,18 +10,21 @@ from embedwell.errors import ServiceError
 from embedwell.inputs.tokenized_input import TokenizedInput
 from embedwell_models.errors import ImageError
 
-_SCHEME = 20  # characters in which another URL's scheme ends
+_SCHEME = 20  # characters within which another URL's scheme ends
 
 
 class ImageInput(BaseModel):
-    """image: a PNG, JPEG, WebP or GIF as a data URL, or in base64; nothing is fetched."""
+    """An image of a request.
+
+    - `image`: a PNG, JPEG, WebP or GIF as a data URL or in base64. The server fetches no URLs.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     image: str
 
     def __len__(self) -> int:
-        """Count the characters to tokenize: none."""
+        """Return the number of characters to tokenize: none."""
         return 0
 
     def file_bytes(self) -> bytes:
@@ -29,24 +32,24 @@ class ImageInput(BaseModel):
         start, _, content = self.image.partition(",")
         if "://" in self.image[:_SCHEME]:
             raise ImageError(
-                "it is a URL, and this server fetches nothing: send the file itself, in base64 or "
-                "as a data URL (data:image/png;base64,…)"
+                "it is a URL, which this server does not fetch: send the file itself, in "
+                "base64 or as a data URL (data:image/png;base64,…)"
             )
         is_data_url = start.startswith("data:") and start.endswith(";base64")
         try:
             return base64.b64decode(content if is_data_url else self.image, validate=True)
         except (binascii.Error, ValueError):
-            raise ImageError("it is neither a data URL of base64, nor base64") from None
+            raise ImageError("it is neither base64 nor a data URL with base64") from None
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedImage:
-    """An image as a tokenized input, or the error of one that cannot be read."""
+    """An image as a tokenized input, or the error of an image that cannot be read."""
 
     result: TokenizedInput | ServiceError
 
     def __len__(self) -> int:
-        """Count the characters to tokenize: none."""
+        """Return the number of characters to tokenize: none."""
         return 0
 
     def row(self) -> TokenizedInput:

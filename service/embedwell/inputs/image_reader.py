@@ -1,4 +1,4 @@
-"""Decode the images of a request, and prepare their pixels, outside of the event loop."""
+"""Decode images of a request and prepare their pixels, outside the event loop."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from embedwell_models.tokenizer.cooperative import Cooperative
 
 
 class ImageReader:
-    """Replaces the images among the inputs of a request by their pixels."""
+    """Replaces the images among a request's inputs with their pixels."""
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
@@ -30,9 +30,12 @@ class ImageReader:
         max_texts: int,
         max_tokens: int,
     ) -> None:
-        """queue: decodes, image by image. spec: of the model's image encoder, None without one.
+        """queue: decodes, image by image.
 
-        preprocessing: of its images. max_pixels: of an image. max_texts, max_tokens: of a request.
+        spec: configuration of the model's image encoder, None without one.
+        preprocessing: preparation of the pixels.
+        max_pixels: limit of one image.
+        max_texts, max_tokens: limits of a request.
         """
         self._spec, self._preprocessing = spec, preprocessing
         self._queue, self._max_pixels = queue, max_pixels
@@ -41,10 +44,10 @@ class ImageReader:
     async def prepare(
         self, context: RequestContext, inputs: Sequence[Input]
     ) -> Sequence[TextOrIds | PreparedImage]:
-        """Prepare the images of a request; texts stay as they are.
+        """Prepare the images of a request; texts are returned unchanged.
 
         Raises BadRequest for a model without images, TooLarge, Overloaded and TimedOut. An image
-        that cannot be read raises its error when its row is taken.
+        that cannot be read raises its error when its row is requested.
         """
         images = {i: item for i, item in enumerate(inputs) if isinstance(item, ImageInput)}
         if not images:
@@ -66,7 +69,7 @@ class ImageReader:
     def _check(self, context: RequestContext, images: Mapping[int, ImageInput]) -> None:
         if self._spec is None:
             raise BadRequest(
-                "this server's model reads texts alone, and no images",
+                "this model reads texts only; send no images",
                 code="not_offered",
                 index=next(iter(images)),
             )

@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 _THREADS = 2
 _SLICE_SECONDS = 0.05  # a single step may take longer
-_SMOOTHING = 0.2  # weight of the latest request
+_SMOOTHING = 0.2  # weight of the latest request in the average
 
 
 class InputQueue:
@@ -29,28 +29,33 @@ class InputQueue:
     def __init__(
         self, timeout: float, max_wait: float, slice_seconds: float = _SLICE_SECONDS
     ) -> None:
-        """timeout: seconds for a request. max_wait: limit of the expected seconds in the queue.
+        """timeout: seconds for a request.
 
+        max_wait: limit of the expected seconds in the queue.
         slice_seconds: length of a time slice, which has at least one step.
         """
         self._timeout, self._slice_seconds, self._free_slots = timeout, slice_seconds, _THREADS
         self._threads = ThreadPoolExecutor(_THREADS, "reading")
         self._admission = Admission(max_wait, lambda: self._rate, SharedCounters.private())
-        self._rate = 0.0  # characters per second of all threads; 0: unknown
+        self._rate = 0.0  # characters per second of all threads; 0 if unknown
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
         self._sequence = count()
 
     async def run(self, steps: Cooperative[R], size: int, spent: float = 0) -> R:
         """Run steps that tokenize `size` characters; raises Overloaded and TimedOut.
 
-        spent: seconds of the timeout that are already used.
+        spent: seconds of the timeout that have passed already.
         """
         with self._admission.admit(size):
             try:
                 async with asyncio.timeout(self._timeout - spent):
                     return await self._run_steps(steps, size)
             except TimeoutError:
-                raise TimedOut(f"not read within {self._timeout:.0f} s", retry_after=1) from None
+                raise TimedOut(
+                    f"tokenization took longer than {self._timeout:.0f} s; try again, or send "
+                    "fewer inputs",
+                    retry_after=1,
+                ) from None
 
     async def _run_steps(self, steps: Cooperative[R], size: int) -> R:
         priority, spent = (size_class(size), next(self._sequence)), 0.0
@@ -72,7 +77,7 @@ class InputQueue:
         try:
             await slot
         except asyncio.CancelledError:
-            # Return the slot if it was granted before the cancellation.
+            # Give the slot back if it was granted before the cancellation.
             self._free_slots += not slot.cancelled()
             raise
 

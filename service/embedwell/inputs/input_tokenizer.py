@@ -1,4 +1,4 @@
-"""Tokenize inputs; those that are too long are cut, refused, or split into windows."""
+"""Tokenize inputs, and truncate, reject or split those that are too long."""
 
 import math
 import sys
@@ -20,11 +20,11 @@ from embedwell_models.tokenizer.cooperative import Cooperative
 from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 
 TextOrImage = TextOrIds | PreparedImage
-"""A text, token ids, or an image that needs no more work."""
+"""A text, token ids, or an image whose pixels are prepared."""
 
 
 class InputTokenizer:
-    """Tokenizes inputs in steps, as texts may be long; knows nothing of requests."""
+    """Tokenizes inputs in steps, as texts may be long; independent of requests."""
 
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
@@ -36,9 +36,11 @@ class InputTokenizer:
         max_tokens: int,
         auto_truncate: bool,
     ) -> None:
-        """vocabulary_rows: of the model's embedding table. min_tokens: of a text.
+        """vocabulary_rows: rows of the model's embedding table.
 
-        max_tokens: of a request. auto_truncate: whether to cut inputs unless the options say.
+        min_tokens: minimum tokens of a text.
+        max_tokens: maximum tokens of a request.
+        auto_truncate: whether to truncate inputs unless the options decide.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
@@ -50,18 +52,21 @@ class InputTokenizer:
     def read(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
-        """Tokenize inputs. first_index: of the first one. Raises BadRequest, TooLarge."""
+        """Tokenize inputs; raises BadRequest, TooLarge.
+
+        first_index: index of the first input in the request.
+        """
         try:
             return (yield from self._read(inputs, prompt, options, first_index))
         except PromptTooLongError as error:
             raise prompt_too_long_error(error.max_length) from None
-        except UnsplittableTextError as error:  # such a text is long, and alone in its group
+        except UnsplittableTextError as error:  # such a text is long, and the only one in its group
             raise unsplittable_text_error(error, first_index) from None
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput | ServiceError]]:
-        """Like `read`, with an error in place of each invalid input."""
+        """Like `read`, but returns an error for each invalid input."""
         try:
             return [*(yield from self.read(inputs, prompt, options, first_index))]
         except ServiceError as error:
@@ -106,18 +111,20 @@ class InputTokenizer:
         """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
         if self._tokenizer.words:
             raise BadRequest(
-                "words of a table have no context: send each chunk as an input", code="not_offered"
+                "a table of word vectors has no context, so chunks are not supported: send "
+                "each chunk as an input",
+                code="not_offered",
             )
         side = self._side(options) if self._may_cut(options.truncate) else None
         document = yield from self._chunks.read(chunks, prompt, side)
         if self._ids_beyond_table:
             for index, row in enumerate(document.chunk_inputs()):
                 self._check_ids_in_table(row, index)
-            self._check_ids_in_table(document.row, 0)  # ids of the prompt and special tokens
+            self._check_ids_in_table(document.row, 0)  # ids of the prompt and the special tokens
         return document
 
     def max_characters(self, options: InputOptions) -> int:
-        """Estimate for the queue: how many characters of a text are tokenized at most."""
+        """Estimate how many characters of a text are tokenized at most, for the queue."""
         unlimited = options.windows or self.max_counted_tokens(options)
         return sys.maxsize if unlimited else self._tokenizer.max_excerpt
 
@@ -126,7 +133,7 @@ class InputTokenizer:
         unknown = next((id for id in ids if not 0 <= id <= self._last_id), None)
         if unknown is not None:
             raise BadRequest(
-                f"token id {unknown} is not in the vocabulary (0 to {self._last_id})",
+                f"token id {unknown} is not in the model's vocabulary (0 to {self._last_id})",
                 code="unknown_token",
                 index=index,
             )
@@ -159,7 +166,7 @@ class InputTokenizer:
         return rows
 
     def _template_start(self, prompt: str) -> Cooperative[Sequence[int]]:
-        # The ids before a text that are never cut off: those of a chat template.
+        # The ids of a chat template before a text are never cut off.
         if self._sentence.text_format is None:
             return ()
         return (yield from self._tokenizer.ids_without_special(prompt))
@@ -177,10 +184,10 @@ class InputTokenizer:
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 
     def max_counted_tokens(self, options: InputOptions, prompt_token_count: int = 0) -> float:
-        """Return how many tokens of a long text to count, to know how many are cut off."""
+        """Return up to how many tokens of a long text to count, to report how many are cut off."""
         if options.windows:
             return 0
-        if not self._may_cut(options.truncate):  # the error says how long the text is
+        if not self._may_cut(options.truncate):  # the error reports the text's length
             return self._max_tokens
         if options.count_dropped:
             return math.inf
@@ -197,9 +204,11 @@ class InputTokenizer:
         return self._windows.split_ids(item, index)
 
     def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
-        # Ids are not changed: they include the special tokens.
+        # Ids are not changed, because they include the special tokens.
         if not ids:
-            raise BadRequest("an input has no token ids", code="no_input", index=index)
+            raise BadRequest(
+                "an input has an empty list of token ids", code="no_input", index=index
+            )
         self.check_ids(ids, index)
         return self._tokenizer.truncate(ids, side)
 
@@ -208,12 +217,12 @@ class InputTokenizer:
     ) -> TokenizedInput:
         """Return an input whose length and ids are checked; raises BadRequest."""
         if row.dropped and not self._may_cut(options.truncate):
-            # Not len(row.ids): it lacks the unknown tokens that some models drop.
+            # Not len(row.ids), which lacks the unknown tokens that some models drop.
             limit = options.max_length or self._tokenizer.max_length
             raise self._too_long(index, limit + row.dropped, limit)
         if len(row.ids) < self._min_tokens:
             raise BadRequest(
-                f"input {index} has no tokens, and the model needs one",
+                f"input {index} has no tokens, but the model needs at least one; leave it out",
                 code="no_input",
                 index=index,
             )
@@ -226,20 +235,22 @@ class InputTokenizer:
         counted = self._max_tokens
         length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
         return BadRequest(
-            # OpenAI's wording, which clients search for.
-            f"This model's maximum context length is {limit} tokens, however "
-            f"you requested {length} in input {index}; shorten it, or have it truncated: "
-            "on_overflow here, truncate or truncation in the words of others",
+            # Clients search for OpenAI's wording.
+            (
+                f"This model's maximum context length is {limit} tokens, however you requested "
+                f"{length} in input {index}; shorten it, or allow truncation with on_overflow, "
+                "truncate or truncation"
+            ),
             code="input_too_long",
             index=index,
         )
 
     def _check_ids_in_table(self, row: TokenizedInput, index: int) -> TokenizedInput:
-        # A few broken models have tokenizers with more ids than their embedding table has rows.
+        # The tokenizers of a few broken models have more ids than the embedding table has rows.
         if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
             raise BadRequest(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
-                f"{unknown[0]}, the model's table ends at {self._last_id}",
+                f"{unknown[0]}, but the model's table ends at {self._last_id}",
                 code="unknown_token",
                 index=index,
             )

@@ -9,19 +9,21 @@ from embedwell_models.tokenizer.tokenizer import Side
 TextOrIds = str | list[int]
 """An input: a text, or token ids."""
 Input = TextOrIds | ImageInput
-"""An input of a model that may embed images, too."""
+"""An input of a model that may also embed images."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
     """Prompt and truncation of the inputs of one request.
 
-    truncate: None for the server's setting. side: where to cut; None for that of the model's files.
-    role, task: select a prompt, unless there is one; a task has a role.
-    max_length: tokens of an input, or of the second text of a pair; None for the model's maximum.
-    windows: split an input that is too long into windows instead of cutting it.
-    count_dropped: count all tokens that are cut off, which means to tokenize long texts completely.
-    instruction: to a reranker that is a language model; None for that of the model.
+    truncate: None for the server's setting.
+    side: which end to cut off; None for the side in the model's files.
+    role, task: select a prompt, unless there is one. A task implies a role.
+    max_length: maximum tokens of an input, or of the second text of a pair; None for the model's.
+    windows: split an input that is too long into windows instead of truncating it.
+    count_dropped: count all tokens that are cut off, which requires tokenizing long texts
+        completely.
+    instruction: instruction to a reranker that is a language model; None for the model's.
     """
 
     truncate: bool | None = None

@@ -1,4 +1,4 @@
-"""Tokenize pairs of texts; those that are too long are cut, refused, or split into windows."""
+"""Tokenize text pairs, and truncate, reject or split those that are too long."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -21,12 +21,15 @@ from embedwell_models.tokenizer.pairs import PairEncoder
 
 
 class PairInputTokenizer:
-    """Tokenizes pairs of texts in steps, as texts may be long."""
+    """Tokenizes text pairs in steps, as texts may be long."""
 
     def __init__(
         self, pairs: PairEncoder, input_tokenizer: InputTokenizer, max_tokens: int
     ) -> None:
-        """input_tokenizer: checks lengths and ids. max_tokens: of all windows of a pair."""
+        """input_tokenizer: checks lengths and ids.
+
+        max_tokens: maximum tokens of all windows of a pair.
+        """
         self._pairs, self._input_tokenizer, self._max_tokens = pairs, input_tokenizer, max_tokens
 
     def for_instruction(self, instruction: str | None) -> "PairInputTokenizer":
@@ -37,25 +40,27 @@ class PairInputTokenizer:
             pairs = self._pairs.with_instruction(instruction)
         except InstructionTooLongError as error:
             raise BadRequest(
-                f"{error}: shorten it", code="prompt_too_long", param="instruction"
+                f"{error}; shorten it", code="prompt_too_long", param="instruction"
             ) from None
         except ValueError:
             raise BadRequest(
-                "this server's model takes no instruction", code="not_offered", param="instruction"
+                "this model supports no instruction; leave it out",
+                code="not_offered",
+                param="instruction",
             ) from None
         return PairInputTokenizer(pairs, self._input_tokenizer, self._max_tokens)
 
     @property
     def added_characters(self) -> int:
-        """The number of characters that are added to each pair."""
+        """Number of characters that are added to each pair."""
         return self._pairs.characters
 
     def read(
         self, pairs: Sequence[TextPair], prompt: str, options: InputOptions, first_index: int
     ) -> Cooperative[list[TokenizedInput]]:
-        """Tokenize pairs, which have no prompt. first_index: of the first one.
+        """Tokenize pairs, which have no prompt; raises BadRequest and TooLarge.
 
-        Raises BadRequest and TooLarge.
+        first_index: index of the first pair in the request.
         """
         try:
             return (yield from self._read(pairs, options, first_index))
@@ -64,8 +69,8 @@ class PairInputTokenizer:
         except UnpairedTextError as error:
             index = first_index + error.index
             raise BadRequest(
-                f"input {index} is one text, and the model reads a query and a document: "
-                "POST /rerank",
+                f"input {index} is one text, but the model reads a query and a document; send "
+                "them to /rerank",
                 code="not_offered",
                 index=index,
             ) from None

@@ -16,9 +16,9 @@ TASK_ROLES: Mapping[str, Role | None] = {
     "classification": "classification",
     "separation": "clustering",
 }
-"""The roles of texts in Jina's tasks."""
+"""Roles of texts in Jina's tasks."""
 
-# Prompt names of each role, in the order in which sentence-transformers looks for them.
+# Prompt names of each role, in sentence-transformers' order of precedence.
 _NAMES = {
     "query": ("query", "search_query"),
     "document": ("document", "passage", "corpus", "search_document"),
@@ -29,7 +29,10 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt. name: None for a text of the client, or if there is no prompt."""
+    """A prompt.
+
+    name: None for a text of the client, or if there is no prompt.
+    """
 
     name: str | None
     text: str
@@ -52,15 +55,15 @@ class Prompts:
     ) -> Prompt:
         """Return the requested prompt, or the model's default.
 
-        A task has the prompt of its name, or that of its role, and goes with another prompt, too.
-        For a role without a prompt, that is the default, too, as in sentence-transformers.
-        Raises BadRequest for an unknown name, and for more than one of the first three arguments.
+        A task selects the prompt of its name, else that of its role; another prompt has precedence.
+        A role without a prompt has the default prompt, as in sentence-transformers. Raises
+        BadRequest for an unknown name, and for more than one of the first three arguments.
         """
         if text is name is role is task is None:
             return self._default
         by_role = role is not None and task is None
         if (text is not None) + (name is not None) + by_role > 1:
-            raise BadRequest("give one of prompt, prompt_name and input_type", param="prompt")
+            raise BadRequest("give only one of prompt, prompt_name and input_type", param="prompt")
         if text is not None:
             return Prompt(None, text)
         if name is not None:

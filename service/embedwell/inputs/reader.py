@@ -1,4 +1,4 @@
-"""Tokenize the inputs of a request, within its limits."""
+"""Tokenize the inputs of a request within its limits."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
@@ -22,8 +22,8 @@ from embedwell_models.tokenizer.cooperative import Cooperative, run_to_completio
 from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
 
-_MAX_INLINE_CHARACTERS = 20_000  # of a request; more are tokenized in threads
-_GROUP_CHARACTERS = 1 << 17  # of short texts that are tokenized in one step
+_MAX_INLINE_CHARACTERS = 20_000  # characters of a request; larger ones are tokenized in threads
+_GROUP_CHARACTERS = 1 << 17  # characters of short texts to tokenize in one step
 
 T = TypeVar("T", bound=Sized)
 R = TypeVar("R")
@@ -49,11 +49,14 @@ class InputReader:
         pairs: PairEncoder | None = None,
         model: int = 0,
     ) -> None:
-        """queue: tokenizes long requests. vocabulary_rows: of the model's embedding table.
+        """queue: tokenizes long requests.
 
-        min_tokens: of a text. max_texts, max_tokens: of a request. images: prepares the images
-        among the inputs. pairs: of a model that reads pairs of texts. model: its index among those
-        that are served.
+        vocabulary_rows: rows of the model's embedding table.
+        min_tokens: minimum tokens of a text.
+        max_texts, max_tokens: maximum counts of a request.
+        images: prepares the images among the inputs.
+        pairs: tokenizes text pairs, for a model that reads pairs.
+        model: index of the model among those that are served.
         """
         self.tokenizer, self.sentence, self._model = tokenizer, sentence, model
         self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
@@ -82,7 +85,7 @@ class InputReader:
     async def read_partial(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[TokenizedInput | ServiceError]:
-        """Like `read`, with an error in place of each invalid input."""
+        """Like `read`, but returns an error for each invalid input."""
         ready = await self._images.prepare(context, inputs)
         return await self._tokenize_all(
             context, ready, options, self._input_tokenizer.read_partial, _valid_rows
@@ -91,7 +94,7 @@ class InputReader:
     async def read_pairs(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
     ) -> list[TokenizedInput]:
-        """Like `read` for pairs of texts, of a model that reads them."""
+        """Like `read`, for text pairs and a model that reads them."""
         assert self._pairs is not None
         tokenizer = self._pairs.for_instruction(options.instruction)
         return await self._tokenize_all(
@@ -133,7 +136,8 @@ class InputReader:
     ) -> R:
         """Run tokenization steps, in threads if the request is large.
 
-        request_characters: of all texts of the request. characters_to_tokenize: at most.
+        request_characters: characters of all texts of the request.
+        characters_to_tokenize: upper bound for the characters to tokenize.
         """
         start = time.perf_counter()
         context.tokenize_start = context.tokenize_start or start
@@ -151,7 +155,7 @@ class InputReader:
         )
 
     def before_text(self, options: InputOptions) -> str:
-        """Return what is put before each text of the request: its prompt, or more around that."""
+        """Return the text before each text of the request: its prompt, or a template around it."""
         return self.sentence.before_text(self.resolve_prompt(options).text)
 
     async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
@@ -163,7 +167,10 @@ class InputReader:
         rows_of: RowsOf[R],
         added: int = 0,
     ) -> list[R]:
-        """added: number of characters that are put around each input."""
+        """Tokenize all inputs.
+
+        added: number of characters that are added to each input.
+        """
         check_input_count(len(inputs), self._max_texts)
         prompt = self.before_text(options)
         added += len(prompt)
@@ -212,9 +219,9 @@ def _described_rows(results: Sequence[tuple[TokenizedInput, list[Token]]]) -> li
 
 
 def _groups(inputs: Sequence[T], added: int) -> Iterator[tuple[int, Sequence[T]]]:
-    """Yield groups of inputs to tokenize in one step, with the index of the first.
+    """Yield groups of inputs to tokenize in one step, with the index of the first input.
 
-    added: characters that are put around each input.
+    added: number of characters that are added to each input.
     """
     start = size = 0
     for index, item in enumerate(inputs):

@@ -14,17 +14,19 @@ Span = tuple[NonNegativeInt, NonNegativeInt]
 
 
 def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
-    """Raise BadRequest unless there is a list of spans for each text, all inside of the text."""
+    """Raise BadRequest unless each text has a list of spans that lie within the text."""
     if len(spans) != len(texts):
         raise BadRequest(
-            f"spans has {len(spans)} lists, there are {len(texts)} texts", param="spans"
+            f"spans has {len(spans)} lists, but there are {len(texts)} texts; give one list "
+            "for each text",
+            param="spans",
         )
     for index, (text, spans_of_text) in enumerate(zip(texts, spans, strict=True)):
         for start, stop in spans_of_text:
             if not start < stop <= len(text):
                 raise BadRequest(
-                    f"span [{start}, {stop}) is empty or outside of the text of {len(text)} "
-                    "characters",
+                    f"span [{start}, {stop}) is empty or outside the text, which has "
+                    f"{len(text)} characters",
                     param="spans",
                     index=index,
                 )
@@ -53,7 +55,8 @@ def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
     ]
     if not overlapping:
         raise BadRequest(
-            f"span [{start}, {stop}) holds no token: it is white space or was cut off",
+            f"span [{start}, {stop}) contains no token, because it is white space or was cut "
+            "off; leave it out",
             code="empty_span",
             param="spans",
             index=index,

@@ -1,11 +1,11 @@
-"""An input of a reranker or classifier: a pair of texts, or one."""
+"""Input of a reranker or classifier: a text pair, or a single text."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two texts that are read together, or one alone; `len` counts their characters."""
+    """Two texts that are read together, or a single text; `len` counts their characters."""
 
     first: str
     second: str | None = None

@@ -10,10 +10,10 @@ class TokenCollector:
 
     def __init__(self) -> None:
         self.ids = array("i")
-        self._outside = bytearray()  # of each id, whether it is a prompt or special token
+        self._outside = bytearray()  # for each id, whether it is a prompt or special token
 
     def add(self, batch: Sequence[tuple[int, bool]]) -> None:
-        """Add ids, each with whether it is a prompt or special token."""
+        """Add ids, each with a flag for a prompt or special token."""
         self.ids.extend(id for id, _ in batch)
         self._outside.extend(outside for _, outside in batch)
 

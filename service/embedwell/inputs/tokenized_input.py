@@ -13,7 +13,7 @@ class TokenizedInput:
     dropped: number of tokens that were cut off; a lower bound unless all were counted.
     prompt_token_count: number of leading ids (of each window) that are not pooled.
     windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
-    weights: number of ids in each window without prompt and special tokens.
+    weights: for each window, the number of ids that are not prompt or special tokens.
     image_tokens: number of tokens of an image; 0 for a text.
     """
 

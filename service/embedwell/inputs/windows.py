@@ -1,4 +1,4 @@
-"""Split inputs longer than the model's maximum length into windows, and average their vectors."""
+"""Split inputs that exceed the model's length into windows, and average their vectors."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -16,12 +16,12 @@ from embedwell_models.vectors import Floats
 class WindowSplitter:
     """Splits a long input into windows of the model's length.
 
-    Each window repeats the special tokens and the prompt. For an input of token ids, those are the
-    special tokens that it begins and ends with.
+    Each window repeats the special tokens and the prompt. For token ids, those are the special
+    tokens at the input's start and end.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
-        """max_tokens: limit for all windows of one input."""
+        """max_tokens: maximum tokens of all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
     def split_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
@@ -60,7 +60,7 @@ class WindowSplitter:
 
 
 def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
-    """Replace rows by their windows; rows without windows stay."""
+    """Replace rows with their windows; rows without windows are kept."""
     return [part for row in rows for part in _windows_of(row)]
 
 

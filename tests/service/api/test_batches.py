@@ -139,8 +139,8 @@ def test_a_file_is_read_described_and_deleted(batch_server: HttpServer) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [
-        ({"endpoint": "/v1/chat"}, 400, "a batch may be for one of /, /analogy, /api/embed"),
-        ({"endpoint": "/v1/batches"}, 400, "a batch may be for one of "),
+        ({"endpoint": "/v1/chat"}, 400, "endpoint must be one of /, /analogy, /api/embed"),
+        ({"endpoint": "/v1/batches"}, 400, "endpoint must be one of "),
         ({"completion_window": "soon"}, 400, "hours or days, such as 24h or 7d, not 'soon'"),
         ({"input_file_id": "file-1"}, 404, "there is no file 'file-1'"),
         ({"priority": 1}, 400, "unknown field 'priority'"),
@@ -158,20 +158,25 @@ def test_a_batch_that_cannot_be_is_refused(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"purpose": "fine-tune"}, 'the purpose of a file is "batch"'),
-        ({"expires_after[seconds]": "60"}, "unknown field 'expires_after[seconds]'"),
+        ({"purpose": "fine-tune"}, 'the field purpose must be "batch"'),
+        (
+            {"expires_after[seconds]": "60"},
+            "unknown field 'expires_after[seconds]'; the form has the fields ",
+        ),
     ],
 )
 def test_an_upload_for_something_else_is_refused(
     batch_server: HttpServer, fields: dict[str, str], message: str
 ) -> None:
     response = upload(batch_server, requests(1), **fields)
-    assert (response.status_code, error_of(response)["message"]) == (400, message)
+    assert response.status_code == 400
+    assert error_of(response)["message"].startswith(message)
 
 
 def test_an_upload_without_a_file_or_a_form_is_refused(batch_server: HttpServer) -> None:
     form = batch_server.client.post("/v1/files", files={"purpose": (None, "batch")})
-    assert (form.status_code, error_of(form)["message"]) == (400, "the form has no file")
+    assert form.status_code == 400
+    assert error_of(form)["message"] == "the form has no file; add it as the field file"
     for headers in ({}, {"content-type": "multipart/form-data"}):
         body = batch_server.client.post("/v1/files", content=b"{}", headers=headers)
         assert (body.status_code, body.headers["accept"]) == (415, "multipart/form-data")

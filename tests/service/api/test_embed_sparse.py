@@ -175,7 +175,7 @@ def test_the_error_of_a_dense_request_names_the_route_of_sparse_vectors(
     splade: HttpServer,
 ) -> None:
     message = error(splade.post("/embed", {"inputs": "x"}), 400)["message"]
-    assert "no dense vectors, but sparse (POST /embed_sparse)" in message
+    assert "no dense vectors; it has sparse (POST /embed_sparse)" in message
 
 
 @pytest.mark.parametrize("metric", ["dot", "cosine"])
@@ -225,7 +225,7 @@ def test_a_dense_model_has_no_sparse_vectors(server: HttpServer) -> None:
     ):
         refused = error(server.post(route, body), 400)
         assert refused["code"] == "not_offered"
-        assert "no sparse vectors, but dense (POST /embed)" in refused["message"]
+        assert "no sparse vectors; it has dense (POST /embed)" in refused["message"]
 
 
 def test_too_many_weights_are_refused_with_a_way_out(folders: Folders) -> None:

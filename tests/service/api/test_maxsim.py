@@ -97,4 +97,4 @@ def test_the_dense_vector_stays_what_the_other_routes_return(m3: HttpServer) -> 
 
 def test_vectors_have_no_tokens_to_compare(m3: HttpServer) -> None:
     body = {"a": [[1.0, 2.0]], "b": DOCUMENTS, "metric": "maxsim"}
-    assert "give texts" in error(m3.client.post("/similarity", json=body), 400)["error"]
+    assert "must be texts" in error(m3.client.post("/similarity", json=body), 400)["error"]

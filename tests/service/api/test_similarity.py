@@ -204,7 +204,7 @@ def test_an_invalid_body_is_refused(server: HttpServer, body: object) -> None:
 def test_an_empty_vector_is_refused_by_name(server: HttpServer) -> None:
     for a, index in (([[]], 0), ([[1.0], []], 1)):
         fault = error(server.post("/similarity", {"a": a, "b": [[1.0]]}), 400)
-        assert (fault["message"], fault["index"]) == (f"a[{index}] is empty", index)
+        assert fault["message"].startswith(f"a[{index}] is empty; ") and fault["index"] == index
 
 
 def test_numbers_that_are_not_finite_are_refused(server: HttpServer) -> None:

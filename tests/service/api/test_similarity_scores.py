@@ -85,7 +85,7 @@ def test_equal_scores_keep_their_order(count: int) -> None:
 def test_an_entry_of_top_k_is_two_numbers() -> None:
     few, many = column(10), column(30)
     asyncio.run(similarity_scores(few, many, Options(top_k=20), 400))
-    with pytest.raises(TooLarge, match="the answer has 420 numbers, the limit is 400"):
+    with pytest.raises(TooLarge, match="the response would have 420 numbers, but the limit is 400"):
         asyncio.run(similarity_scores(few, many, Options(top_k=21), 400))
-    with pytest.raises(TooLarge, match="the answer has 600 numbers"):
+    with pytest.raises(TooLarge, match="the response would have 600 numbers"):
         asyncio.run(similarity_scores(few, many, Options(top_k=99), 500))

@@ -143,7 +143,7 @@ def test_the_error_for_an_unknown_path_names_similar_ones(
     server: Server, path: str, similar: str
 ) -> None:
     message = error(server.client.get(path), 404)["message"]
-    assert message.startswith(f"nothing is at {path[:500]}")
+    assert message.startswith(f"there is no route {path[:500]}")
     assert (f"did you mean {similar}" in message) if similar else ("did you mean" not in message)
 
 

@@ -158,4 +158,4 @@ def test_an_image_is_refused(server: HttpServer) -> None:
     body = {"inputs": [{"image": "data:image/png;base64,AAAA"}]}
     refused = error(server.post("/embed", body), 400)
     assert refused["code"] == "not_offered"
-    assert "reads texts alone, and no images" in refused["message"]
+    assert "reads texts only; send no images" in refused["message"]

@@ -74,7 +74,7 @@ def test_the_setting_overrides_the_declared_dimensions(
                 dimensions.check(requested)
     dimensions.check(None)
     dimensions.check(8)
-    with pytest.raises(BadRequest, match="dimensions is 9, the model has 8"):
+    with pytest.raises(BadRequest, match="dimensions is 9, but the model has 8"):
         dimensions.check(9)
 
 

@@ -99,14 +99,14 @@ def test_chunks_that_just_fit_are_not_cut(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
     document = run_to_completion(chunks.read(["one two three", "four five six"], "", None))
     assert document.ranges == [(1, 4), (4, 7)] and document.dropped == [0, 0]
-    with pytest.raises(BadRequest, match="with chunk 1 the text has 7 tokens, the model reads 6 "):
+    with pytest.raises(BadRequest, match="the text has 7 tokens, but the model reads 6 "):
         run_to_completion(chunks.read(["one two three", "four five six seven"], "", None))
 
 
 def test_a_prompt_that_leaves_exactly_no_room_is_refused(minilm_folder: Path) -> None:
     chunks = ChunkReader(Tokenizer(minilm_folder, 8))
     assert run_to_completion(chunks.read(["one"], "long " * 5, None)).ranges == [(6, 7)]
-    with pytest.raises(BadRequest, match="the prompt takes the 8 tokens"):
+    with pytest.raises(BadRequest, match="the prompt takes all of the 8 tokens"):
         run_to_completion(chunks.read(["one"], "long " * 6, "right"))
 
 

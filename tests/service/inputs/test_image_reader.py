@@ -74,9 +74,9 @@ def test_an_image_beyond_the_limit_raises_when_it_is_taken(folder: Folder) -> No
 
 def test_too_many_images_are_refused_before_they_are_decoded(folder: Folder) -> None:
     broken = ImageInput(image="?")
-    with pytest.raises(TooLarge, match="11 texts, the limit is 10"):
+    with pytest.raises(TooLarge, match="11 texts, but the limit is 10"):
         asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 11))
-    with pytest.raises(TooLarge, match="102 tokens or more, the limit is 100"):
+    with pytest.raises(TooLarge, match="102 tokens or more, but the limit is 100"):
         asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 6))
 
 
@@ -89,6 +89,6 @@ def test_the_memory_of_the_pixels_is_reserved(folder: Folder) -> None:
 def test_a_model_of_texts_alone_takes_no_image() -> None:
     queue = InputQueue(timeout=60, max_wait=60)
     without = ImageReader(queue, max_pixels=9, max_texts=9, max_tokens=9)
-    with pytest.raises(BadRequest, match="reads texts alone") as caught:
+    with pytest.raises(BadRequest, match="reads texts only") as caught:
         asyncio.run(without.prepare(RequestContext("a"), ["a text", IMAGE]))
     assert (caught.value.code, caught.value.index) == ("not_offered", 1)

@@ -112,7 +112,7 @@ def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
     small = reader_with(tokenizer, max_tokens=600)
     for work in (small.read, small.read_partial):
         tokenizer.read = 0
-        with pytest.raises(TooLarge, match="has 768 tokens or more, the limit is 600"):
+        with pytest.raises(TooLarge, match="has 768 tokens or more, but the limit is 600"):
             asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, InputOptions()))
         assert tokenizer.read == 3
 
@@ -200,7 +200,7 @@ def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
         row = read("right", length)
         expected = all_ids if len(all_ids) <= length else [*all_ids[: length - 1], 3]
         assert row.ids.tolist() == expected and row.prompt_token_count == 3
-    with pytest.raises(BadRequest, match="the prompt takes the 4 tokens"):
+    with pytest.raises(BadRequest, match="the prompt takes all of the 4 tokens"):
         read("right", 4)
 
 
@@ -232,7 +232,7 @@ def short(tiny_bert: Folder) -> InputReader:
     return reader_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
 
 
-MISSING = rf"the token '<new>' has id {TABLE}, the model's table ends at {TABLE - 1}"
+MISSING = rf"the token '<new>' has id {TABLE}, but the model's table ends at {TABLE - 1}"
 
 
 def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
@@ -263,7 +263,7 @@ def test_all_documents_count_together_against_the_limit_of_texts(reader: InputRe
     context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
     for _ in range(2):
         asyncio.run(reader.read_chunks(context, chunks, InputOptions(), 5))
-    with pytest.raises(TooLarge, match="has 11 texts, the limit is 10"):
+    with pytest.raises(TooLarge, match="has 11 texts, but the limit is 10"):
         asyncio.run(reader.read_chunks(context, ["f"], InputOptions(), 1))
 
 

@@ -1,1 +1,1 @@
-"""Schemas of JSON responses, for the OpenAPI document; responses have no other fields."""
+"""Schemas of JSON responses for the OpenAPI document; responses have no other fields."""

@@ -1,4 +1,4 @@
-"""Schemas of the responses of the routes of batches, beside StoredFile and Batch."""
+"""Schemas of the routes of batches and files, except StoredFile and Batch."""
 
 from typing import Literal
 
@@ -18,14 +18,22 @@ class _Page(TypedDict):
 
 @forbid_extra
 class Files(_Page):
-    """first_id, last_id: of this page; null if it is empty. has_more: whether another follows."""
+    """Page of a list of files.
+
+    - `first_id`, `last_id`: first and last file of the page; null if the page is empty.
+    - `has_more`: whether another page follows.
+    """
 
     data: list[StoredFile]
 
 
 @forbid_extra
 class Batches(_Page):
-    """first_id, last_id: of this page; null if it is empty. has_more: whether another follows."""
+    """Page of a list of batches.
+
+    - `first_id`, `last_id`: first and last batch of the page; null if the page is empty.
+    - `has_more`: whether another page follows.
+    """
 
     data: list[Batch]
 

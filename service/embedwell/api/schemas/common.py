@@ -8,14 +8,18 @@ from typing_extensions import TypedDict
 forbid_extra = with_config(ConfigDict(extra="forbid"))
 
 Vector = list[float] | str
-"""Numbers, or their bytes in base64."""
+"""A vector as numbers, or as their bytes in base64."""
 Matrix = list[list[float]]
 Vectors = Matrix | list[str]
 
 
 @forbid_extra
 class Fault(TypedDict):
-    """An error. code: stable, for programs. param, index: the field and the input at fault."""
+    """An error.
+
+    - `code`: a stable identifier for programs.
+    - `param`, `index`: the field and the input that caused the error.
+    """
 
     message: str
     type: Literal["invalid_request_error", "rate_limit_error", "server_error"]
@@ -33,7 +37,11 @@ class Told(Fault):
 
 @forbid_extra
 class Error(TypedDict):
-    """An error for TEI's and Ollama's clients. error: the message. error_type: TEI's category."""
+    """An error in the format for TEI's and Ollama's clients.
+
+    - `error`: the message.
+    - `error_type`: TEI's category.
+    """
 
     error: str
     error_type: Literal["Validation", "Empty", "Overloaded", "Unhealthy", "Backend"]
@@ -45,7 +53,10 @@ class Error(TypedDict):
 
 @forbid_extra
 class OpenAIError(TypedDict):
-    """detail: the message again, for Voyage's client."""
+    """An error in OpenAI's format.
+
+    - `detail`: the message again, for Voyage's client.
+    """
 
     error: Told
     detail: str
@@ -53,7 +64,10 @@ class OpenAIError(TypedDict):
 
 @forbid_extra
 class CohereError(TypedDict):
-    """An error for Cohere's clients. id: of the request."""
+    """An error in Cohere's format.
+
+    - `id`: the request's id.
+    """
 
     id: str
     message: str
@@ -64,7 +78,11 @@ class CohereError(TypedDict):
 
 @forbid_extra
 class Input(TypedDict):
-    """Token count of an input. dropped: tokens cut off. windows: if it was read in several."""
+    """Token count of an input.
+
+    - `dropped`: number of tokens that were cut off.
+    - `windows`: number of windows, if the input was split into several.
+    """
 
     tokens: NonNegativeInt
     truncated: bool
@@ -74,7 +92,10 @@ class Input(TypedDict):
 
 @forbid_extra
 class Prompt(TypedDict):
-    """The prompt before each text. name: null if the request has the text itself."""
+    """The prompt before each text.
+
+    - `name`: null if the request has the prompt's text.
+    """
 
     name: str | None
     text: str

@@ -18,7 +18,7 @@ from embedwell.api.schemas.common import (
 
 @forbid_extra
 class Embeddings(RequestSummary):
-    """Response with details."""
+    """Response to a request with `details`."""
 
     embeddings: Vectors
     model: str
@@ -38,7 +38,7 @@ class Failed(TypedDict):
 
 @forbid_extra
 class Partial(RequestSummary):
-    """Response with partial: a vector or an error for each input."""
+    """Response to a request with `partial`: a vector or an error for each input."""
 
     results: list[Embedded | Failed]
     failed: NonNegativeInt
@@ -48,7 +48,7 @@ class Partial(RequestSummary):
 
 @forbid_extra
 class SparseEntry(TypedDict):
-    """Weight of an entry of the vocabulary."""
+    """A vocabulary entry and its weight."""
 
     index: NonNegativeInt
     value: float
@@ -56,7 +56,7 @@ class SparseEntry(TypedDict):
 
 @forbid_extra
 class SparseArrays(TypedDict):
-    """A sparse vector: entries of the vocabulary in ascending order, and their weights."""
+    """A sparse vector: indices of vocabulary entries in ascending order, and their weights."""
 
     indices: list[NonNegativeInt]
     values: list[float]
@@ -64,7 +64,10 @@ class SparseArrays(TypedDict):
 
 @forbid_extra
 class Outputs(RequestSummary):
-    """Response with outputs: those that were requested. token_ids: of the tokens of each multi."""
+    """Response to a request with `outputs`: the kinds of vectors that were requested.
+
+    - `token_ids`: for each entry of `multi`, the ids of its tokens.
+    """
 
     embeddings: NotRequired[Vectors]
     sparse: NotRequired[list[SparseArrays]]

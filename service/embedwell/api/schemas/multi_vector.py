@@ -16,7 +16,7 @@ class JinaUsage(TypedDict):
 
 @forbid_extra
 class JinaTokenVectors(TypedDict):
-    """The vectors of a text's tokens, or the bytes of them all in base64."""
+    """The vectors of a text's tokens, as numbers or as all their bytes in base64."""
 
     object: Literal["embeddings"]
     index: NonNegativeInt

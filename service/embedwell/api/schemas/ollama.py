@@ -10,7 +10,10 @@ from embedwell.api.schemas.common import Matrix, forbid_extra
 
 @forbid_extra
 class OllamaAnswer(TypedDict):
-    """Durations in nanoseconds. load_duration: 0, as the model is always loaded."""
+    """Response of /api/embed. Durations are in nanoseconds.
+
+    - `load_duration`: always 0, as the model is loaded before the request is computed.
+    """
 
     model: str
     embeddings: Matrix
@@ -26,7 +29,10 @@ class OllamaEmbedding(TypedDict):
 
 @forbid_extra
 class Details(TypedDict):
-    """quantization_level: the precision of the computation; empty until the engine has started."""
+    """Details of a model.
+
+    - `quantization_level`: the precision of the computation; empty until the engine has started.
+    """
 
     parent_model: Literal[""]
     format: Literal["safetensors"]
@@ -38,7 +44,11 @@ class Details(TypedDict):
 
 @forbid_extra
 class TaggedModel(TypedDict):
-    """size: bytes of the weight files. digest: fingerprint; empty until the engine has started."""
+    """A served model.
+
+    - `size`: bytes of the weight files.
+    - `digest`: fingerprint of the model; empty until the engine has started.
+    """
 
     name: str
     model: str
@@ -56,7 +66,11 @@ class Tags(TypedDict):
 
 @forbid_extra
 class LoadedModel(TypedDict):
-    """size_vram: as size on a GPU, 0 on a CPU. context_length: maximum tokens of a text."""
+    """A loaded model.
+
+    - `size_vram`: equals `size` on a GPU, 0 on a CPU.
+    - `context_length`: maximum tokens of a text.
+    """
 
     name: str
     model: str
@@ -70,7 +84,7 @@ class LoadedModel(TypedDict):
 
 @forbid_extra
 class Loaded(TypedDict):
-    """Empty until the engine has started."""
+    """The loaded models; empty until the engine has started."""
 
     models: list[LoadedModel]
 
@@ -82,7 +96,10 @@ class Version(TypedDict):
 
 @forbid_extra
 class Shown(TypedDict):
-    """model_info: under Ollama's keys, some with the architecture before the dot."""
+    """Description of a model.
+
+    - `model_info`: values under Ollama's keys, some of which begin with the architecture and a dot.
+    """
 
     modelfile: str
     parameters: str

@@ -11,7 +11,10 @@ from embedwell.api.schemas.vendors import CohereMeta, OpenAIUsage
 
 @forbid_extra
 class TEIRank(TypedDict):
-    """text: with return_text."""
+    """Rank of a document in TEI's format.
+
+    - `text`: only if the request has `return_text`.
+    """
 
     index: NonNegativeInt
     score: float
@@ -19,7 +22,7 @@ class TEIRank(TypedDict):
 
 
 TEIRanks = list[TEIRank]
-"""The best document first."""
+"""Ranks, best first."""
 
 
 @forbid_extra
@@ -29,7 +32,10 @@ class RankedText(TypedDict):
 
 @forbid_extra
 class Ranked(TypedDict):
-    """document: with return_documents."""
+    """Rank of a document, as an object.
+
+    - `document`: only if the request has `return_documents`.
+    """
 
     index: NonNegativeInt
     relevance_score: float
@@ -38,7 +44,10 @@ class Ranked(TypedDict):
 
 @forbid_extra
 class PlainRanked(TypedDict):
-    """document: with return_documents."""
+    """Rank of a document, as a text.
+
+    - `document`: only if the request has `return_documents`.
+    """
 
     index: NonNegativeInt
     relevance_score: float
@@ -47,9 +56,11 @@ class PlainRanked(TypedDict):
 
 @forbid_extra
 class JinaRanking(TypedDict):
-    """results: with texts as documents if the request has raw_scores, as Infinity's clients send.
+    """Response to a request with `documents`, in Jina's and Infinity's format.
 
-    inputs: with details, of all documents in the request's order.
+    - `results`: documents are texts if the request has `raw_scores`, as from Infinity's clients,
+      else objects.
+    - `inputs`: only with `details`; describes all documents in the request's order.
     """
 
     id: str
@@ -67,7 +78,7 @@ class VoyageUsage(TypedDict):
 
 @forbid_extra
 class VoyageRanking(TypedDict):
-    """Response to a request with top_k or truncation."""
+    """Response to a request with `top_k` or `truncation`, in Voyage's format."""
 
     object: Literal["list"]
     data: list[PlainRanked]
@@ -105,14 +116,14 @@ class Labelled(TypedDict):
 
 
 Prediction = list[Labelled]
-"""All labels, the best first."""
+"""All labels, best first."""
 Predictions = Prediction | list[Prediction]
-"""Of one input, or of each input of a list."""
+"""Labels of one input, or of each input of a list."""
 
 
 @forbid_extra
 class Class(TypedDict):
-    """The best label, and the probabilities of all labels in the model's order."""
+    """The best label of a text, and the probabilities of all labels in the model's order."""
 
     index: NonNegativeInt
     label: str
@@ -122,7 +133,10 @@ class Class(TypedDict):
 
 @forbid_extra
 class Classes(TypedDict):
-    """data: in the shape of vLLM, or of Infinity for a request with raw_scores."""
+    """Response of /classify.
+
+    - `data`: in Infinity's format for a request with `raw_scores`, otherwise in vLLM's.
+    """
 
     id: str
     object: Literal["list", "classify"]

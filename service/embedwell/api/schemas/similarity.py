@@ -16,7 +16,7 @@ class SourceInputs(TypedDict):
 
 @forbid_extra
 class SideInputs(TypedDict):
-    """Inputs that are texts; vectors have no entry."""
+    """Descriptions of the texts among the inputs; vectors have no entry."""
 
     a: NotRequired[list[Input]]
     b: NotRequired[list[Input]]
@@ -31,7 +31,10 @@ class _Details(TypedDict):
 
 @forbid_extra
 class Scores(_Details):
-    """scores: a row for each a in mode matrix, otherwise a number for each pair."""
+    """Response to a request without `top_k`.
+
+    - `scores`: in mode matrix a row for each a, otherwise a number for each pair.
+    """
 
     metric: str
     scores: list[float] | Matrix
@@ -45,7 +48,10 @@ class Best(TypedDict):
 
 @forbid_extra
 class Top(_Details):
-    """Response with top_k. top: for each a, the closest b."""
+    """Response to a request with `top_k`.
+
+    - `top`: for each a, the closest entries of b.
+    """
 
     metric: str
     top: list[list[Best]]

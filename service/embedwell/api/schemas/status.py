@@ -45,7 +45,7 @@ class Labels(TypedDict):
 
 @forbid_extra
 class ModelType(TypedDict, total=False):
-    """One of these."""
+    """The type of the model: exactly one of the fields is present."""
 
     embedding: Pooled
     reranker: Labels
@@ -54,20 +54,24 @@ class ModelType(TypedDict, total=False):
 
 @forbid_extra
 class Info(TypedDict):
-    """engine, model_dtype: null until the engine has started.
+    """Description of the server and its model.
 
-    adapter: the task of a model with adapters. adapters: those among which a
-    request's task chooses.
-    outputs: what an embedder computes of a text: dense, sparse, sparse_query (the sparse vector of
-    a query, where it differs), multi (a vector for each token).
-    modalities: of the inputs.
-    labels: of a model that reranks or classifies; null for one that embeds.
-    pooling_source: where the pooling is configured: in the model's files, by EMBEDWELL_POOLING, or
-    nowhere, so that the default of sentence-transformers is assumed.
+    - `engine`, `model_dtype`: null until the engine has started.
+    - `adapter`: the task of a model with adapters.
+    - `adapters`: the tasks by which a request can choose an adapter.
+    - `outputs`: kinds of vectors of a text: dense, sparse, sparse_query (the sparse vector of a
+      query, if it differs), multi (a vector for each token).
+    - `modalities`: kinds of inputs.
+    - `labels`: labels of a model that reranks or classifies; null for a model that embeds.
+    - `pooling_source`: source of the pooling: the model's files (model), EMBEDWELL_POOLING
+      (setting), or the default of sentence-transformers (assumed).
 
-    From model_id on, the fields are TEI's. max_concurrent_requests: requests with one text of the
-    maximum length for which queue and connections have room. max_client_batch_size: texts of that
-    length in one request, at least 32; a request may have more texts if they are shorter.
+    From `model_id` on, the fields are TEI's.
+
+    - `max_concurrent_requests`: how many requests with one text of the maximum length fit into the
+      queue and the connection limit.
+    - `max_client_batch_size`: how many texts of that length one request can have, at least 32. A
+      request can have more texts if they are shorter.
     """
 
     version: str

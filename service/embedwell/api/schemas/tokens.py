@@ -10,17 +10,20 @@ from embedwell.api.schemas.common import Matrix, Vector, forbid_extra
 
 @forbid_extra
 class WithEmbedding(TypedDict):
-    """embedding: not in layout block."""
+    """Item with its vector.
+
+    - `embedding`: absent in layout block.
+    """
 
     embedding: NotRequired[Vector]
 
 
 @forbid_extra
 class TokenPlace(WithEmbedding):
-    """Offsets in characters and bytes of the text; null for a special token.
+    """Offsets of a token in characters and bytes of the text; null for a special token.
 
-    in_vocabulary: false for an unknown word or part of one. In a table of word vectors, its vector
-    is the mean of those of its n-grams, or zeros.
+    - `in_vocabulary`: false for an unknown word or a part of one. In a table of word vectors, the
+      vector of an unknown word is the mean of its n-grams' vectors, or zeros.
     """
 
     id: NonNegativeInt
@@ -48,7 +51,10 @@ class ChunkPlace(WithEmbedding):
 
 @forbid_extra
 class Block(TypedDict):
-    """shape, embeddings: only in layout block."""
+    """Result of one input.
+
+    - `shape`, `embeddings`: only in layout block.
+    """
 
     truncated: bool
     dropped: NonNegativeInt
@@ -80,7 +86,10 @@ class TokensAnswer(TypedDict):
 
 @forbid_extra
 class PositionsAnswer(TypedDict):
-    """parameters: every option of the scheme. Arrays that the scheme does not have are absent."""
+    """Response of /positions. Arrays that the scheme does not have are absent.
+
+    - `parameters`: every option of the scheme.
+    """
 
     scheme: str
     parameters: dict[str, int | float | bool | str | None]
@@ -97,7 +106,11 @@ class PositionsAnswer(TypedDict):
 
 @forbid_extra
 class TextToken(TypedDict):
-    """start, stop: bytes. start_char, stop_char: characters. Null for a special token."""
+    """A token of a text in TEI's format. The offsets are null for a special token.
+
+    - `start`, `stop`: offsets in bytes.
+    - `start_char`, `stop_char`: offsets in characters.
+    """
 
     id: NonNegativeInt
     text: str

@@ -19,7 +19,7 @@ class OpenAIEmbedding(TypedDict):
 
 @forbid_extra
 class JinaEmbeddings(TypedDict):
-    """An input's result with return_multivector: a vector for each token."""
+    """Result of one input with `return_multivector`: a vector for each token."""
 
     object: Literal["embedding"]
     index: NonNegativeInt
@@ -28,7 +28,7 @@ class JinaEmbeddings(TypedDict):
 
 @forbid_extra
 class OutputEmbeddings(TypedDict):
-    """An input's result with outputs: those that were requested."""
+    """Result of one input with `outputs`: the kinds of vectors that were requested."""
 
     object: Literal["embedding"]
     index: NonNegativeInt
@@ -45,7 +45,10 @@ class OpenAIUsage(TypedDict):
 
 @forbid_extra
 class OpenAIAnswer(TypedDict):
-    """id: of the request, as in Mistral's and Infinity's APIs."""
+    """Response of /v1/embeddings.
+
+    - `id`: the request's id, as in Mistral's and Infinity's APIs.
+    """
 
     id: str
     object: Literal["list"]
@@ -56,10 +59,11 @@ class OpenAIAnswer(TypedDict):
 
 @forbid_extra
 class Model(TypedDict):
-    """created: when the server was started, in seconds since 1970.
+    """A served model.
 
-    adapter: the task of a model with adapters. dimensions: of the vectors; null for a model that
-    reranks or classifies.
+    - `created`: start time of the server, in seconds since 1970.
+    - `adapter`: the task of a model with adapters.
+    - `dimensions`: dimensions of the vectors; null for a model that reranks or classifies.
     """
 
     id: str
@@ -85,7 +89,10 @@ class Stats(TypedDict):
 
 @forbid_extra
 class InfinityModel(TypedDict):
-    """created: when the server was started, in seconds since 1970."""
+    """A served model in Infinity's format.
+
+    - `created`: start time of the server, in seconds since 1970.
+    """
 
     id: str
     object: Literal["model"]
@@ -128,7 +135,7 @@ class CohereMeta(TypedDict):
 
 @forbid_extra
 class CohereFloats(TypedDict):
-    """Response of version 1 to a request without embedding_types."""
+    """Response of /v1/embed to a request without `embedding_types`."""
 
     id: str
     embeddings: Matrix
@@ -139,7 +146,10 @@ class CohereFloats(TypedDict):
 
 @forbid_extra
 class CohereAnswer(TypedDict):
-    """embeddings: in each of the requested types."""
+    """Response of /v2/embed, and of /v1/embed with `embedding_types`.
+
+    - `embeddings`: the vectors in each requested type.
+    """
 
     id: str
     embeddings: CohereVectors

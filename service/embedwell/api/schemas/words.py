@@ -8,7 +8,10 @@ from embedwell.api.schemas.common import forbid_extra
 
 @forbid_extra
 class Neighbor(TypedDict):
-    """index: of the candidate, or the word's row in the table."""
+    """A neighbour of an input.
+
+    - `index`: index of the candidate, or the word's row in the table.
+    """
 
     index: NonNegativeInt
     text: str
@@ -17,7 +20,10 @@ class Neighbor(TypedDict):
 
 @forbid_extra
 class NeighborsResponse(TypedDict):
-    """neighbors: for each input, the nearest first."""
+    """Response of /neighbors.
+
+    - `neighbors`: neighbours of each input, nearest first.
+    """
 
     metric: str
     neighbors: list[list[Neighbor]]
@@ -25,7 +31,10 @@ class NeighborsResponse(TypedDict):
 
 @forbid_extra
 class AnalogyResponse(TypedDict):
-    """neighbors: the best first."""
+    """Response of /analogy.
+
+    - `neighbors`: words, best first.
+    """
 
     method: str
     neighbors: list[Neighbor]
@@ -33,7 +42,11 @@ class AnalogyResponse(TypedDict):
 
 @forbid_extra
 class DoesntMatchResponse(TypedDict):
-    """index: of the text that does not match. scores: cosines with the mean of all."""
+    """Response of /doesnt_match.
+
+    - `index`: index of the text that does not match.
+    - `scores`: each text's cosine with the mean of all.
+    """
 
     index: NonNegativeInt
     text: str
