@@ -1,1 +1,1 @@
-"""Whether vectors are right, and how good they are: parity with a reference, scores of tasks."""
+"""Evaluate vectors: parity with a reference, and scores of tasks."""

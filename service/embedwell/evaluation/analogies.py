@@ -11,13 +11,13 @@ from embedwell.evaluation.task import Inputs
 from embedwell.plots.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 
-_CHUNK = 1024  # questions whose cosines with all words are held at once
+_CHUNK = 1024  # questions whose cosines with all words are in memory together
 Question = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Analogies:
-    """Questions by section; the answer is searched among all words of the file."""
+    """Questions by section; each answer is searched among all words of the file."""
 
     name: str
     sections: Mapping[str, Sequence[Question]]
@@ -25,13 +25,14 @@ class Analogies:
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """Every word once."""
+        """Return every word once."""
         return (Inputs(self.words),)
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """The percentage of questions whose d is nearest to b - a + c, in all and by section.
+        """Return the percentage of questions whose d is nearest to b - a + c, by section, too.
 
-        3CosAdd of Mikolov et al. 2013 (arXiv:1301.3781): the three given words are no answers.
+        The method is 3CosAdd of Mikolov et al. 2013 (arXiv:1301.3781): the three given words cannot
+        be the answer.
         """
         row = {word: number for number, word in enumerate(self.words)}
         units = normalize(vectors[0])
@@ -58,7 +59,7 @@ def _correct(units: Floats, questions: np.ndarray[tuple[int, int], np.dtype[np.i
 
 
 def read_analogies(path: Path) -> Analogies:
-    """Read four words on each line, and the names of sections on lines that begin with a colon.
+    """Read questions of four words on each line; lines that begin with a colon name sections.
 
     Raises ClickException for other lines, and for a file without questions.
     """
@@ -72,9 +73,9 @@ def read_analogies(path: Path) -> Analogies:
             a, b, c, d = words
             sections.setdefault(section, []).append((a, b, c, d))
         elif words:
-            raise click.ClickException(f"{path}, line {number}: not four words, nor ': section'")
+            raise click.ClickException(f"{path}, line {number}: expected four words or ': section'")
     if not sections:
-        raise click.ClickException(f"{path} has no questions: four words on each line")
+        raise click.ClickException(f"{path} has no questions; write four words on each line")
     questions = [question for lines in sections.values() for question in lines]
     words = list(dict.fromkeys(word for question in questions for word in question))
     return Analogies(f"analogies {path.name}", sections, words)

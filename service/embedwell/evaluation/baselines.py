@@ -1,4 +1,4 @@
-"""Vectors without a model, by counts of words or of n-grams: what a model has to be better than."""
+"""Vectors of word or n-gram counts, as a baseline for models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,19 +8,19 @@ import numpy as np
 from embedwell.inputs.prompts import Role
 from embedwell_models.vectors import Floats
 
-DIMENSIONS = 8192  # of counts that share them by a hash
+DIMENSIONS = 8192  # a hash assigns counts to dimensions
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "one-hot": {"binary": True},
     "bag-of-words": {},
     "n-grams": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }
 BASELINES = tuple(_OPTIONS)
-"""one-hot: the words of a text, each once. bag-of-words: their counts. n-grams: counts of 3 to 5
-characters inside of words."""
+"""one-hot: presence of each word. bag-of-words: count of each word. n-grams: counts of 3 to 5
+characters inside words."""
 
 
 class Baseline:
-    """scikit-learn's HashingVectorizer, whose vectors of a text depend on nothing else."""
+    """Vectors by scikit-learn's HashingVectorizer, which is not fitted to data."""
 
     def __init__(self, name: str) -> None:
         """name: one of BASELINES."""
@@ -33,6 +33,6 @@ class Baseline:
         )
 
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
-        """The vectors of B texts: (B, DIMENSIONS)."""
+        """Compute the vectors of B texts: (B, DIMENSIONS)."""
         vectors: Floats = self._vectorizer.transform(texts).toarray().astype(np.float32)
         return vectors

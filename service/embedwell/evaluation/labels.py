@@ -1,4 +1,4 @@
-"""Labelled texts: whether clusters of their vectors, or a linear classifier, find the labels."""
+"""Tasks of labelled texts: clustering, and classification by a linear classifier."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Labelled:
-    """B texts with labels, as numbers from 0."""
+    """B texts with labels as numbers from 0."""
 
     name: str
     texts: Sequence[str]
@@ -29,17 +29,17 @@ class Labelled:
 
 
 class Clustering(Labelled):
-    """k-means of the vectors, with as many clusters as there are labels."""
+    """k-means clustering of the vectors, with as many clusters as labels."""
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """The texts, as for clustering."""
+        """Return the texts, with the role for clustering."""
         return (Inputs(self.texts, "clustering"),)
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """V-measure (Rosenberg and Hirschberg 2007) and purity, times 100.
+        """Return V-measure (Rosenberg and Hirschberg 2007) and purity, times 100.
 
-        Purity: the part of the texts that have the most frequent label of their cluster.
+        Purity is the share of texts that have the most frequent label of their cluster.
         """
         from sklearn.cluster import KMeans  # type: ignore[import-untyped]
         from sklearn.metrics import v_measure_score  # type: ignore[import-untyped]
@@ -59,13 +59,13 @@ class Classification(Labelled):
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """The texts, as for classification."""
+        """Return the texts, with the role for classification."""
         return (Inputs(self.texts, "classification"),)
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """Accuracy and macro F1 of texts that the classifier was not trained on, times 100.
+        """Return accuracy and macro F1 on held-out texts, times 100.
 
-        Cross-validation in 5 folds, or as many as the rarest label has texts.
+        Cross-validation has 5 folds, or as many as the rarest label has texts.
         """
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
         from sklearn.metrics import accuracy_score, f1_score
@@ -93,8 +93,8 @@ def read_classification(path: Path, column: str | None, label: str) -> Classific
     texts, labels = _read(path, column, label)
     if np.bincount(labels).min() < 2:
         raise click.ClickException(
-            f"{path}: a label has a single text; a classifier is trained on one part of a label's "
-            "texts and tested on another"
+            f"{path}: a label has only one text; each label needs at least two, for training "
+            "and for testing"
         )
     return Classification(f"classification {path.name}", texts, labels)
 
@@ -102,9 +102,14 @@ def read_classification(path: Path, column: str | None, label: str) -> Classific
 def _read(path: Path, column: str | None, label: str) -> tuple[list[str], npt.NDArray[np.int64]]:
     table = read_texts(path, column, label)
     if None in table.values:
-        raise click.ClickException(f"{path}: {table.values.count(None)} texts have no {label!r}")
+        raise click.ClickException(
+            f"{path}: {table.values.count(None)} texts have no {label!r}; label them, or take "
+            "them out"
+        )
     counts = Counter(str(value) for value in table.values)
     if len(counts) < 2:
-        raise click.ClickException(f"{path}: all texts have the same {label!r}")
+        raise click.ClickException(
+            f"{path}: all texts have the same {label!r}; give at least two different labels"
+        )
     number = {name: index for index, name in enumerate(sorted(counts))}
     return table.texts, np.array([number[str(value)] for value in table.values])

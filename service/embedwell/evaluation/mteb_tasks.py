@@ -1,4 +1,4 @@
-"""Tasks of MTEB, run by its own package, on vectors of any source.
+"""Run tasks of MTEB with its own package, on vectors of any source.
 
 Muennighoff et al., "MTEB: Massive Text Embedding Benchmark", EACL 2023.
 """
@@ -23,10 +23,10 @@ _ROLES: dict[PromptType, Role] = {PromptType.query: "query", PromptType.document
 
 
 class Encoder(AbsEncoder):
-    """A source of vectors as an encoder of MTEB, which compares them by cosine."""
+    """Adapts a source of vectors to MTEB's encoders, whose vectors are compared by cosine."""
 
     def __init__(self, embed: Embed, variant: Variant) -> None:
-        """Take a function that embeds, and the variant of its vectors to score."""
+        """Store a function that embeds, and the variant of its vectors to score."""
         meta = {"name": "embedwell/model", "similarity_fn_name": ScoringFunction.COSINE}
         self.mteb_model_meta = ModelMeta.create_empty({**meta, "revision": "none"})
         self._embed, self._variant = embed, variant
@@ -41,11 +41,13 @@ class Encoder(AbsEncoder):
 
 
 def find_tasks(names: Sequence[str]) -> list[AbsTask]:
-    """The tasks of these names, of which any may be a benchmark's. Raises ClickException."""
+    """Return the tasks of these names, each of a task or a benchmark. Raises ClickException."""
     tasks = {task.metadata.name: task for name in names for task in _tasks_of(name)}
     for task in tasks.values():
         if task.metadata.modalities != ["text"]:
-            raise click.ClickException(f"{task.metadata.name} is not of texts alone")
+            raise click.ClickException(
+                f"{task.metadata.name} has inputs other than texts; choose a task of texts only"
+            )
     return list(tasks.values())
 
 
@@ -56,7 +58,7 @@ def score(
     dimensions: Sequence[int],
     output_types: Sequence[OutputType],
 ) -> Iterator[Result]:
-    """The main score of each task with each variant of the vectors.
+    """Return the main score of each task with each variant of the vectors.
 
     Raises ClickException for a data set that cannot be read, or too many dimensions.
     """
@@ -64,7 +66,7 @@ def score(
     for task in tasks:
         _load(task)
         for variant in variants(dim, dimensions, output_types):
-            encoder: Any = Encoder(embed, variant)  # mteb's protocol has its own constructor
+            encoder: Any = Encoder(embed, variant)  # mteb's protocol requires another constructor
             results = mteb.evaluate(
                 encoder, task, cache=None, co2_tracker=False, show_progress_bar=False
             )
@@ -78,8 +80,9 @@ def _load(task: AbsTask) -> None:
     except (OSError, ValueError) as error:
         path = task.metadata.dataset["path"]
         raise click.ClickException(
-            f"{task.metadata.name}: its data set cannot be read ({error}). It is fetched from "
-            f"Hugging Face, unless the current folder has one called {path}"
+            f"{task.metadata.name}: its data set cannot be read ({error}). Check the "
+            f"connection to Hugging Face, or put the data set into the folder {path} of the "
+            "current folder"
         ) from None
 
 
@@ -92,6 +95,6 @@ def _tasks_of(name: str) -> list[AbsTask]:
         except KeyError as no_task:
             hint = f"{no_task.args[0]}".removeprefix("KeyError: ")
             raise click.ClickException(
-                f"MTEB has no task or benchmark of this name. Task: {hint} "
-                f"Benchmark: {no_benchmark.args[0]}"
+                f"MTEB has no task or benchmark with this name. Task: {hint} Benchmark: "
+                f"{no_benchmark.args[0]}"
             ) from None

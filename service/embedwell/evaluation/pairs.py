@@ -1,4 +1,4 @@
-"""Similarity of sentences and of words: cosines of pairs against the scores that people gave."""
+"""Similarity task: correlation of cosines with human scores of text or word pairs."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from embedwell.evaluation.task import Inputs
 from embedwell.plots.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 
-# Names of columns: of sentence-transformers' and MTEB's files, WordSim-353, and SimLex-999.
+# Column names in files of sentence-transformers and MTEB, of WordSim-353, and of SimLex-999.
 _NAMES = (
     ("sentence1", "text1", "word1", "word 1"),
     ("sentence2", "text2", "word2", "word 2"),
@@ -25,7 +25,7 @@ _STS_BENCHMARK = (5, 6, 4)  # genre, file, year, number, score and two sentences
 
 @dataclass(frozen=True)
 class Similarity:
-    """B pairs of texts, each with a score that people gave it."""
+    """B pairs of texts, each with a score by people."""
 
     name: str
     first: Sequence[str]
@@ -34,11 +34,11 @@ class Similarity:
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """Both sides."""
+        """Return the texts of both sides."""
         return Inputs(self.first), Inputs(self.second)
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """Spearman's and Pearson's correlation of the cosines with the scores, times 100."""
+        """Return Spearman's and Pearson's correlation of the cosines with the scores, times 100."""
         from scipy import stats  # type: ignore[import-untyped]
 
         first, second = (normalize(side).astype(np.float64) for side in vectors)
@@ -50,10 +50,10 @@ class Similarity:
 
 
 def read_similarity(path: Path) -> Similarity:
-    """Read pairs of texts with scores from a file of commas (.csv) or tabs (any other name).
+    """Read text pairs with scores from a file with commas (.csv) or tabs (any other suffix).
 
-    Columns are found by name; without a header, they are two texts and a score, or those of the
-    STS benchmark's own files. Raises ClickException for a file without such.
+    Columns are found by name. Without a header, they are two texts and a score, or those of the STS
+    benchmark's own files. Raises ClickException for a file with other columns.
     """
     rows = _rows(path)
     columns = _named_columns(rows[0]) if rows else None
@@ -67,11 +67,11 @@ def read_similarity(path: Path) -> Similarity:
         except (IndexError, ValueError):
             names = ", ".join(names[0] for names in _NAMES)
             raise click.ClickException(
-                f"{path}, row {number}: not two texts and a number; give the columns a header: "
-                f"{names}"
+                f"{path}, row {number}: expected two texts and a number; add a header with "
+                f"column names: {names}"
             ) from None
     if len({score for *_, score in pairs}) < 2:
-        raise click.ClickException(f"{path} has no two pairs with different scores")
+        raise click.ClickException(f"{path} needs at least two pairs with different scores")
     first_texts, second_texts, scores = zip(*pairs, strict=True)
     return Similarity(f"similarity {path.name}", first_texts, second_texts, scores)
 
@@ -80,7 +80,7 @@ def _rows(path: Path) -> list[list[str]]:
     content = io.StringIO(read_utf8(path), newline="")
     if path.suffix.lower() == ".csv":
         return list(csv.reader(content))
-    # Sentences of the STS benchmark have quotation marks that are only that.
+    # Quotation marks in sentences of the STS benchmark do not quote fields.
     return list(csv.reader(content, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 

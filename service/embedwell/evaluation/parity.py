@@ -1,4 +1,4 @@
-"""Parity of vectors with those of sentence-transformers."""
+"""Compare vectors with those of sentence-transformers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ import numpy as np
 from embedwell_models.vectors import Floats
 
 LEAST_COSINE = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8": 0.995}
-"""What each precision is expected to reach."""
-_LEAST = 1e-12  # length; a vector of zeros has the cosine 0 with all others
+"""Cosine that each precision is expected to reach."""
+_LEAST = 1e-12  # minimum length; a vector of zeros has the cosine 0 with all others
 
 
 @dataclass(frozen=True)
 class Parity:
-    """How far vectors are from those of a reference.
+    """Differences between vectors and those of a reference.
 
-    largest_difference: of a component. largest_length_difference: of a vector, as a fraction of
-    the reference's length; one that is not normalised shows only here. worst_text: the one with
-    the least cosine.
+    largest_difference: largest difference of a component.
+    largest_length_difference: largest difference of a length, as a fraction of the reference's
+        length. It shows whether only one of the two is normalised.
+    worst_text: the text with the lowest cosine.
     """
 
     num_texts: int
@@ -30,24 +31,24 @@ class Parity:
     worst_text: str
 
     def problem(self, least_cosine: float) -> str | None:
-        """What is wrong, if anything: a direction that differs by more, or else a length."""
-        if not self.least_cosine >= least_cosine:  # true for NaN, too
-            return f"the vectors differ; the most that of the text {self.worst_text!r}"
-        # A cosine that is less than 1 by e comes with lengths that differ by the root of 2 e.
+        """Describe what is wrong: too low a cosine, or else another length; None if nothing."""
+        if not self.least_cosine >= least_cosine:  # also true for NaN
+            return f"the vectors differ, most for the text {self.worst_text!r}"
+        # If a cosine is 1 - e, lengths differ by the root of 2 e.
         if self.largest_length_difference > max(1e-3, float(np.sqrt(2 * (1 - least_cosine)))):
-            return "the lengths differ: only one of the two divides its vectors by their length"
+            return "the vectors' lengths differ: only one of the two normalises its vectors"
         return None
 
 
 def compare(texts: Sequence[str], vectors: Floats, reference: Floats) -> Parity:
-    """Compare the vectors of B texts with a reference: (B, D), (B, D).
+    """Compare the vectors of B texts with those of a reference: (B, D), (B, D).
 
     Raises ClickException if their dimensions differ.
     """
     if vectors.shape != reference.shape:
         raise click.ClickException(
-            f"the vectors have {vectors.shape[1]} dimensions, those of the reference "
-            f"{reference.shape[1]}: they are different models"
+            f"the vectors have {vectors.shape[1]} dimensions, but the reference has "
+            f"{reference.shape[1]}; choose the same model as the reference"
         )
     ours, theirs = vectors.astype(np.float64), reference.astype(np.float64)
     our_lengths, lengths = (
@@ -65,10 +66,12 @@ def compare(texts: Sequence[str], vectors: Floats, reference: Floats) -> Parity:
 
 
 def reference_vectors(model: str, texts: Sequence[str], prompt: str | None) -> Floats:
-    """The vectors of B texts by sentence-transformers, in float32 on the CPU: (B, D).
+    """Compute the vectors of B texts with sentence-transformers, in float32 on the CPU: (B, D).
 
-    model: a folder. prompt: text before each of them, by default the model's.
     Raises ClickException if sentence-transformers cannot load the model.
+
+    model: folder of the model.
+    prompt: text before each text. Default: the model's prompt.
     """
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging

@@ -1,4 +1,4 @@
-"""Results of an evaluation as text, as JSON, and as a picture of what is lost for fewer bytes."""
+"""Evaluation results as text, as JSON, and as a chart of scores over bytes of a vector."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from embedwell.evaluation.parity import Parity
 from embedwell.evaluation.variants import Result
 
-if TYPE_CHECKING:  # it loads matplotlib
+if TYPE_CHECKING:  # loads matplotlib
     from embedwell.plots.render import Picture
 
 
 def parity_lines(parity: Parity, model: str, precision: str, least_cosine: float) -> Iterator[str]:
-    """Parity as lines of a table."""
+    """Format parity as lines of a table."""
     yield f"model                {model}, {precision}"
     yield f"texts                {parity.num_texts:,}"
     yield f"least cosine         {parity.least_cosine:.8f} (wanted: {least_cosine})"
@@ -22,7 +22,7 @@ def parity_lines(parity: Parity, model: str, precision: str, least_cosine: float
 
 
 def result_lines(results: Sequence[Result]) -> Iterator[str]:
-    """A line for each result, with a header; the main score comes first."""
+    """Format a header and a line for each result; the main score comes first."""
     header = ("task", "precision", "dimensions", "type", "bytes", "scores")
     rows = [header, *map(_cells, results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(header) - 1)]
@@ -39,7 +39,7 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """A result as an object of JSON."""
+    """Describe a result for JSON."""
     variant = {**asdict(result.variant), "bytes": result.variant.num_bytes}
     return {
         "task": result.task,
@@ -50,7 +50,7 @@ def result_json(result: Result) -> dict[str, Any]:
 
 
 def draw_costs(results: Sequence[Result], model: str) -> "Picture":
-    """Draw main scores over the bytes of a vector, a line for each task, precision and type."""
+    """Draw main scores over bytes of a vector, a line for each task, precision and output type."""
     from matplotlib.figure import Figure
 
     from embedwell.plots.render import Picture, freeze_layout
@@ -82,7 +82,7 @@ def draw_costs(results: Sequence[Result], model: str) -> "Picture":
 
 
 def _line_names(results: Sequence[Result]) -> tuple[list[str], list[str]]:
-    """What all results have in common, and for each what tells its line from the others."""
+    """Return the properties that all results share, and for each result those that identify it."""
     rows = [
         (result.task, f"model in {result.precision}", f"vectors in {result.variant.output_type}")
         for result in results

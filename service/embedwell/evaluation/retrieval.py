@@ -1,4 +1,4 @@
-"""Retrieval on a folder in the format of BEIR: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
+"""Retrieval task of a folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/test.tsv."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from embedwell.evaluation.task import Inputs
 from embedwell.plots.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 
-_DEPTH = 100  # documents that are ranked for a query
-_CHUNK = 64  # queries whose cosines with all documents are held at once
+_DEPTH = 100  # documents to rank for a query
+_CHUNK = 64  # queries whose cosines with all documents are in memory together
 
 Relevance = Mapping[str, Mapping[str, int]]
-"""For each query the documents that people judged, and how relevant they are."""
+"""For each query, the judged documents with their relevance."""
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Documents and queries by id, and which of the one are relevant for the other."""
+    """Documents and queries by id, and the relevant documents of each query."""
 
     name: str
     documents: Mapping[str, str]
@@ -32,22 +32,22 @@ class Retrieval:
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """The queries and the documents, each with their own prompt if the model has one."""
+        """Return the queries and the documents, with their roles."""
         return (
             Inputs(list(self.queries.values()), "query"),
             Inputs(list(self.documents.values()), "document"),
         )
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """nDCG of the first 10 documents and recall of the first 100, times 100.
+        """Return nDCG@10 and recall@100, times 100.
 
-        The mean of all queries; the gain of a document is its relevance, as in trec_eval.
+        They are means over all queries. The gain of a document is its relevance, as in trec_eval.
         """
         ids = np.array(list(self.documents))
         ndcg, recall = [], []
         for query, ranking in zip(self.queries, rank(*map(normalize, vectors)), strict=True):
             judged = self.relevance[query]
-            # In ArguAna a query is a document, too, and does not find itself.
+            # In ArguAna queries are documents, too, and must not find themselves.
             gains = [judged.get(name, 0) for name in ids[ranking] if name != query]
             ndcg.append(_dcg(gains[:10]) / _dcg(sorted(judged.values(), reverse=True)[:10]))
             relevant = sum(gain > 0 for gain in judged.values())
@@ -56,7 +56,7 @@ class Retrieval:
 
 
 def rank(queries: Floats, documents: Floats) -> Iterator[npt.NDArray[np.int64]]:
-    """For each query the numbers of the nearest documents, the nearest first: Q times (101,)."""
+    """Return the numbers of each query's nearest documents, nearest first: Q times (101,)."""
     depth = min(_DEPTH + 1, len(documents))
     for start in range(0, len(queries), _CHUNK):
         scores = queries[start : start + _CHUNK] @ documents.T
@@ -72,7 +72,9 @@ def _dcg(gains: Sequence[int]) -> float:
 def read_retrieval(folder: Path, split: str) -> Retrieval:
     """Read a folder; queries without a relevant document are left out.
 
-    split: of qrels. Raises ClickException for a file that is missing or not as BEIR has it.
+    Raises ClickException for a file that is missing or not in BEIR's format.
+
+    split: name of the qrels file.
     """
     documents = {
         _field(row, "_id", place): f"{row.get('title') or ''} {_field(row, 'text', place)}".strip()
@@ -89,7 +91,9 @@ def read_retrieval(folder: Path, split: str) -> Retrieval:
         if query in texts and any(gain > 0 for gain in judged.values())
     }
     if not queries or not documents:
-        raise click.ClickException(f"{folder} has no query with a relevant document")
+        raise click.ClickException(
+            f"{folder} has no query with a relevant document; check its qrels"
+        )
     return Retrieval(f"retrieval {folder.name}", documents, queries, relevance)
 
 
@@ -113,14 +117,14 @@ def _field(row: Mapping[str, Any], name: str, place: str) -> str:
 def _read_relevance(path: Path) -> Relevance:
     relevance: dict[str, dict[str, int]] = {}
     for number, line in enumerate(read_utf8(path).split("\n"), start=1):
-        if number == 1 or not line.strip():  # the first names the columns
+        if number == 1 or not line.strip():  # the first line names the columns
             continue
         try:
             query, document, gain = line.rstrip("\r").split("\t")
             relevance.setdefault(query, {})[document] = int(gain)
         except ValueError:
             raise click.ClickException(
-                f"{path}, line {number}: not a query's id, a document's id and a whole number, "
-                "with tabs between them"
+                f"{path}, line {number}: expected a query's id, a document's id and a whole "
+                "number, separated by tabs"
             ) from None
     return relevance

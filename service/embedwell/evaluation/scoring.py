@@ -1,4 +1,4 @@
-"""Score the vectors of a model on tasks, in every form that was asked for."""
+"""Score the vectors of a model on tasks, in every requested form."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from embedwell.inputs.prompts import Role
 from embedwell_models.vectors import Floats
 
 Embed = Callable[[Sequence[str], Role | None], Floats]
-"""The vectors of B texts, with the prompt of a role: (B, D)."""
+"""Computes the vectors of B texts, with the prompt of a role: (B, D)."""
 
 
 def score(
@@ -19,9 +19,9 @@ def score(
     dimensions: Sequence[int] = (),
     output_types: Sequence[OutputType] = (),
 ) -> Iterator[Result]:
-    """The scores of each task with each variant of the vectors.
+    """Return the scores of each task with each variant of the vectors.
 
-    A text is embedded once for each role, however many tasks have it. Raises ClickException for
+    A text is embedded once for each role, even if several tasks have it. Raises ClickException for
     more dimensions than the vectors have.
     """
     vectors_of = _embed_all([inputs for task in tasks for inputs in task.inputs], embed)

@@ -1,4 +1,4 @@
-"""What all tasks have: texts to embed, and scores of their vectors."""
+"""Interface of tasks: texts to embed, and scores of their vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class Inputs:
-    """Texts that are embedded with the prompt of a role; None: with the model's default."""
+    """Texts to embed with the prompt of a role; None for the model's default prompt."""
 
     texts: Sequence[str]
     role: Role | None = None
 
 
 class Task(Protocol):
-    """A task of a file."""
+    """A task on a file."""
 
     @property
     def name(self) -> str:
-        """What is measured, and on which file."""
+        """Name of the task and its file."""
 
     @property
     def inputs(self) -> Sequence[Inputs]:
-        """The texts whose vectors the task needs."""
+        """Return the texts whose vectors the task needs."""
 
     def scores(self, *vectors: Floats) -> Mapping[str, float]:
-        """Scores from 0 to 100 (correlations from -100), the main one first.
+        """Return scores from 0 to 100 (correlations from -100), the main score first.
 
         vectors: (B, D) for each of the inputs.
         """

@@ -1,4 +1,4 @@
-"""What a smaller form of vectors costs: fewer dimensions, and output types of fewer bits."""
+"""Smaller variants of vectors: fewer dimensions, and output types with fewer bits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,14 @@ class Variant:
 
     @property
     def num_bytes(self) -> int:
-        """Of one vector."""
+        """Bytes of one vector."""
         return -(-self.dimensions * _BITS[self.output_type] // 8)
 
     def apply(self, vectors: Floats) -> Floats:
-        """The variant of vectors, as floats to compare: (B, D) -> (B, dimensions).
+        """Convert vectors to this variant, as floats to compare: (B, D) -> (B, dimensions).
 
-        A set bit becomes 1 and any other -1, so that the cosine orders as the Hamming distance.
+        A set bit becomes 1 and any other -1, so that cosine and Hamming distance give the same
+        order.
         """
         stored = quantize(finish(vectors, self.dimensions, normalized=True), self.output_type)
         match self.output_type:
@@ -44,7 +45,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Result:
-    """Scores of a task with a variant of the vectors of a precision."""
+    """Scores of a task with a variant of a precision's vectors."""
 
     task: str
     precision: str
@@ -53,19 +54,21 @@ class Result:
 
     @property
     def main(self) -> tuple[str, float]:
-        """The name and the value of the main score."""
+        """Name and value of the main score."""
         return next(iter(self.scores.items()))
 
 
 def variants(
     dim: int, dimensions: Sequence[int], output_types: Sequence[OutputType]
 ) -> list[Variant]:
-    """Each of the dimensions (all by default) in each of the output types (float32 by default).
+    """Combine the dimensions (default: all) with the output types (default: float32).
 
     Raises ClickException for more dimensions than the vectors have.
     """
     if max(dimensions, default=0) > dim:
-        raise click.ClickException(f"no {max(dimensions)} dimensions: the vectors have {dim}")
+        raise click.ClickException(
+            f"{max(dimensions)} dimensions were requested, but the vectors have {dim}"
+        )
     return [
         Variant(count, output_type)
         for count in dimensions or [dim]

@@ -1,1 +1,1 @@
-"""HTTP without the routes: middleware, limits, timeouts, headers, keys and error responses."""
+"""HTTP below the routes: middleware, limits, timeouts, headers, keys and error responses."""

@@ -1,8 +1,8 @@
-"""Refuse requests that foreign web pages make browsers send to a server without a key.
+"""Reject requests that foreign web pages make browsers send to a server without a key.
 
-A page may send a POST of text/plain anywhere; its browser names the page in Origin. By DNS
-rebinding a page's own host name can be made to resolve to this server's address; its requests then
-look like those of the server's own page, except for that name in Host.
+Any page can send a POST of text/plain to any address; the browser names the page in Origin. DNS
+rebinding can resolve a page's own host name to this server's address. Such requests look like those
+of the server's own page, except for the name in Host.
 """
 
 import socket
@@ -16,20 +16,24 @@ _PORTS = {"http": ":80", "https": ":443"}
 
 
 class BrowserChecks:
-    """The host names and the origins that are allowed."""
+    """Checks that requests have allowed host names and origins."""
 
     def __init__(self, hosts: str, origins: str) -> None:
-        """hosts: names with commas between, or * for any. origins: of other pages, or *."""
+        """hosts: comma-separated names, or * for any.
+
+        origins: allowed origins of other pages, or *.
+        """
         self._names = frozenset(hosts.split(","))
         self._origins = frozenset(origins.split(","))
         self._allowed = lru_cache(maxsize=64)(self._is_allowed)
 
     @classmethod
     def of(cls, host: str, allowed_hosts: str, origins: str, has_key: bool) -> "BrowserChecks":
-        """The checks for the settings host, allowed_hosts and cors_origins.
+        """Create the checks for the settings host, allowed_hosts and cors_origins.
 
-        With a key every page may ask, as none knows it. Without one, a server on a loopback address
-        has the names of its machine; of any other the names are unknown.
+        With an API key every page is allowed, because a foreign page does not know the key. Without
+        a key, the host names of a server on a loopback address are known; those of any other server
+        are not.
         """
         if not allowed_hosts:
             name = socket.gethostname().lower()
@@ -39,10 +43,10 @@ class BrowserChecks:
 
     def check(self, headers: Headers) -> None:
         """Raise Forbidden for a host or an origin that is not allowed."""
-        host = headers.get(b"host")  # browsers always send it
+        host = headers.get(b"host")  # browsers always send Host
         if host is not None and not self._allowed(host):
             raise Forbidden(
-                f"host {host.decode('latin-1')!r} is not served; list it in "
+                f"host {host.decode('latin-1')!r} is not allowed; list it in "
                 "EMBEDWELL_ALLOWED_HOSTS, or set EMBEDWELL_API_KEY",
                 code="host_not_allowed",
             )
@@ -59,13 +63,13 @@ class BrowserChecks:
             not address or address.removesuffix(standard) not in own
         ):
             raise Forbidden(
-                f"pages of {origin!r} may not ask; list it in EMBEDWELL_CORS_ORIGINS, "
-                "or set EMBEDWELL_API_KEY",
+                f"origin {origin!r} is not allowed; list it in EMBEDWELL_CORS_ORIGINS, or set "
+                "EMBEDWELL_API_KEY",
                 code="origin_not_allowed",
             )
 
     def _is_allowed(self, host: bytes) -> bool:
-        """Whether a host is listed, localhost, or an address, which cannot be rebound."""
+        """Return whether a host is listed, localhost, or an address, which cannot be rebound."""
         if "*" in self._names:
             return True
         name = _name(host.decode("latin-1").lower())
@@ -73,7 +77,7 @@ class BrowserChecks:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is one that only this machine reaches."""
+    """Return whether only this machine can reach an address to listen on."""
     return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 

@@ -7,10 +7,10 @@ from embedwell.api.openapi_responses import EXPOSED_HEADERS
 
 
 def with_cors(app: ASGIApp, origins: str) -> ASGIApp:
-    """Let pages of these origins use the application; without origins it is returned as it is.
+    """Allow requests from pages of these origins; without origins, return the app unchanged.
 
-    Every header is allowed: clients send many, and none that a browser adds by itself, such as
-    cookies, grants access here.
+    All headers are allowed: clients send many, and no header that a browser adds by itself, such as
+    a cookie, grants access here.
     """
     if not origins:
         return app

@@ -1,15 +1,15 @@
-"""Log failed requests, with a limit on the lines of a second."""
+"""Log failed requests, at most so many lines a second."""
 
 import logging
 import time
 
 log = logging.getLogger(__name__)
 
-_MAX_LINES = 10  # lines of a second
+_MAX_LINES = 10  # lines a second
 
 
 class FailureLog:
-    """Writes a limited number of lines in a second, and counts those beyond it."""
+    """Logs up to a limit of lines a second, and counts the failures beyond it."""
 
     def __init__(self) -> None:
         self._second, self._lines, self._dropped = 0, 0, 0
@@ -18,7 +18,7 @@ class FailureLog:
         second = int(time.monotonic())
         if second != self._second:
             if self._dropped:
-                log.warning("%d more requests failed", self._dropped)
+                log.warning("%d more requests failed and were not logged", self._dropped)
             self._second, self._lines, self._dropped = second, 0, 0
         if self._lines < _MAX_LINES:
             self._lines += 1

@@ -1,4 +1,4 @@
-"""Exception handlers of FastAPI: errors have the same shape on every route."""
+"""FastAPI's exception handlers: errors have the same format on every route."""
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
@@ -14,11 +14,11 @@ from embedwell.request.error_body import respond
 from embedwell.request.error_responses import to_service_error
 from embedwell.request.request_context import RequestContext
 
-_COMPARED = 100  # characters of an unknown path
+_COMPARED = 100  # characters of an unknown path in the message
 
 
 def install(app: FastAPI) -> None:
-    """Respond to every exception in the shape that belongs to the path.
+    """Respond to every exception in the error format of its path.
 
     FastAPI raises an unexpected exception again, and the middleware logs it.
     """
@@ -51,16 +51,16 @@ def _not_found(request: Request) -> NotFound:
     similar = get_close_matches(path[:_COMPARED], methods, n=3)
     names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
     question = f"did you mean {', '.join(names)}? " if names else ""
-    return NotFound(
-        f"nothing is at {path}; {question}GET /openapi.json describes all that there is"
-    )
+    return NotFound(f"there is no route {path}; {question}GET /openapi.json lists all routes")
 
 
 def _wrong_method(request: Request) -> WrongMethod:
     routes: list[BaseRoute] = request.app.routes
     matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
-    return WrongMethod(f"{request.method} is not for {request.url.path}, but {allowed}", allowed)
+    return WrongMethod(
+        f"{request.url.path} does not accept {request.method}; use {allowed}", allowed
+    )
 
 
 def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:

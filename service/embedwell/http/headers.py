@@ -18,7 +18,7 @@ Headers = Mapping[bytes, bytes]
 
 
 def merge_headers(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
-    """Join the lines of list headers; of other repeated headers the last counts.
+    """Join the lines of list headers; other repeated headers keep their last value.
 
     https://www.rfc-editor.org/rfc/rfc9110#section-5.3
     """
@@ -30,37 +30,40 @@ def merge_headers(lines: Sequence[tuple[bytes, bytes]]) -> Headers:
 
 
 def check_single_host(lines: Sequence[tuple[bytes, bytes]], headers: Headers, version: str) -> None:
-    """Raise BadRequest unless there is one Host: a gateway might read another than this server.
+    """Raise BadRequest unless there is exactly one Host header.
+
+    With several, a gateway might read another one than this server.
 
     https://www.rfc-editor.org/rfc/rfc9112#section-3.2
     """
     if b"host" not in headers:
         if version == "1.1":
-            raise BadRequest("a request of HTTP/1.1 needs the header Host")
+            raise BadRequest("an HTTP/1.1 request needs the header Host")
     elif len(headers) < len(lines) and [name for name, _ in lines].count(b"host") > 1:
-        raise BadRequest("a request has one header Host, not several")
+        raise BadRequest("the request has several Host headers; send exactly one")
 
 
 def check_transfer_encoding(codings: bytes, version: str) -> None:
     """Raise UnknownTransferEncoding for any transfer encoding but chunked.
 
-    Raises MalformedRequest in HTTP/1.0, which has none. The parser itself refuses one that does not
-    end in chunked, as the end of such a body is unknown.
+    Raises MalformedRequest in HTTP/1.0, which has no transfer encodings. The parser itself rejects
+    a list of encodings that does not end in chunked, because the end of such a body is unknown.
     https://www.rfc-editor.org/rfc/rfc9112#section-6.1
     """
     if version == "1.0":
-        raise MalformedRequest(
-            "a request of HTTP/1.0 has no Transfer-Encoding; send Content-Length"
-        )
+        raise MalformedRequest("HTTP/1.0 has no Transfer-Encoding; send Content-Length instead")
     first, _, last = codings.rpartition(b",")
     if first and last.strip().lower() == b"chunked":
-        raise UnknownTransferEncoding(f"transfer-encoding {first.decode('latin-1')!r} is not read")
+        raise UnknownTransferEncoding(
+            f"transfer-encoding {first.decode('latin-1')!r} is not supported; send chunked or "
+            "Content-Length"
+        )
 
 
 def check_content_type(media: bytes) -> None:
     """Raise Unsupported for a body whose type is not JSON in UTF-8.
 
-    By default curl declares a form, and other clients plain text.
+    The form type that curl declares by default is accepted, and the plain text of other clients.
     """
     if media == JSON:
         return
@@ -70,7 +73,8 @@ def check_content_type(media: bytes) -> None:
     if (kind in _TYPES or kind.endswith(b"+json")) and charset in (b"utf-8", b"utf8", b"us-ascii"):
         return
     raise Unsupported(
-        f"a body of type {media.decode('latin-1')!r} is not read; send application/json in UTF-8",
+        f"content-type {media.decode('latin-1')!r} is not supported; send application/json in "
+        "UTF-8",
         code="unsupported_type",
         header="accept",
         supported="application/json",
@@ -78,7 +82,7 @@ def check_content_type(media: bytes) -> None:
 
 
 def request_id_of(headers: Headers) -> str:
-    """The client's request id, else the trace id of its traceparent, else a new one.
+    """Return the client's request id, else the trace id of its traceparent, else a new id.
 
     https://www.w3.org/TR/trace-context/#traceparent-header
     """

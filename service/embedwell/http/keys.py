@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from embedwell.errors import Unauthorized
 from embedwell.http.headers import Headers
 
-_ADVICE = "send the server's as 'Authorization: Bearer KEY'"
+_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
 
 
 class ApiKeys:
-    """The keys of a server, any of which is accepted; without keys every request is."""
+    """API keys of a server, each of which grants access; without keys, every request has it."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = [key.encode() for key in keys]
@@ -25,8 +25,8 @@ class ApiKeys:
         if b"authorization" not in headers:
             raise Unauthorized(f"No API key provided: {_ADVICE}")
         scheme, _, token = headers[b"authorization"].partition(b" ")
-        # All are compared, each in constant time, so that the time tells nothing of the keys.
+        # Every key is compared in constant time, so that the time reveals no key.
         matches = [hmac.compare_digest(token.strip(), key) for key in self._keys]
-        # The scheme's case does not matter: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
+        # The scheme is case-insensitive: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
         if scheme.lower() != b"bearer" or not any(matches):
             raise Unauthorized(f"Incorrect API key provided: {_ADVICE}")

@@ -5,19 +5,19 @@ import socket
 from contextlib import ExitStack
 from typing import Any
 
-_BACKLOG = 2048  # connections that are not accepted yet; the system may allow fewer
-# Errors for an address of a kind that the machine lacks: localhost without IPv6.
+_BACKLOG = 2048  # connections not accepted yet; the system may allow fewer
+# Errors for an address family that the machine lacks, such as localhost without IPv6.
 _UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 def open_exclusive(host: str, port: int) -> list[socket.socket]:
-    """Listen on a port that no other server uses, any for 0; raises OSError."""
+    """Listen on a port that no other server uses, on any free port for 0; raises OSError."""
     try:
         sockets = _open(host, port)
     except OSError as error:
         raise OSError(f"cannot listen on {host} port {port}: {error}") from None
     for listener in sockets:
-        # Only now: set before, it would share the port with another server.
+        # SO_REUSEPORT set before bind would share the port with another server.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     return sockets
 
@@ -47,7 +47,7 @@ def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]
                 sockets.append(opened.enter_context(listener))
         opened.pop_all()
     if not sockets:
-        raise OSError(errno.EADDRNOTAVAIL, "it is no address of this machine")
+        raise OSError(errno.EADDRNOTAVAIL, "this machine has no such address")
     return sockets
 
 

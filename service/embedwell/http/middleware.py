@@ -1,4 +1,4 @@
-"""The outermost layer: request ids, keys, limits, errors and metrics of every request."""
+"""ASGI middleware that adds request ids, keys, limits, errors and metrics to every request."""
 
 import asyncio
 import logging
@@ -41,17 +41,17 @@ from embedwell.request.error_responses import to_service_error
 from embedwell.request.memory_budget import SMALL, Reservation
 from embedwell.request.request_context import RequestContext
 
-_LARGE = 1 << 20  # bytes of a request after which the heap is trimmed, which takes milliseconds
-_CHUNK = 1 << 18  # bytes of a response that are sent at a time
+_LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
+_CHUNK = 1 << 18  # bytes of a response to send at a time
 
 log = logging.getLogger(__name__)
 
 _WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
-_PLAYGROUND = "/playground"  # its files; the requests that it sends need a key
+_PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
 
 
 class Middleware:
-    """ASGI application around FastAPI's."""
+    """ASGI application that wraps FastAPI's."""
 
     def __init__(  # noqa: PLR0913 - all but two are keywords
         self,
@@ -66,10 +66,12 @@ class Middleware:
         metrics: Metrics,
         browsers: BrowserChecks,
     ) -> None:
-        """direct_routes: routes of `app` for POST that are called directly, by their paths.
+        """direct_routes: routes of `app` for POST that are called directly, by path.
 
-        root_path: the prefix that a gateway strips. paths: all paths of `app`. uploads: limits of
-        the paths that take a body other than JSON, and read it without keeping it in memory.
+        root_path: the prefix that a gateway strips.
+        paths: all paths of `app`.
+        uploads: size limits of the paths that stream a body other than JSON instead of keeping it
+            in memory.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
@@ -85,7 +87,7 @@ class Middleware:
         path = scope["path"]
         if self._root_path:
             path = self._route_path(path)
-            # The routes of `app` expect both as ASGI defines them.
+            # The routes of `app` expect both in the form that ASGI defines.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
         route = scope["route"] = self._direct_routes.get(path)
         limits = self._uploads.get(path, self.limits)
@@ -115,7 +117,7 @@ class Middleware:
                 _release(context.memory)
 
     def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
-        """Count a request that the parser rejected, and return the response for it."""
+        """Return the response for a request that the parser rejected, and count it."""
         context = RequestContext(request_id_of(headers))
         self._metrics.observe(context, OTHER, error.status)
         response = respond(error, context.id)
@@ -123,7 +125,7 @@ class Middleware:
         return response
 
     def _route_path(self, path: str) -> str:
-        """The path without the prefix, which clients that bypass the gateway send, too."""
+        """Return the path without the prefix, which clients that bypass the gateway also send."""
         if path in self._paths or not path.startswith(f"{self._root_path}/"):
             return path
         return path.removeprefix(self._root_path)
@@ -157,12 +159,12 @@ class _ResponseSender:
         return self._send(message)
 
     async def _in_chunks(self, message: Message) -> None:
-        """Send a large body as fast as the client reads it; until then it counts as memory."""
+        """Send a large body as fast as the client reads it, and count the unsent rest as memory."""
         body, more = message["body"], message.get("more_body", False)
         for start in range(0, len(body), _CHUNK):
             chunk, last = body[start : start + _CHUNK], start + _CHUNK >= len(body)
             await self._send({**message, "body": chunk, "more_body": more or not last})
-            await asyncio.sleep(0)  # the chunk is written now, and a full buffer is noticed
+            await asyncio.sleep(0)  # let the transport write the chunk and report a full buffer
 
     async def fail(self, error: BaseException) -> None:
         """Log an error, and send it unless a response has started."""
@@ -176,7 +178,7 @@ class _ResponseSender:
             await self({"type": "http.response.start", **head})
             await self({"type": "http.response.body", "body": response.body})
         elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
-            raise error  # the server stops; uvicorn ends the connection
+            raise error  # the server stops; uvicorn closes the connection
 
 
 def _decompressed(
@@ -189,7 +191,7 @@ def _decompressed(
 
 
 def _is_open(path: str) -> bool:
-    """Whether a path is served without a key."""
+    """Return whether a path needs no key."""
     return path in _WITHOUT_KEY or path == _PLAYGROUND or path.startswith(f"{_PLAYGROUND}/")
 
 
@@ -213,6 +215,8 @@ def _service_error(error: BaseException, context: RequestContext) -> ServiceErro
 
 
 def _shutting_down() -> ServiceError:
-    error = ShuttingDown("the server stops before it has an answer; ask again", retry_after=1)
+    error = ShuttingDown(
+        "the server is shutting down and cannot finish this request; try again", retry_after=1
+    )
     error.headers["connection"] = "close"
     return error

@@ -1,4 +1,4 @@
-"""Receive a request's body: within its time, its size and its compression limits."""
+"""Receive a request's body within limits of time, size and compression."""
 
 import sys
 import zlib
@@ -13,11 +13,12 @@ from embedwell.request.memory_budget import MemoryBudget, Reservation
 from embedwell.request.request_context import RequestContext
 from embedwell.request.run_in_thread import run_in_thread
 
-# The formats of https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding, for zlib.
+# zlib's window bits for the encodings of
+# https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.
 _GZIP = zlib.MAX_WBITS + 16
 _FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
 _COPIES = 3  # of a body in memory: chunks, joined, and parsed
-_RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes that are allowed whatever the ratio
+_RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes allowed at any ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
 _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each member
@@ -27,8 +28,10 @@ _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each 
 class HttpLimits:
     """Limits of an HTTP process, with the timer and the memory budget that enforce them.
 
-    size: most bytes of a body, decompressed or not. timeouts: for bodies and heads. budget: memory
-    for all large requests together. connections: most at a time.
+    size: maximum bytes of a body, before and after decompression.
+    timeouts: time limits of bodies and of heads.
+    budget: memory for all large requests together.
+    connections: maximum count of connections.
     """
 
     size: int
@@ -38,7 +41,7 @@ class HttpLimits:
 
 
 class LimitedReceive:
-    """ASGI `receive` that refuses a body beyond the limit, also without a content-length."""
+    """ASGI `receive` that rejects a body above the limit, also without a content-length."""
 
     def __init__(self, receive: Receive, limits: HttpLimits, context: RequestContext) -> None:
         self._receive, self._limits, self._context = receive, limits, context
@@ -62,12 +65,12 @@ class LimitedReceive:
 
     def expire(self) -> None:
         """Abort the request."""
-        error = ReceiveTimeout("the body did not come in time; send it at once")
+        error = ReceiveTimeout("the body did not arrive in time; send it without pauses")
         self._context.abort(error)
 
 
 class DecompressingReceive:
-    """ASGI `receive` that decompresses a body, and refuses it as soon as it exceeds a limit."""
+    """ASGI `receive` that decompresses a body, and rejects it as soon as it exceeds a limit."""
 
     def __init__(
         self, receive: Receive, encoding: bytes, max_size: int, memory: Reservation
@@ -76,8 +79,8 @@ class DecompressingReceive:
         wbits = _FORMATS.get(encoding.strip().lower())
         if wbits is None:
             raise Unsupported(
-                f"content-encoding {encoding.decode('latin-1')!r} is not read; send gzip, deflate, "
-                "or the body as it is",
+                f"content-encoding {encoding.decode('latin-1')!r} is not supported; send "
+                "gzip, deflate, or an uncompressed body",
                 code="unsupported_encoding",
                 header="accept-encoding",
                 supported="gzip, deflate",
@@ -115,10 +118,13 @@ class DecompressingReceive:
     def _next_member(self) -> "zlib._Decompress":
         # https://www.rfc-editor.org/rfc/rfc1952#section-2.2
         if self._wbits != _GZIP:
-            raise _broken("there is something behind its end")
+            raise _broken("there are bytes after its end")
         self._members -= 1
         if not self._members:
-            raise TooLarge(f"the body has more than {_MEMBERS} members", code="too_many_parts")
+            raise TooLarge(
+                f"the gzip body has more than {_MEMBERS} members; compress it as one",
+                code="too_many_parts",
+            )
         return zlib.decompressobj(self._wbits)
 
     def _member(self, data: bytes | memoryview) -> bytes:
@@ -133,15 +139,18 @@ class DecompressingReceive:
             raise body_too_large_error(self._max_size)
         if self._allowed < 0:
             raise TooLarge(
-                f"the body inflates to more than {_RATIO} times its size; send it as it is",
+                f"the body inflates to more than {_RATIO} times its size; send it uncompressed",
                 code="body_too_large",
             )
         return piece
 
 
 def body_too_large_error(max_size: int) -> TooLarge:
-    """The error for a body beyond the limit."""
-    return TooLarge(f"the body has more than {max_size} bytes", code="body_too_large")
+    """Create the error for a body above the limit."""
+    return TooLarge(
+        f"the body has more than {max_size} bytes; send fewer inputs per request",
+        code="body_too_large",
+    )
 
 
 def _broken(reason: str) -> BadRequest:

@@ -1,4 +1,4 @@
-"""One timer for everything that has a time limit."""
+"""One timer for all objects with a time limit."""
 
 import asyncio
 import time
@@ -6,21 +6,21 @@ from typing import Protocol
 
 
 class Expirable(Protocol):
-    """Something with a time limit."""
+    """An object with a time limit."""
 
     def expire(self) -> None:
-        """Called when the time limit has passed."""
+        """Handle the end of the time limit."""
 
 
 class Timeouts:
-    """Calls expire() of everything that has not ended in time, up to a tenth of the time later.
+    """Calls expire() of every object that has not ended in time, up to 10% of the time later.
 
     A timer for each request would cost more than the validation of its body.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._since: dict[Expirable, float] = {}  # the oldest first
+        self._since: dict[Expirable, float] = {}  # oldest first
         self._ticks = False
 
     def begin(self, waiting: Expirable) -> None:
@@ -43,7 +43,7 @@ class Timeouts:
             for waiting in [waiting for waiting, since in self._since.items() if since < oldest]:
                 self.end(waiting)
                 waiting.expire()
-        finally:  # an exception of one must not stop the timer of all others
+        finally:  # an exception of one object must not stop the timer of all others
             self._ticks = bool(self._since)
             if self._ticks:
                 self._sleep()

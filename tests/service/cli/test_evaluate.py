@@ -282,7 +282,7 @@ def test_mteb_scores_a_task_as_the_command_tasks_scores_its_file(
     [
         ("STSBenchmrk", "Did you mean: 'STSBenchmark'?"),
         ("NanoBEIR", "its data set cannot be read"),
-        ("CIFAR10Clustering", "CIFAR10Clustering is not of texts alone"),
+        ("CIFAR10Clustering", "CIFAR10Clustering has inputs other than texts"),
     ],
 )
 def test_a_task_that_mteb_cannot_run_is_named(tmp_path: Path, name: str, problem: str) -> None:

@@ -44,9 +44,9 @@ def test_a_quotation_mark_between_tabs_is_a_character(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("a,b,high\n", "row 1: not two texts and a number; give the columns a header: sentence1"),
-        ("a,b,1\nc,d\n", "row 2: not two texts"),
-        ("a,b,1\nc,d,1\n", "no two pairs with different scores"),
+        ("a,b,high\n", "row 1: expected two texts and a number; add a header"),
+        ("a,b,1\nc,d\n", "row 2: expected two texts"),
+        ("a,b,1\nc,d,1\n", "at least two pairs with different scores"),
         ("", "no two pairs"),
     ],
 )

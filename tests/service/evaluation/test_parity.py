@@ -46,5 +46,5 @@ def test_a_vector_that_is_no_number_is_wrong() -> None:
 
 
 def test_other_dimensions_are_another_model() -> None:
-    with pytest.raises(click.ClickException, match="have 1 dimensions, those of the reference 2"):
+    with pytest.raises(click.ClickException, match="have 1 dimensions, but the reference has 2"):
         compare(TEXTS, REFERENCE[:, :1], REFERENCE)
