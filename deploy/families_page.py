@@ -1,6 +1,6 @@
 """Writes the tables of families into docs/models.md: `python -m deploy.families_page`.
 
-Their rows are those of families.toml, which tests/test_families_page.py compares with the code.
+The rows come from families.toml, which tests/test_families_page.py compares with the code.
 """
 
 import tomllib
@@ -19,14 +19,14 @@ _HEADS = {
 
 
 def rows() -> Rows:
-    """The rows of the tables `served` and `refused`."""
+    """Read the rows of the tables `served` and `refused`."""
     return tomllib.loads(DATA.read_text(encoding="utf-8"))
 
 
 def page(text: str) -> str:
-    """Replace the tables in a page, each of which stands between two comments with its name."""
+    """Replace the tables of a page. Each table is between two comments with its name."""
     for name, table_rows in rows().items():
-        before, start, rest = text.partition(f"<!-- {name}: of deploy/families.toml -->\n")
+        before, start, rest = text.partition(f"<!-- {name}: from deploy/families.toml -->\n")
         _, end, after = rest.partition(f"<!-- end of {name} -->")
         assert start and end, f"{FILE} has no place for the table {name}"
         head = _HEADS[name]
