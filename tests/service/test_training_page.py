@@ -19,6 +19,7 @@ from embedwell_models.vectors import normalize
 from tests.service.local_server import local_server
 
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+TEXT = TEXT.replace("\\\n", "")  # a command on several lines
 COMMANDS = dict(re.findall(r"^embedwell (train (\w+) .*)$", TEXT, re.MULTILINE))
 BY_NAME = {name: command for command, name in COMMANDS.items()}
 
@@ -45,7 +46,7 @@ def test_the_page_has_every_command() -> None:
 
 
 def test_texts_about_one_topic_are_alike_as_the_page_says(folder: Path) -> None:
-    [question] = re.findall(r"^curl .*/similarity .*$", TEXT, re.MULTILINE)
+    [question] = re.findall(r"^curl .*?/similarity .*?'$", TEXT, re.DOTALL | re.MULTILINE)
     with local_server(folder / "topics") as server:
         local = question.replace("localhost:8080", server.url.removeprefix("http://"))
         process = subprocess.run(["bash", "-c", local], capture_output=True, check=True)
