@@ -1,11 +1,11 @@
-"""Writes docs/settings.md from the settings' own descriptions: `python -m deploy.settings_page`."""
+"""Write docs/settings.md from the settings' own descriptions: `python -m deploy.settings_page`."""
 
 from pathlib import Path
 
 from embedwell.settings.settings import PREFIX, Settings
 
 FILE = Path(__file__).parent.parent / "docs" / "settings.md"
-GROUPS = {  # by their first settings
+GROUPS = {  # by the first setting of each group
     "model": "Model",
     "device": "Engine",
     "host": "Address and access",
@@ -14,22 +14,23 @@ GROUPS = {  # by their first settings
     "max_wait": "Times",
     "log_level": "Log and traces",
 }
-_CACHE = "`~/.cache/embedwell`"  # on another machine than this
+_CACHE = "`~/.cache/embedwell`"  # instead of the path on this machine
 ABOUT = """\
 # Settings
 
-A flag (`--port 9000`), an environment variable (`EMBEDWELL_PORT=9000`) or a line of a
-`.env` file; the first of these wins. `make serve` honours the last
-two. `embedwell serve --help` shows the same.
+This page lists every setting of the server. Set one with a flag (`--port 9000`), an environment
+variable (`EMBEDWELL_PORT=9000`) or a line of a file named `.env`. A flag has precedence over a
+variable, and a variable over the file. `make serve` takes variables and the file only.
+`embedwell serve --help` shows the same list.
 """
 MORE = """
-Which models can be named is in [Models](models.md), how the server is deployed in
-[Deployment](../deploy/README.md).
+[Models](models.md) lists the models, and [Deployment](../deploy/README.md) shows how to deploy the
+server.
 """
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     lines = [ABOUT]
     for name, field in Settings.model_fields.items():
         if name in GROUPS:

@@ -1,4 +1,4 @@
-"""A model with adapters as several models: one for each task that EMBEDWELL_ADAPTER lists."""
+"""Serve a model with adapters as several models: one for each task in EMBEDWELL_ADAPTER."""
 
 from pathlib import Path
 
@@ -8,8 +8,10 @@ from embedwell.settings.settings import ALL_ADAPTERS, Settings
 def expand_adapters(settings: Settings, folder: Path) -> list[tuple[Settings, Path]]:
     """Return the settings of a model, or of each of its tasks if the setting lists several.
 
-    Each task has the names of the model with a colon and the task behind, and the first one those
-    of the model, too. folder: of the model, which is returned with each. Raises ModelError.
+    Each task has the names of the model, followed by a colon and the task. The first task also has
+    the names of the model itself. Raises ModelError.
+
+    folder: folder of the model, which is returned with each task.
     """
     listed = settings.adapter.split(",")
     tasks = _all_tasks(settings, folder) if listed == [ALL_ADAPTERS] else listed
@@ -25,13 +27,13 @@ def served_task(name: str, task: str) -> str:
 
 def _all_tasks(settings: Settings, folder: Path) -> list[str]:
     from embedwell_models.config.checkpoint_spec import (
-        NO_ADAPTER,  # large, as all that reads a model
+        NO_ADAPTER,  # a large import, like all modules that read a model
     )
     from embedwell_models.folder import Folder
 
     model = Folder.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)
     adapters = model.spec.adapters
-    return [*adapters.names] if adapters else [ALL_ADAPTERS]  # which is refused with its reason
+    return [*adapters.names] if adapters else [ALL_ADAPTERS]  # which is rejected with its reason
 
 
 def _of_task(settings: Settings, task: str, first: bool) -> Settings:

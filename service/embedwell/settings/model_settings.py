@@ -1,4 +1,4 @@
-"""The settings of each model that a server has: of the only one, or of several, by their names."""
+"""The settings of each served model: of a single model, or of several by their names."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,16 +13,17 @@ _OPTIONS = (
     *("revision", "device", "dtype", "pooling", "rerank_format", "adapter"),
     *("threads", "max_batch_tokens", "keep", "idle_unload"),
 )
-"""Settings that a table of the file may have; the others are of the whole server."""
+"""Settings that a table of the file can have; the others apply to the whole server."""
 _OF_ONE_MODEL = ("served_name", "revision")
 
 Named = tuple[str, dict[str, Any]]
 
 
 def model_settings(settings: Settings) -> list[Settings]:
-    """Return the settings with the source, name and options of each model, the default first.
+    """Return the settings of each model with its source, name and options, the default first.
 
-    Raises ValueError for two models of one name, an unknown option, or a file that is no TOML.
+    Raises ValueError for two models with the same name, an unknown option, or a file that is not
+    TOML.
     """
     named = [*_from_file(settings.models_file), *_from_list(settings.models)]
     if not named:

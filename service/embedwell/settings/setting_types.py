@@ -29,7 +29,7 @@ def _path_prefix(path: str) -> str:
 
 
 def _api_keys(keys: SecretStr) -> SecretStr:
-    # Keys are often read from files that end in a newline, which no header can carry.
+    # Keys are often read from files that end in a newline, which a header cannot contain.
     stripped = [key.strip() for key in keys.get_secret_value().split(",")]
     if not all(stripped):
         raise ValueError("a key is empty; give one, or leave the setting out to serve without")
@@ -92,7 +92,7 @@ def _origins(origins: str) -> str:
 
 
 def _origin(text: str) -> str:
-    # As browsers send it, in lower case and without a default port:
+    # Browsers send it in lower case and without a default port:
     # https://www.rfc-editor.org/rfc/rfc6454#section-6.2
     match = _ORIGIN.fullmatch(text.lower())
     if match is None:

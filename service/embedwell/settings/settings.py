@@ -1,4 +1,4 @@
-"""Every setting of the server, with its default, its limits and its meaning."""
+"""Every setting of the server, with its default, limits and description."""
 
 from pathlib import Path
 from typing import Literal
@@ -46,65 +46,85 @@ class Settings(BaseSettings):
 
     model: Model = Field(
         default=DEFAULT,
-        description="Model: a folder, a bundled name, or organisation/name on a hub.",
+        description="Model: a folder, the name of a bundled model, or organisation/name on a hub.",
     )
     revision: OptionalText = Field(
-        default=None, description="Commit, tag or branch of a hub model."
+        default=None, description="Commit, tag or branch of a model on a hub."
     )
     cache: CacheFolder = Field(
-        default_factory=default_cache, description="Folder where fetched models are kept."
+        default_factory=default_cache, description="Folder for fetched models."
     )
     served_name: ModelNames = Field(
         default=None,
-        description="Model names, with commas between; answers say the first, and * accepts "
-        "any. By default the model's, or its folder's.",
+        description=(
+            "Comma-separated model names that requests may use. Responses have the first one; * "
+            "accepts any name. Default: the model's or folder's name."
+        ),
     )
     models: NamedModels = Field(
         default="",
-        description="Several models in place of one: NAME=SOURCE, with commas between. The first "
-        "is used for requests that name none. --model NAME=SOURCE, repeated, says the same.",
+        description=(
+            "Several models instead of one: comma-separated NAME=SOURCE. Requests without a "
+            "model's name use the first. Same as repeated --model NAME=SOURCE."
+        ),
     )
     models_file: OptionalPath = Field(
         default=None,
-        description="TOML file of several models, each a table with its source and options.",
+        description="TOML file with a table for each of several models: its source and options.",
     )
     keep: Literal["always", "on_demand"] = Field(
         default="always",
-        description="When a model is loaded: always, from the start, or on_demand, with the first "
-        "request for it.",
+        description=(
+            "When to load a model: always (at the start) or on_demand (at the first request for "
+            "it)."
+        ),
     )
     idle_unload: NonNegativeFloat = Field(
         default=0.0,
-        description="Unload a model that is loaded on demand after so long without a request, "
-        "seconds; 0: never.",
+        description=(
+            "Seconds without a request after which a model that was loaded on demand is "
+            "unloaded; 0: never."
+        ),
     )
     max_model_bytes: NonNegativeInt = Field(
         default=0,
-        description="Memory for the weights of all loaded models. Beyond it, those loaded on "
-        "demand are unloaded, the least recently used first; 0: no limit.",
+        description=(
+            "Bytes for the weights of all loaded models. Above it, models that were loaded on "
+            "demand are unloaded, the least recently used first; 0: no limit."
+        ),
     )
-    device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N.")
+    device: str = Field(
+        default="auto",
+        description="Device that computes: cpu, cuda, cuda:N, or auto (a GPU if there is one).",
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
-        description="Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto: the "
-        "fastest of this device that stays faithful.",
+        description=(
+            "Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto (the fastest on "
+            "this device whose vectors stay close to float32)."
+        ),
     )
     isa: Literal["auto", "amx", "bf16", "vnni", "avx512", "avx2", "none"] = Field(
         default="auto",
-        description="Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none "
-        "(torch alone), or auto: the best of this processor.",
+        description=(
+            "Highest instruction set to use: amx, bf16, vnni, avx512, avx2, none (torch only), "
+            "or auto (the best of this processor)."
+        ),
     )
     pooling: Literal["auto", Mode, "splade"] = Field(
         default="auto",
-        description=f"Pooling of the tokens' states into a vector: {', '.join(MODES)}, splade "
-        "(sparse vectors of a masked language model), or auto: the one that the model's files "
-        "name.",
+        description=(
+            f"Pooling of the tokens' hidden states into a vector: {', '.join(MODES)}, splade "
+            "(sparse vectors of a masked language model), or auto (the one in the model's files)."
+        ),
     )
     adapter: AdapterNames = Field(
         default="auto",
-        description="Task for which a model with adapters (Jina v3) computes vectors, such as "
-        "retrieval.query, or none; auto for a model without adapters. Several, with commas "
-        "between, or all: the field task of a request chooses, and each has an engine.",
+        description=(
+            "Task of a model with adapters (Jina v3), such as retrieval.query, or none (no "
+            "adapter); auto for a model without adapters. With several (comma-separated) or all, "
+            "a request's field task selects one, and each task has an engine."
+        ),
     )
     rerank_format: Literal[
         "auto",
@@ -115,137 +135,175 @@ class Settings(BaseSettings):
         "mxbai-rerank-v2",
     ] = Field(
         default="auto",
-        description="Text in which a reranker reads a query and a document, and a language model "
-        "as a reranker: qwen3-reranker, qwen3-vl-reranker, bge-reranker-v2-gemma, "
-        "mxbai-rerank-v2, pair (as the tokenizer joins two texts), or auto: as the model's files "
-        "say.",
+        description=(
+            "Text format of a query and a document for a reranker: qwen3-reranker, "
+            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (the tokenizer "
+            "joins the two texts), or auto (the one in the model's files)."
+        ),
     )
     threads: int = Field(
-        default=0, ge=0, le=1024, description="CPU threads of the engine; 0: as many as allotted."
+        default=0,
+        ge=0,
+        le=1024,
+        description="CPU threads of the engine; 0: all processors that the process may use.",
     )
 
     host: Address = Field(
         default="127.0.0.1",
-        description="Address to listen on; 0.0.0.0 is all of IPv4, :: all of IPv6.",
+        description="Address to listen on; 0.0.0.0 for all of IPv4, :: for all of IPv6.",
     )
-    port: Port = Field(default=8080, description="Port to listen on; 0: any.")
+    port: Port = Field(default=8080, description="Port to listen on; 0: any free port.")
     workers: int = Field(
         default=1,
         ge=1,
         le=256,
-        description="HTTP processes; several where one cannot feed the GPU.",
+        description="Number of HTTP processes; raise it if one cannot keep the GPU busy.",
     )
     root_path: PathPrefix = Field(default="", description="Path prefix that a gateway strips.")
     api_key: ApiKeys | None = Field(
         default=None,
-        description="If set, requests need 'Authorization: Bearer KEY'; several, with commas "
-        "between, are each enough, as while one replaces another.",
+        description=(
+            "If set, requests need 'Authorization: Bearer KEY'. Of several comma-separated keys, "
+            "each is accepted, so that one can replace another."
+        ),
     )
     admin_key: ApiKeys | None = Field(
         default=None,
-        description="Enables the routes that load and unload models, for requests with "
-        "'Authorization: Bearer KEY'; it is also accepted in place of the API key.",
+        description=(
+            "Enables the routes that load and unload models, for requests with 'Authorization: "
+            "Bearer KEY'. It is also accepted instead of the API key."
+        ),
     )
     cors_origins: Origins = Field(
         default="",
-        description="Origins whose pages may ask from a browser, with commas between; * is any.",
+        description="Comma-separated origins whose pages may send requests; * for any.",
     )
     allowed_hosts: HostNames = Field(
         default="",
-        description="Names under which the server is asked for, with commas between, beside "
-        "localhost and addresses; * is any. By default any; without a key and on a loopback "
-        "address, the machine's name.",
+        description=(
+            "Comma-separated host names of the server that requests may use, besides localhost "
+            "and IP addresses; * for any. Default: any; without a key and on a loopback address, "
+            "the machine's name."
+        ),
     )
     playground: bool = Field(default=True, description="Whether to serve the page /playground.")
 
-    max_body_bytes: PositiveInt = Field(default=8 << 20, description="Largest request body.")
+    max_body_bytes: PositiveInt = Field(
+        default=8 << 20, description="Maximum bytes of a request body."
+    )
     max_buffered_bytes: PositiveInt = Field(
         default=512 << 20,
-        description="Memory of each HTTP process for large request bodies and responses, "
-        "until they are sent; beyond it 429.",
+        description=(
+            "Bytes of each HTTP process for large request bodies and responses until they are "
+            "sent; above it 429."
+        ),
     )
     max_connections: PositiveInt = Field(
-        default=1024, description="Most connections of each HTTP process; more are answered 503."
+        default=1024, description="Maximum connections of each HTTP process; above it 503."
     )
     receive_timeout: PositiveFloat = Field(
         default=30.0,
-        description="Give up with 408 on headers or a body that take longer, and on a client "
-        "that reads nothing of its answer for so long, seconds.",
+        description=(
+            "Seconds for headers or a body to arrive, then 408. Also the seconds after which the "
+            "connection of a client that does not read its response is closed."
+        ),
     )
-    max_texts: PositiveInt = Field(default=2048, description="Most texts in one request.")
-    max_tokens: PositiveInt = Field(default=300_000, description="Most tokens in one request.")
+    max_texts: PositiveInt = Field(default=2048, description="Maximum texts of a request.")
+    max_tokens: PositiveInt = Field(default=300_000, description="Maximum tokens of a request.")
     max_image_pixels: PositiveInt = Field(
         default=1 << 24,
-        description="Most pixels of an image, of a model that embeds images; while one is decoded, "
-        "each takes up to 15 bytes, and a process decodes two at once.",
+        description=(
+            "Maximum pixels of an image, for a model that embeds images. Decoding takes up to 15 "
+            "bytes per pixel, and a process decodes two images at once."
+        ),
     )
     max_values: PositiveInt = Field(
         default=4_000_000,
-        description="Most numbers in an answer of token vectors, /positions or /similarity.",
+        description="Maximum numbers in a response of token vectors, /positions or /similarity.",
     )
     auto_truncate: bool = Field(
-        default=True, description="Cut texts longer than the model reads, unless a request says no."
+        default=True,
+        description=(
+            "Whether to truncate texts that are longer than the model reads, unless a request "
+            "decides otherwise."
+        ),
     )
     dimensions: CutLengths = Field(
         default="declared",
-        description="Lengths that clients may cut vectors to: declared (by the model), any, "
-        "none, or numbers with commas between.",
+        description=(
+            "Dimensions to which clients may truncate vectors: declared (by the model), any, "
+            "none, or comma-separated numbers."
+        ),
     )
     max_batch_tokens: int = Field(
         default=0,
         ge=0,
         le=1 << 20,
-        description="Most tokens in one forward pass; 0: 2048 on a CPU, and as many as make a "
-        "GPU faster, measured at start. A CPU that is slow takes fewer, so that a pass lasts "
-        "about 30 ms.",
+        description=(
+            "Maximum tokens of a forward pass; 0: 2048 on a CPU, and on a GPU the fastest "
+            "number, measured at start. A slow CPU computes fewer, so that a pass takes about 30 "
+            "ms."
+        ),
     )
     vector_cache_bytes: NonNegativeInt = Field(
         default=0,
-        description="Memory of each HTTP process for vectors of texts that come again; 0: none.",
+        description="Bytes of each HTTP process for a cache of vectors; 0: no cache.",
     )
     batch_folder: OptionalPath = Field(
         default=None,
-        description="Folder for the files and batches of /v1/files and /v1/batches, which are "
-        "refused without it. Servers do not share one.",
+        description=(
+            "Folder for the files and batches of /v1/files and /v1/batches; without it these "
+            "routes are disabled. Give each server a folder of its own."
+        ),
     )
     batch_max_file_bytes: PositiveInt = Field(
-        default=200 << 20, description="Largest file of requests that a client may upload."
+        default=200 << 20, description="Maximum bytes of a file of requests that a client uploads."
     )
     batch_max_bytes: PositiveInt = Field(
-        default=10 << 30, description="Most that all files of batches may take on the disk."
+        default=10 << 30, description="Maximum bytes of all files of batches on the disk."
     )
     batch_retention: PositiveFloat = Field(
-        default=30.0, description="Delete files and finished batches after so many days."
+        default=30.0, description="Days after which files and finished batches are deleted."
     )
     max_wait: PositiveFloat = Field(
         default=2.0,
-        description="Refuse with 429 a request that would wait longer, seconds; one of more "
-        "than 2048 tokens may wait five times as long.",
+        description=(
+            "Maximum expected seconds that a request waits, above it 429. Requests of more than "
+            "2048 tokens may wait five times as long."
+        ),
     )
     request_timeout: PositiveFloat = Field(
-        default=60.0, description="Give up on a request with 504 after this, seconds."
+        default=60.0, description="Seconds until a response, then 504."
     )
     load_timeout: PositiveFloat = Field(
         default=600.0,
-        description="Give up loading the model after this, and try again, seconds; after five "
-        "failures at the start the server ends.",
+        description=(
+            "Seconds to load the model; then loading is tried again. After five failures at the "
+            "start the server ends."
+        ),
     )
     shutdown_timeout: PositiveInt = Field(
-        default=30, description="Let running requests finish for this long, seconds."
+        default=30, description="Seconds for running requests to finish when the server stops."
     )
     drain_delay: NonNegativeFloat = Field(
-        default=0.0, description="At a stop, keep serving this long with /ready at 503, seconds."
+        default=0.0,
+        description=(
+            "Seconds for which the server continues to serve after a signal to stop, with /ready "
+            "at 503."
+        ),
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severe message."
+        default="info", description="Lowest level of messages in the log."
     )
     log_format: Literal["text", "json"] = Field(
-        default="text", description="Lines of the log: text, or json, an object on each line."
+        default="text", description="Format of the log: text, or json (an object on each line)."
     )
     tracing: bool = Field(
         default=False,
-        description="Send OpenTelemetry traces of requests over OTLP; OTEL_EXPORTER_OTLP_ENDPOINT "
-        "says where to. Needs the extra otel.",
+        description=(
+            "Whether to send OpenTelemetry traces of requests over OTLP, to "
+            "OTEL_EXPORTER_OTLP_ENDPOINT. Needs the extra otel."
+        ),
     )
 
     @property
@@ -255,7 +313,7 @@ class Settings(BaseSettings):
 
     @property
     def names(self) -> list[str]:
-        """The names by which clients may request the model, without duplicates."""
+        """Names by which clients may request the model, without duplicates."""
         names = self.served_name.split(",") if self.served_name else []
         return list(dict.fromkeys(name for name in names if name != _ANY_NAME)) or self._own_names()
 
@@ -274,12 +332,12 @@ class Settings(BaseSettings):
 
     @property
     def keys(self) -> list[str]:
-        """The API keys, any of which is accepted; without keys every request is."""
+        """The API keys, each of which grants access; without keys every request is accepted."""
         return _split(self.api_key)
 
     @property
     def admin_keys(self) -> list[str]:
-        """The keys that may load and unload models, if any."""
+        """The keys that grant loading and unloading of models, if any."""
         return _split(self.admin_key)
 
 
