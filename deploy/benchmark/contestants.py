@@ -32,5 +32,7 @@ PEERS = (
         Contestant(f"OpenVINO, {precision}", "openvino", "openvino", precision)
         for precision in ("float32", "bfloat16", "int8", "int8 in float32")
     ),
+    Contestant("llama.cpp, float32", "llama_cpp", "llama-cpp", "float32", head="mean"),
+    Contestant("llama.cpp, q8_0", "llama_cpp", "llama-cpp", "int8", head="mean"),
 )
 ALL = (REFERENCE, *PEERS, *OURS)

@@ -1,5 +1,6 @@
 """A virtual environment for each peer, made from its file in requirements/ on first use."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _REQUIREMENTS = Path(__file__).parent / "requirements"
 _STAMP = "installed.txt"
+
+# llama.cpp comes as source: without these it builds its tests, fetches a web page for its server,
+# and starts as many compilers as there are files.
+_CORES = str(len(os.sched_getaffinity(0)))
+_BUILD = {
+    "CMAKE_ARGS": "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF "
+    "-DLLAMA_USE_PREBUILT_UI=OFF",
+    "CMAKE_BUILD_PARALLEL_LEVEL": _CORES,
+    "LLAMA_CPP_BUILD_JOBS": _CORES,
+}
 
 
 class Unavailable(Exception):
@@ -42,6 +53,6 @@ def _install(folder: Path, name: str) -> None:
 
 def _run(name: str, *command: str) -> None:
     try:
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, env=_BUILD | os.environ)
     except subprocess.CalledProcessError as error:
         raise Unavailable(f"{name} could not be installed: {error}") from None

@@ -6,6 +6,7 @@ a signal, they would spoil the numbers. What one start does better than another 
 """
 
 import argparse
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from deploy.benchmark.serving import (
     Server,
     drain,
     ours,
+    text_embeddings_inference,
     vectors,
 )
 from embedwell_models.hub.sources import resolve
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "rounds": args.rounds,
         "seconds": args.seconds,
         "seed": args.seed,
-        "peers": [one.name for one in [*PEERS, *args.at]],
+        "peers": [one.name for one in peers(args)],
     }
     rounds: Rounds = {}
     answers: dict[str, Floats] = {}
@@ -67,8 +69,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def everyone(args: argparse.Namespace) -> list[Server | Elsewhere]:
-    """The peers, those elsewhere, and our server in some precisions."""
-    return [*PEERS, *args.at, *(ours(dtype) for dtype in args.dtype or ("auto", "float32"))]
+    """The peers, and our server in some precisions."""
+    return [*peers(args), *(ours(dtype) for dtype in args.dtype or ("auto", "float32"))]
+
+
+def peers(args: argparse.Namespace) -> list[Server | Elsewhere]:
+    """Those that pip installs, text-embeddings-inference where it is here, and those elsewhere."""
+    here = [text_embeddings_inference(args.tei)] if args.tei else []
+    return [*PEERS, *here, *args.at]
 
 
 def turn(
@@ -105,6 +113,13 @@ def main() -> None:
     parser = options.parser(__doc__, "servers")
     add = parser.add_argument
     add("--dtype", action="append", default=[], help="of this server; default: auto, float32")
+    add(
+        "--tei",
+        type=Path,
+        default=os.environ.get("BENCH_TEI"),
+        metavar="PROGRAM",
+        help="path of a text-embeddings-router; also BENCH_TEI",
+    )
     add(
         "--at",
         action="append",

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,8 +31,9 @@ _START, _STOP = 300.0, 15.0  # seconds; vLLM takes a minute to start
 class Server:
     """environment: a file in requirements/, or None for the interpreter that runs the driver.
 
-    program: what is run of it. arguments: for a model's folder and a port. extra: fields of each
-    request beside OpenAI's. own_threads: it counts the cores itself and does worse when told.
+    program: what is run of the environment, or the path of another program. arguments: for a
+    model's folder and a port. extra: fields of each request beside OpenAI's. own_threads: it counts
+    the cores itself and does worse when told.
     """
 
     name: str
@@ -84,6 +86,33 @@ def ours(dtype: str) -> Server:
     )
 
 
+def text_embeddings_inference(program: Path) -> Server:
+    """A `text-embeddings-router` that was built here, or copied from its image."""
+    return Server(
+        "text-embeddings-inference",
+        None,
+        str(program.resolve()),
+        lambda folder, port: (
+            *("--model-id", folder, "--served-model-name", MODEL),
+            *("--hostname", "127.0.0.1", "--port", port),
+            *("--max-client-batch-size", "256"),  # by default it refuses more than 32 texts
+        ),
+    )
+
+
+def llama_cpp(precision: str) -> Server:
+    """llama.cpp's server in a precision of `peers.gguf_model`."""
+    return Server(
+        f"llama.cpp, {precision}",
+        "llama-server",
+        "python",
+        lambda folder, port: (
+            *("-m", "deploy.benchmark.peers.llama_server"),
+            *(folder, port, MODEL, precision),
+        ),
+    )
+
+
 PEERS = (
     Server(
         "plain FastAPI, sentence-transformers",
@@ -113,6 +142,8 @@ PEERS = (
         extra={"truncate_prompt_tokens": -1},  # else it refuses what is too long
         own_threads=True,
     ),
+    llama_cpp("float32"),
+    llama_cpp("q8_0"),
 )
 
 
@@ -126,17 +157,17 @@ def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[st
     count: its threads, unless it counts them itself. Raises Unavailable when it cannot be
     installed or does not start.
     """
-    name = server.environment
-    python = environments.python(home, name) if name else Path(sys.executable)
+    program = _program(server, home)
     environment = {
         key: text for key, text in os.environ.items() if not key.startswith("EMBEDWELL_")
     }
     environment |= OFFLINE if server.own_threads else OFFLINE | threads(count)
+    environment |= {"EMBEDWELL_THREADS": str(count), "BENCH_HOME": str(home)}
     with (home / "servers.log").open("a") as log:
         process = subprocess.Popen(
-            [str(python.with_name(server.program)), *server.arguments(str(folder), str(_PORT))],
+            [str(program), *server.arguments(str(folder), str(_PORT))],
             cwd=ROOT,
-            env=environment | {"EMBEDWELL_THREADS": str(count)},
+            env=environment,
             stdout=log,
             stderr=log,
             start_new_session=True,  # so that its children can be stopped with it
@@ -161,6 +192,16 @@ def drain(url: str) -> None:
     """
     for _ in range(_DRAIN):
         vectors(url, ["drained?"])
+
+
+def _program(server: Server, home: Path) -> Path:
+    if Path(server.program).is_absolute():
+        if not shutil.which(server.program):
+            raise Unavailable(f"{server.program} is not a program")
+        return Path(server.program)
+    name = server.environment
+    python = environments.python(home, name) if name else Path(sys.executable)
+    return python.with_name(server.program)
 
 
 def _answering(process: "subprocess.Popen[bytes]", url: str, log: IO[str]) -> str:
