@@ -25,12 +25,12 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 # Tests of a file run one after the other, in one process: they share its servers.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
-test: .venv/dev                ## set up, fetch the model, run the quick tests
+test: .venv/test               ## set up, fetch the model, run the quick tests
 	$(CHECK_KERNELS)
 	$(BIN)/embedwell pull
 	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
-test-all:                      ## the same with those that take long or repeat much
+test-all: .venv/dev            ## all tests, also those that take long or need many packages
 	$(MAKE) test TESTS=--full
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
@@ -126,12 +126,19 @@ ifneq ($(TORCH_INDEX),)
 endif
 	@touch $@
 
-.venv/runtime: .venv/torch pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)
-	$(PIP) -e .
+PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)
+
+# Each includes the one before it, and is installed in one go: every time, the kernels are compiled.
+.venv/runtime: .venv/torch $(PACKAGE)
+	$(PIP) -e '.[torch]'
 	@touch $@
 
-.venv/dev: .venv/runtime
-	$(PIP) -e '.[dev,clients]'
+.venv/test: .venv/torch $(PACKAGE)
+	$(PIP) -e '.[torch,test]'
+	@touch .venv/runtime $@
+
+.venv/dev: .venv/torch $(PACKAGE)
+	$(PIP) -e '.[torch,test,dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
-	@touch $@
+	@touch .venv/runtime .venv/test $@

@@ -6,6 +6,7 @@
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,20 +37,37 @@ ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
 }
 
 
+MANYLINUX = {b"GLIBC": (2, 28), b"GLIBCXX": (3, 4, 24), b"CXXABI": (1, 3, 11)}
+"""The newest symbols of system libraries that a manylinux_2_28 wheel may need (PEP 600)."""
+
+
 class Compile(BuildHookInterface[Any]):
-    """Adds the libraries to the wheel, which then is for this platform alone."""
+    """Adds the libraries to the wheel, which then is for Linux on x86-64 alone.
+
+    They are loaded by ctypes, so the wheel is for every version of Python.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         built = compile_kernels(Path(self.root) / KERNELS)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
             build_data["pure_python"] = False
-            build_data["infer_tag"] = True
+            build_data["tag"] = f"py3-none-{platform_tag(Path(self.root) / KERNELS, built)}"
         if len(built) < len(ISAS):
             self.app.display_warning(
                 f"{KERNELS}: {len(built)} of {len(ISAS)} variants compiled (see {KERNELS}/{LOG}); "
                 "where none fits the processor, encoders run on torch alone"
             )
+
+
+def platform_tag(folder: Path, libraries: Collection[str]) -> str:
+    """The platform of a wheel with these libraries, by the symbols that they need."""
+    for library in libraries:
+        content = (folder / library).read_bytes()
+        for name, digits in re.findall(rb"\0(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)(?=\0)", content):
+            if tuple(map(int, digits.split(b"."))) > MANYLINUX[name]:
+                return "linux_x86_64"
+    return "manylinux_2_28_x86_64"
 
 
 def compiler() -> list[str] | None:

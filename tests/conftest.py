@@ -13,18 +13,20 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.hub import sources
 from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
-from tests import full, programs
-from tests.full import (
+from tests import programs, tiers
+from tests.programs import pytest_runtest_makereport
+from tests.service.server import MAX_ISA, Server
+from tests.tiers import (
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,
 )
-from tests.programs import pytest_runtest_makereport
-from tests.service.server import MAX_ISA, Server
 
 __all__ = [  # hooks of pytest
     "pytest_collection_modifyitems",
+    "pytest_ignore_collect",
     "pytest_runtest_makereport",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
@@ -38,12 +40,13 @@ hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    for module in (full, programs):
+    for module in (tiers, programs):
         module.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hide the GPUs unless `-m gpu` is given, as the other tests expect a server on the CPU."""
+    tiers.pytest_configure(config)
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

@@ -30,7 +30,7 @@ def test_kernels_that_clang_compiled_pass_their_tests(
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    kernels = tmp_path / "models" / "kernels"
+    kernels = tmp_path / "models" / "embedwell_models" / "kernels"
     built, said = compile_kernels(kernels), (kernels / LOG).read_text()
     # Those for the matrix unit are GCC's alone.
     assert built == [f"libencoder-{name}.so" for name in ISA_FLAGS if name != "amx"], said
@@ -40,7 +40,7 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     found = subprocess.run(
         [*command, *(f"tests/models/{name}" for name in TESTS)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}/models:{tmp_path}/service"},
         capture_output=True,
         text=True,
         check=False,

@@ -57,13 +57,14 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
     for folder in ("models", "service"):
         without = shutil.ignore_patterns("*.so", "compile.log", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
+    path = f"{tmp_path}/models:{tmp_path}/service"
     arguments = ["-m", "embedwell", "info", "--model", str(minilm_folder), "--device", "cpu"]
 
     def logs_of(**environment: str) -> str:
         process = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path), **environment},
+            env={**os.environ, "PYTHONPATH": path, **environment},
             capture_output=True,
             text=True,
             check=True,

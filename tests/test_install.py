@@ -1,0 +1,227 @@
+"""Installation of the wheel into an empty environment, beside an application of the user's."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import venv
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+import hatch_build
+
+ROOT = Path(__file__).parent.parent
+MEGABYTES = 200  # of everything but torch
+APPLICATION = {  # names that many applications have, and that a package must not take
+    "models.py": "class Item: ...",
+    "service/__init__.py": "class Orders: ...",
+    "tests/__init__.py": "",
+    "deploy/__init__.py": "",
+    "app.py": """
+from models import Item
+from service import Orders
+from embedwell import AsyncClient, Client
+import embedwell_client, sys
+assert Client is embedwell_client.Client and AsyncClient is embedwell_client.AsyncClient
+names = {name.partition(".")[0] for name in sys.modules}
+assert not names & {"torch", "fastapi", "pydantic", "tokenizers", "orjson", "embedwell_models"}
+with Client(sys.argv[1]) as client:
+    assert client.embed(["Hello, world"]).shape == (1, 384)
+""",
+    "library.py": """
+import models, service
+from embedwell import Embedder
+vectors = Embedder.load("all-MiniLM-L6-v2").embed(["Hello, world"])
+assert vectors.shape == (1, 384)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+def build(target: Path, **environment: str) -> Path:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", target, ROOT]
+    subprocess.run(command, check=True, env={**os.environ, **environment})
+    [path] = target.glob("*.whl")
+    return path
+
+
+@pytest.mark.full
+def test_the_wheel_has_three_packages_and_runs_with_any_python(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+    top = {name.partition("/")[0] for name in names}
+    packages = {"embedwell", "embedwell_client", "embedwell_models"}
+    assert {name for name in top if not name.endswith(".dist-info")} == packages
+    libraries = [name for name in names if name.endswith(".so")]
+    assert bool(libraries) == ("manylinux" in wheel.name)
+    platform = "manylinux_2_28_x86_64" if libraries else "any"
+    assert wheel.name.endswith(f"-py3-none-{platform}.whl")
+
+
+@pytest.mark.full
+@pytest.mark.needs("auditwheel")
+def test_the_kernels_need_no_newer_system_than_the_wheel_says(wheel: Path) -> None:
+    if wheel.name.endswith("-any.whl"):
+        pytest.skip("no compiler: a wheel without kernels is for every system")
+    command = [sys.executable, "-m", "auditwheel", "show", wheel]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    report = " ".join(done.stdout.split())
+    [least] = re.findall(r'constrains the platform tag to "manylinux_2_(\d+)_x86_64"', report)
+    assert int(least) <= 28
+
+
+def test_a_library_that_needs_a_newer_system_is_for_this_one_alone(tmp_path: Path) -> None:
+    (tmp_path / "old.so").write_bytes(b"\0GLIBC_2.28\0GLIBCXX_3.4.21\0")
+    (tmp_path / "new.so").write_bytes(b"\0GLIBC_2.14\0GLIBC_2.38\0")
+    assert hatch_build.platform_tag(tmp_path, ["old.so"]) == "manylinux_2_28_x86_64"
+    assert hatch_build.platform_tag(tmp_path, ["old.so", "new.so"]) == "linux_x86_64"
+
+
+@pytest.mark.full
+def test_without_a_compiler_the_wheel_is_for_every_platform(tmp_path: Path) -> None:
+    path = build(tmp_path, CXX="no-such-compiler")
+    assert path.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(path) as file:
+        assert not [name for name in file.namelist() if name.endswith(".so")]
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the programs of an environment that has the wheel and its requirements."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--quiet", "-c", ROOT / "constraints.txt", wheel], check=True)
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an application with modules of its own."""
+    folder = tmp_path_factory.mktemp("application")
+    for name, text in APPLICATION.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def site_packages(environment: Path) -> Path:
+    [folder] = environment.parent.glob("lib/python*/site-packages")
+    return folder
+
+
+@pytest.mark.full
+def test_the_package_brings_no_torch_and_few_megabytes(environment: Path) -> None:
+    folder = site_packages(environment)
+    assert not (folder / "torch").exists()
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert size < MEGABYTES * 1e6
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["embedwell", "serve"],
+        ["python", "-m", "embedwell", "info"],
+        ["python", "library.py"],
+        ["embedwell", "embed", "models.py"],
+    ],
+)
+def test_without_torch_commands_say_what_to_install(
+    environment: Path, application: Path, command: list[str]
+) -> None:
+    done = run(environment, application, command)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "PyTorch, which computes the vectors, is not installed: pip install torch" in last
+
+
+def run(environment: Path, folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [environment / command[0], *command[1:]],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": "."},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.full
+def test_what_computes_nothing_needs_no_torch(environment: Path, application: Path) -> None:
+    for command in (["embedwell", "--help"], ["embedwell", "pull"], ["embedwell", "inspect"]):
+        done = run(environment, application, command)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
+def test_an_application_uses_server_client_and_library(
+    environment: Path, application: Path
+) -> None:
+    with torch_in(environment), served(environment, application) as url:
+        done = run(environment, application, ["python", "app.py", url])
+        assert done.returncode == 0, done.stderr
+        done = run(environment, application, ["python", "library.py"])
+        assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def torch_in(environment: Path) -> Iterator[None]:
+    """Lend this environment's torch to another one, whose download would take minutes."""
+    folder, links = site_packages(environment), list[Path]()
+    for name in requirements("torch"):
+        files = {file.parts[0] for file in distribution(name).files or []}
+        for each in files - {"..", "__pycache__"}:
+            source = Path(str(distribution(name).locate_file(each)))
+            if not (folder / each).exists():
+                (folder / each).symlink_to(source)
+                links.append(folder / each)
+    yield
+    for link in links:
+        link.unlink()
+
+
+def requirements(name: str) -> set[str]:
+    """The distributions that one needs, itself included."""
+    names, waiting = set[str](), [name]
+    while waiting:
+        names.add(name := waiting.pop())
+        needed = distribution(name).requires or []
+        found = [re.split(r"[^\w.-]", need)[0] for need in needed if ";" not in need]
+        waiting += [each for each in found if each not in names]
+    return names
+
+
+@contextmanager
+def served(environment: Path, folder: Path) -> Iterator[str]:
+    """Run `embedwell serve` in a folder; the URL of the server."""
+    log = folder / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [environment / "embedwell", "serve", "--port", "0"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": "."},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        deadline = time.monotonic() + 300
+        while not (match := re.search(r"listens on (http://\S+)", log.read_text())):
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield match[1]
+    finally:
+        process.terminate()
+        assert process.wait(120) == 0

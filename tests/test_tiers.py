@@ -1,0 +1,88 @@
+"""Selection of tests by the marks `full` and `needs`, and by the packages that are installed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiers import packages
+
+TEST = """
+import pytest
+
+@pytest.mark.full
+def test_long() -> None: ...
+
+@pytest.mark.parametrize("case", range(5))
+@pytest.mark.full(after=2)
+def test_each(case: int) -> None: ...
+
+def test_quick() -> None: ...
+"""
+
+
+LACKING = """
+import pytest
+
+@pytest.mark.needs("no_such_package")
+def test_lacking() -> None: ...
+
+@pytest.mark.needs("pytest")
+def test_having() -> None: ...
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    """The output of pytest over the files of a folder."""
+    command = [sys.executable, "-m", "pytest", "-p", "tests.tiers", *options]
+    process = subprocess.run(
+        [*command, f"--rootdir={folder}", "-c", "/dev/null", str(folder)],
+        cwd=Path(__file__).parent.parent,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return process.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "summary", "skipped"),
+    [
+        ((), "3 passed, 4 deselected", 4),
+        (("-n", "2"), "3 passed", 4),
+        (("-k", "long or quick"), "1 passed, 6 deselected", 1),
+        (("--full",), "7 passed", 0),
+    ],
+)
+@pytest.mark.full
+def test_only_the_first_cases_run_without_the_option(
+    tmp_path: Path, options: tuple[str, ...], summary: str, skipped: int
+) -> None:
+    (tmp_path / "test_it.py").write_text(TEST)
+    output = run(tmp_path, *options)
+    assert summary in output
+    hint = f"`make check` has more: {skipped} tests"
+    assert (hint in output) == (skipped > 0)
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+@pytest.mark.full
+def test_tests_whose_packages_are_missing_are_not_collected(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "test_import.py").write_text("import no_such_package")
+    (tmp_path / "test_nested.py").write_text("def test_it() -> None:\n    import no_such_package")
+    (tmp_path / "test_mark.py").write_text(LACKING)
+    output = run(tmp_path, *options)
+    assert "1 passed" in output and "error" not in output
+    assert "`make check` has more: 1 tests and 2 files" in output
+    output = run(tmp_path, *options, "-p", "tests.programs", "--need-all")
+    assert "1 error" in output and "has more" not in output
+
+
+def test_the_packages_of_a_helper_are_those_of_the_test() -> None:
+    assert {"deploy", "numpy", "pytest"} <= packages(Path(__file__).with_name("test_readme.py"))
+    assert "embedwell_models" in packages(Path(__file__).parent / "models" / "test_static.py")
