@@ -1,4 +1,4 @@
-"""The layer around the application that records a span for each request."""
+"""ASGI middleware that records a span for each request."""
 
 import asyncio
 import time
@@ -8,11 +8,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.tracing.spans import RequestSpans
 
-_UNTRACED = {"/ping", "/live", "/ready", "/health", "/metrics"}  # asked again every few seconds
+_UNTRACED = {
+    "/ping",
+    "/live",
+    "/ready",
+    "/health",
+    "/metrics",
+}  # health checks, which come every few seconds
 
 
 class TracingMiddleware:
-    """ASGI application around embedwell.http's."""
+    """ASGI application that wraps that of embedwell.http."""
 
     def __init__(self, app: ASGIApp, spans: RequestSpans) -> None:
         self._app, self._spans = app, spans
@@ -39,7 +45,7 @@ class TracingMiddleware:
                 self._spans.record(scope, status, start, time.time_ns())
 
     def _flushing(self, send: Send) -> Send:
-        """Let the last spans be sent before the server ends."""
+        """Send the remaining spans before the server ends."""
 
         async def send_after_flush(message: Message) -> None:
             if message["type"] == "lifespan.shutdown.complete":

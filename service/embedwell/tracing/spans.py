@@ -1,6 +1,6 @@
-"""Spans of requests, by the OpenTelemetry SDK; imported only where traces are switched on.
+"""Spans of requests with the OpenTelemetry SDK; imported only if traces are enabled.
 
-The variables OTEL_* say where spans are sent, which, and under what name:
+The variables OTEL_* configure the destination, the sampling and the service's name:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
 
@@ -21,12 +21,12 @@ from embedwell.request.request_context import RequestContext
 
 _NAME = "embedwell"
 _OPERATIONS = {"rerank": "rerank", "classify": "classify", "text": "tokenize"}
-"""GenAI operations, by the tag of a route; those of all others are embeddings."""
-_FLUSH = 2.0  # seconds in which the last spans are sent when the server stops
+"""Maps tags of routes to GenAI operations; routes with other tags have embeddings."""
+_FLUSH = 2.0  # seconds to send the last spans when the server stops
 
 
 class RequestSpans:
-    """Records a span for each request, and in it one for each stage, after the response.
+    """Records a span for each request, with a child span for each stage, after the response.
 
     Attributes follow the conventions for HTTP servers and for generative AI:
     https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server-span
@@ -34,9 +34,14 @@ class RequestSpans:
     """
 
     def __init__(self, models: Sequence[str]) -> None:
-        """models: their names. Starts the thread that sends spans."""
+        """Start the thread that sends spans.
+
+        models: names of the models.
+        """
         defaults = {"service.name": _NAME, "service.version": __version__}
-        variables = OTELResourceDetector().detect().attributes  # those of OTEL_*
+        variables = (
+            OTELResourceDetector().detect().attributes
+        )  # the propagators that OTEL_* configures
         resource = Resource.create({**defaults, **variables})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -44,7 +49,11 @@ class RequestSpans:
         self._models = models
 
     def record(self, scope: Scope, status: int, start: int, end: int) -> None:
-        """Record a request. status: of its response. start, end: in nanoseconds since 1970."""
+        """Record a request.
+
+        status: status code of its response.
+        start, end: times in nanoseconds since 1970.
+        """
         context: RequestContext = scope["state"]["context"]
         attributes = _http_attributes(scope, status)
         if context.texts:
@@ -64,7 +73,7 @@ class RequestSpans:
         span.end(end)
 
     def flush(self) -> None:
-        """Send the spans that are left, for a limited time."""
+        """Send the remaining spans, for a limited time."""
         thread = Thread(target=self._provider.force_flush, daemon=True)
         thread.start()
         thread.join(_FLUSH)
@@ -78,13 +87,13 @@ class RequestSpans:
             "gen_ai.provider.name": _NAME,
             "gen_ai.request.model": self._models[context.model_index],
             "gen_ai.usage.input_tokens": context.tokens,
-            "embedding.texts": context.texts,
-            "embedding.truncated_texts": context.truncated,
-            "embedding.cached_vectors": context.cached,
+            "embedwell.texts": context.texts,
+            "embedwell.truncated_texts": context.truncated,
+            "embedwell.cached_vectors": context.cached,
         }
 
     def _record_stages(self, request: Span, context: RequestContext, start: int) -> None:
-        """Record spans of the stages, each from the end of the one before it."""
+        """Record spans of the stages, each from the end of the previous one."""
         parent = set_span_in_context(request)
         at = start + max(0, round((context.tokenize_start - context.started) * 1e9))
         for name in ("tokenize", "queue", "compute"):
@@ -102,7 +111,7 @@ def _http_attributes(scope: Scope, status: int) -> dict[str, Any]:
         "url.path": scope["path"],
         "url.scheme": scope["scheme"],
         "http.response.status_code": status,
-        "embedding.request_id": context.id,
+        "embedwell.request_id": context.id,
     }
     if (route := getattr(scope["route"], "path", None)) is not None:
         attributes["http.route"] = route
@@ -112,7 +121,7 @@ def _http_attributes(scope: Scope, status: int) -> dict[str, Any]:
 
 
 def _carrier(scope: Scope) -> dict[str, list[str]]:
-    """The headers of a request, in which propagators look for the trace of its sender."""
+    """Return the request's headers, in which propagators look for the sender's trace."""
     carrier: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
         carrier.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))

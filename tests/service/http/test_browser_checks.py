@@ -53,7 +53,7 @@ def test_a_server_on_loopback_without_a_key_accepts_only_local_hosts(
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.0.7", "server.example"])
 def test_a_server_on_another_address_accepts_any_host(address: str) -> None:
     checks = BrowserChecks.of(address, "", "", has_key=False)
-    for host in ("embedding:8080", "embedding.default.svc.cluster.local", "api.example"):
+    for host in ("embedwell:8080", "embedwell.default.svc.cluster.local", "api.example"):
         assert rejection_code(checks, host) is None
 
 

@@ -44,7 +44,7 @@ def server(receiver: OtlpReceiver, tiny_bert: Folder) -> Iterator[HttpServer]:
 def of_request(receiver: OtlpReceiver, request_id: str) -> Span:
     """The span of the request with this id."""
     return receiver.wait_for(
-        lambda span: attributes(span.attributes).get("embedding.request_id") == request_id
+        lambda span: attributes(span.attributes).get("embedwell.request_id") == request_id
     )
 
 
@@ -66,10 +66,10 @@ def test_a_request_has_a_span_with_the_conventional_attributes(
         "gen_ai.provider.name": "embedwell",
         "gen_ai.request.model": "small",
         "gen_ai.usage.input_tokens": tokens,
-        "embedding.request_id": "usual",
-        "embedding.texts": 2,
-        "embedding.truncated_texts": 0,
-        "embedding.cached_vectors": 0,
+        "embedwell.request_id": "usual",
+        "embedwell.texts": 2,
+        "embedwell.truncated_texts": 0,
+        "embedwell.cached_vectors": 0,
     }
     assert receiver.resource["service.name"] == "embedwell"
     assert receiver.resource["deployment.environment.name"] == "test"
