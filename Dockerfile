@@ -1,29 +1,53 @@
+# The base of every stage.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
 FROM ${BASE} AS dependencies
-# Searched besides PyPI; https://download.pytorch.org/whl/cpu has a torch without gigabytes of CUDA.
-ARG PIP_EXTRA_INDEX_URL=
-ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1
-RUN python -m venv /opt/venv
+# g++ compiles the kernels on x86-64 and brings strip.
+RUN apt-get update && apt-get install --yes --no-install-recommends g++
+# cpu or cuda: the build of PyTorch.
+ARG TORCH=cpu
+# Where torch is taken from. By default PyTorch's own index for cpu, and pip's index for cuda.
+ARG TORCH_INDEX=
+# Extras of pyproject.toml, separated by spaces.
+ARG EXTRAS=otel
+ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1
+# The venv of Python 3.11 has setuptools, which nothing needs.
+RUN python -m venv /opt/venv && pip uninstall --yes setuptools
 WORKDIR /src
-COPY pyproject.toml constraints.txt ./
-# Bytecode only of what is imported, and no C++ headers and test programs of torch: 300 MB less.
+COPY pyproject.toml constraints.txt deploy/requirements.py ./
+# First and alone, so that no other index can offer a torch with CUDA instead.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=cache,target=/root/.cache/pip \
-    python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-      print(*project["dependencies"], *project["optional-dependencies"]["otel"], sep="\n")' > requirements.txt \
- && pip install --no-compile -r requirements.txt \
- && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, numpy, orjson, prometheus_client, \
-      opentelemetry.exporter.otlp.proto.http.trace_exporter, pydantic_settings, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
- && python -c 'import importlib, torch; torch.version.cuda and importlib.import_module("torch.nn.attention.varlen")' \
- && cd /opt/venv/lib/python3*/site-packages/torch \
- && rm -rf include test bin/*[tT]est* bin/protoc*
+    case "$TORCH" in \
+      cpu) index=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu} ;; \
+      cuda) index=$TORCH_INDEX ;; \
+      *) echo "TORCH is cpu or cuda, not $TORCH" >&2; exit 2 ;; \
+    esac \
+ && pip install --no-deps ${index:+--index-url "$index"} torch \
+ && cuda=$(sed -n "s/^cuda: .* = '\?\([^']*\)'\?$/\1/p" /opt/venv/lib/python3*/site-packages/torch/version.py) \
+ && if [ "$TORCH" = cpu ] && [ "$cuda" != None ] || [ "$TORCH" = cuda ] && [ "$cuda" = None ]; then \
+      echo "${index:-the index of pip} has another build of torch than $TORCH (CUDA: $cuda)" >&2; exit 1; \
+    fi
+# Bytecode of the imported modules only. No headers, tests and symbol tables: 330 MB less.
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    --mount=type=secret,id=ca,target=/run/secrets/ca \
+    --mount=type=cache,target=/root/.cache/pip \
+    python requirements.py torch $EXTRAS > requirements.txt \
+ && pip install --requirement requirements.txt \
+ && cd /opt/venv/lib/python3*/site-packages \
+ && rm -rf torch/include torch/test torch/bin/*[tT]est* torch/bin/protoc* pyarrow/include \
+ && find . -type d \( -name tests -o -name __pycache__ \) -prune -exec rm -rf {} + \
+ && find . -name '*.so' -not -path './nvidia/*' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
+ && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, jinja2, numpy, orjson, PIL.Image, prometheus_client, \
+      pydantic_settings, python_multipart, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
+ && python -c 'import torch; torch.version.cuda and __import__("torch.nn.attention.varlen")' \
+ && python -c 'from importlib import import_module, util; \
+      [import_module(name) for name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "fsspec", "pyarrow.dataset") \
+       if util.find_spec(name.partition(".")[0])]'
 
 FROM dependencies AS build
-# Without a compiler the package is built all the same, and computes on torch alone: slower, no int8.
-RUN apt-get update && apt-get install --yes --no-install-recommends g++
-# Baked into the image; empty: none, and the server fetches EMBEDWELL_MODEL when it starts.
+# Baked into the image. Empty: no model; the server fetches EMBEDWELL_MODEL at its start.
 ARG MODEL=all-MiniLM-L6-v2
 COPY . .
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
@@ -38,16 +62,16 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     fi
 
 FROM ${BASE}
-# It may add models to /weights, and change no file of the image.
+# The user may add models to /weights and changes no file of the image.
 RUN groupadd --system --gid 10001 embedwell \
  && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent embedwell \
  && install --directory --owner embedwell --group embedwell /weights
-# Large and rarely changed first, so that a change of the code is a layer of kilobytes.
+# Large and rarely changed first, so that a change of the code is a small layer.
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=build /weights /weights
 ENV PATH=/opt/venv/bin:$PATH
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --no-deps /wheels/*.whl
+    PYTHONDONTWRITEBYTECODE=1 pip install --no-cache-dir --no-index --no-deps /wheels/*.whl
 
 ARG MODEL=all-MiniLM-L6-v2
 ENV EMBEDWELL_HOST=0.0.0.0 \
@@ -57,17 +81,15 @@ ENV EMBEDWELL_HOST=0.0.0.0 \
     EMBEDWELL_MODEL=${MODEL:-all-MiniLM-L6-v2} \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1
-ARG VERSION=0
-ARG REVISION=unknown
+# deploy/image.sh and the release add the version, the revision and the source.
 LABEL org.opencontainers.image.title="embedwell" \
       org.opencontainers.image.description="Self-hosted text embedding server" \
-      org.opencontainers.image.version="$VERSION" \
-      org.opencontainers.image.revision="$REVISION"
+      org.opencontainers.image.licenses="Apache-2.0"
 USER 10001:10001
 WORKDIR /srv
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# Alive, not ready: an orchestrator restarts what is unhealthy, and a busy server needs no restart.
+# /live, not /ready: an orchestrator restarts an unhealthy container, and a busy server needs no restart.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["python", "-c", \
     "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', os.environ['EMBEDWELL_PORT'], timeout=4); c.request('GET', '/live'); exit(c.getresponse().status != 200)"]
 CMD ["embedwell", "serve"]

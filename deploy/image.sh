@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds, runs and tests the image; with docker where its engine answers, else as root with buildah.
+# Builds, runs and tests the image: with docker where its engine answers, else as root with buildah.
 #   deploy/image.sh build [--build-arg NAME=VALUE ...]
 #   deploy/image.sh run | test
-# IMAGE and PORT name the image and the port on 127.0.0.1. run passes EMBEDWELL_* variables on, and
-# HF_TOKEN, which build uses for a model that is not public and leaves no trace of.
+#   deploy/image.sh labels
+# IMAGE names the image, PORT the port on 127.0.0.1. run passes on the variables EMBEDWELL_* and
+# HF_TOKEN. build uses HF_TOKEN for a model that is not public; the image does not contain it.
+# labels prints the labels that depend on the checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,12 +19,14 @@ main() {
     build) build "${@:2}" ;;
     run) run ;;
     test) check ;;
+    labels) labels ;;
     *) sed -n 's/^# *\(deploy.*\)/usage: \1/p' "$0" >&2; exit 2 ;;
   esac
 }
 
 build() {
-  local options=(--tag "$image" --build-arg VERSION="$(version)" --build-arg REVISION="$(revision)")
+  local options=(--tag "$image") label
+  while read -r label; do options+=(--label "$label"); done < <(labels)
   scratch=$(mktemp -d)
   trap 'rm -r "$scratch"' EXIT
   pip_settings
@@ -39,11 +43,18 @@ build() {
   buildah build --isolation chroot --format docker --layers "${options[@]}" "$@" .
 }
 
-version() { sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml; }
-revision() { git rev-parse --short HEAD 2>/dev/null || echo unknown; }
+# Nothing is printed for what is not known.
+labels() {
+  local prefix=org.opencontainers.image
+  sed -n "s/^__version__ = \"\(.*\)\"/$prefix.version=\1/p" service/embedwell/__init__.py
+  git describe --always --abbrev=40 --dirty --exclude '*' 2>/dev/null | sed "s/^/$prefix.revision=/" || true
+  # As a web address, without a name or a token in it.
+  git remote get-url origin 2>/dev/null \
+    | sed -nE "s#^(ssh://)?git@([^:/]+)[:/]#https://\2/#; s#^(https://)[^/@]*@#\1#; s#\.git\$##; s#^https://#$prefix.source=&#p" || true
+}
 
-# The build's pip is to find what this machine's pip finds: its settings go into $scratch/pip.conf,
-# its certificates into ca, and the folders they name into folders.
+# Lets the build's pip find the packages that this machine's pip finds. The settings go into
+# $scratch/pip.conf, the certificates into ca, and the folders that the settings name into folders.
 pip_settings() {
   python3 - "$scratch" <<'PYTHON'
 import ast, os, pathlib, re, subprocess, sys
