@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+import embedwell
 from deploy.scaling.autoscaler import Rule
 from embedwell.settings.settings import PREFIX, Settings
 from tests.programs import program
@@ -93,6 +94,30 @@ def test_the_manifests_are_valid_for_kubernetes(name: str, tmp_path: Path) -> No
         if kind not in NOT_IN_KUBERNETES:
             for version in ("1.29", "1.37"):
                 validate(manifest, version, strict=True)
+
+
+def test_the_chart_has_the_version_of_the_server() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (embedwell.__version__,) * 2
+
+
+@pytest.mark.parametrize(
+    ("values", "tag"), [({}, ""), ({"image": {"tag": "7.8.9-bulk"}}, "7.8.9-bulk")]
+)
+def test_the_tag_of_the_image_is_the_version_unless_another_is_set(
+    values: dict[str, Any], tag: str, tmp_path: Path
+) -> None:
+    manifests = rendered(values, tmp_path)
+    tag = tag or embedwell.__version__
+    assert container_of(manifests)["image"] == f"embedwell:{tag}"
+    assert manifests["Deployment"]["metadata"]["labels"]["app.kubernetes.io/version"] == tag
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_service_sets_no_variables_in_pods(name: str, tmp_path: Path) -> None:
+    manifests = rendered(VARIANTS[name], tmp_path)
+    assert manifests["Service"]["metadata"]["name"] == "embedwell"  # it would set EMBEDWELL_PORT
+    assert manifests["Deployment"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
 
 
 def test_only_what_is_switched_on_is_rendered(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""deploy/kubernetes.yaml, as far as it can be checked without a cluster."""
+"""deploy/kubernetes.yaml and ray/kuberay.yaml, as far as they can be checked without a cluster."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from tests.service.server import Server
 
 pytestmark = pytest.mark.full
 
-MANIFEST = Path(__file__).parent.parent / "deploy" / "kubernetes.yaml"
+ROOT = Path(__file__).parent.parent
+MANIFEST = ROOT / "deploy" / "kubernetes.yaml"
+RAY = yaml.safe_load((ROOT / "deploy" / "ray" / "kuberay.yaml").read_text(encoding="utf-8"))
+CLUSTER = RAY["spec"]["rayClusterConfig"]
 SERVICE, DEPLOYMENT = yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))
 POD = DEPLOYMENT["spec"]["template"]
 (CONTAINER,) = POD["spec"]["containers"]
@@ -48,5 +52,13 @@ def test_probes_succeed_without_a_key(name: str, server: Server) -> None:
     assert server.client.get(probe["path"]).status_code == 200
 
 
-def test_service_links_are_disabled() -> None:
-    assert POD["spec"]["enableServiceLinks"] is False
+def test_a_service_sets_no_variables_in_pods() -> None:
+    assert SERVICE["metadata"]["name"] == "embedwell"  # it would set EMBEDWELL_PORT
+    groups = [CLUSTER["headGroupSpec"], *CLUSTER["workerGroupSpecs"]]
+    for template in (POD, *(group["template"] for group in groups)):
+        assert template["spec"]["enableServiceLinks"] is False
+
+
+def test_the_version_of_ray_is_that_of_the_image() -> None:
+    (version,) = re.findall(r"^ray==(.*)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert CLUSTER["rayVersion"] == version

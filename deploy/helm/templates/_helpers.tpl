@@ -9,6 +9,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "embedwell.labels" -}}
 {{ include "embedwell.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
