@@ -1,4 +1,4 @@
-"""The facade of this package: a loaded model that embeds texts."""
+"""Facade of this package: a loaded model that embeds texts, pairs and images."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +24,10 @@ from embedwell_models.vectors import Floats, normalize
 
 
 class Embedder(TokenIdEmbedder):
-    """A model on a device, in a precision, that computes vectors of texts, pairs and images."""
+    """A model on a device in a precision, which computes vectors of texts, pairs and images."""
 
     @classmethod
-    def load(  # noqa: PLR0913 - all but one by name
+    def load(  # noqa: PLR0913 - all but one are keyword-only
         cls,
         model: str | Path = DEFAULT,
         *,
@@ -43,23 +43,23 @@ class Embedder(TokenIdEmbedder):
     ) -> "Embedder":
         """Load a model from a folder, the cache, or the network.
 
-        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or
-        int8 (CPU); auto is the fastest that is close to float32 on the reference sentences.
-        pooling: one of MODES in `sentence_transformers.pooling`; auto is the one that the model's
-        files name. rerank_format: how a reranker reads pairs, one of CHOICES in
-        `sentence_transformers.rerank_formats`; auto is as the files say.
+        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
+        (CPU); auto is the fastest precision that is close to float32 on the reference sentences.
+        pooling: one of MODES in `sentence_transformers.pooling`; auto is the pooling of the model's
+        files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
+        `sentence_transformers.rerank_formats`; auto is the format of the model's files.
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
-        `cpu_backend.library`: auto is the best of this processor, none leaves all to torch.
-        trials: those of an earlier load in this dtype, which are then not repeated.
-        Raises ModelError if the model, device or precision is not available.
+        `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
+        trials: trials of an earlier load in this dtype, which are not repeated. Raises ModelError
+        if the model, device or precision is not available.
         """
         path = resolve(str(model), revision=revision, cache=cache)
         folder = Folder.read(path, pooling, rerank_format, adapter)
         return cls(LoadedModel.load(folder, device, dtype, isa, trials))
 
     def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
-        """Return the token ids of each text after a prompt, as `encode` and `hidden` take them.
+        """Return the token ids of each text after a prompt, for `encode` and `hidden`.
 
         prompt: by default the model's. The ids are truncated to max_length.
         """
@@ -68,11 +68,11 @@ class Embedder(TokenIdEmbedder):
     def embed(
         self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
     ) -> Floats:
-        """Embed any number of texts, `budget` tokens at a time: -> (B, dim).
+        """Embed any number of texts, `budget` tokens at a time: (B, dim).
 
-        prompt: text before each of them, or the instruction of a model that reads texts in a chat
-        template; by default the model's.
-        Raises EmptyTextError, PromptTooLongError and UnsplittableTextError.
+        prompt: text before each text, or the instruction of a model that reads texts in a chat
+        template; by default the model's own. Raises EmptyTextError, PromptTooLongError and
+        UnsplittableTextError.
         """
         prompt = self.sentence.default_prompt if prompt is None else prompt
         side = self.tokenizer.side
@@ -88,7 +88,7 @@ class Embedder(TokenIdEmbedder):
     def embed_tokens(
         self, texts: Sequence[str], role: TextRole = "document", *, budget: int = 2048
     ) -> list[Floats]:
-        """Embed the tokens of queries or documents, for `vectors.maxsim`: B times (n, dim).
+        """Embed the tokens of queries or documents, for `vectors.maxsim`: B arrays (n, dim).
 
         n: the number of tokens that have a vector. Raises UnsplittableTextError, and ValueError for
         a model without vectors of tokens.
@@ -111,14 +111,15 @@ class Embedder(TokenIdEmbedder):
     def score(
         self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
     ) -> Floats:
-        """Compute the logits of pairs of texts, `budget` tokens at a time: -> (B, labels).
+        """Compute the logits of pairs of texts, `budget` tokens at a time: (B, labels).
 
-        instruction: to a language model that reranks; by default its own.
+        instruction: instruction for a language model that reranks; by default its own.
 
-        Raises ValueError for a model without a classifier, or one that takes no instruction.
+        Raises ValueError for a model without a classifier, and for an instruction to a model that
+        takes none.
         """
         if self.classifier is None:
-            raise ValueError("the model embeds texts, and has no scores of pairs")
+            raise ValueError("the model embeds texts and cannot score pairs; use a reranker")
         tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
         if instruction is not None:
             tokenizer = tokenizer.with_instruction(instruction)
@@ -126,10 +127,10 @@ class Embedder(TokenIdEmbedder):
         return self._encode_all(rows, [0] * len(rows), budget)
 
     def embed_images(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> Floats:
-        """Embed encoded images, as PNG, JPEG, WebP or GIF: -> (B, dim).
+        """Embed images that are encoded as PNG, JPEG, WebP or GIF: (B, dim).
 
-        max_pixels: of an image. Raises ImageError, and ValueError for a model without an image
-        encoder.
+        max_pixels: maximum pixels of an image. Raises ImageError, and ValueError for a model
+        without an image encoder.
         """
         if self._preprocessing is None:
             raise ValueError("the model has no image encoder")

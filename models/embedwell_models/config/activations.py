@@ -1,4 +1,4 @@
-"""The activations of feed-forward networks, by their names in config.json."""
+"""Activations of feed-forward networks, by their names in config.json."""
 
 from collections.abc import Mapping
 

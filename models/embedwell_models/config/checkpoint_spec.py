@@ -1,4 +1,4 @@
-"""The content of config.json: the encoder's configuration, and the names of its tensors."""
+"""The specification of a checkpoint: the encoder's configuration and the names of its tensors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ _PARAMETRIZED = ".parametrizations.weight.original"
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """A family's own vector of a text or an image: the state of one token times a matrix.
+    """Projection to the vector of a text or an image: the state of one token times a matrix.
 
-    pooling: of the states that the matrix is applied to, in place of that of one token.
+    pooling: pools the states before the projection, in place of the choice of one token.
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
-    end: the id whose first occurrence ends a text, or LARGEST for the text's largest id; None if
-    the last token does. padded: whether texts are padded to their maximum length, as in training.
+    end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
+    the last token ends it. padded: whether texts are padded to the maximum length, as in training.
     always: whether the model has no other vector.
     """
 
@@ -38,8 +38,8 @@ class Projection:
 class Adapters:
     """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
 
-    names: of the tasks, in the order of the checkpoint. scale: multiplies the additions.
-    chosen: index of the task; None for the matrices alone.
+    names: the tasks, in the order of the checkpoint. scale: factor of the additions.
+    chosen: index of the task; None for the matrices without additions.
     """
 
     names: tuple[str, ...]
@@ -49,22 +49,24 @@ class Adapters:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSpec:
-    """An encoder's configuration, and how its family lays out a checkpoint.
+    """Configuration of an encoder, and the layout of its checkpoint.
 
-    tensors: name in the checkpoint ('{}' is the layer number) -> our name, or several separated by
-    '|' for parts of the rows: equal ones, except where there are fewer heads of keys and values.
-    unused: patterns of names that inference does not need.
-    prefixes: of all names in checkpoints saved with a task head.
+    tensors: name in the checkpoint ('{}' is the layer number) -> our name. Several names separated
+    by '|' split the rows into parts, which are equal unless there are fewer heads of keys and
+    values.
+    unused: patterns of the names of tensors that inference does not need.
+    prefixes: prefixes that all names have in checkpoints saved with a task head.
     absent: names that `tensors` implies, but this checkpoint does not have.
-    by_head: a fused query, key and value are interleaved by head.
-    transposed: our names, without a layer, of matrices stored as (in, out).
-    norm_shift: added to the weight of every norm.
-    projection: computes the sentence vector in place of a pooling.
-    spare_rows: rows at the end of the token table that are not read.
-    placeholders: ids whose vector is that of another id.
-    shapes: of our tensors whose shape does not follow from `config`.
+    by_head: whether a fused query, key and value are interleaved by head.
+    transposed: our names, without the layer, of matrices that are stored as (in, out).
+    norm_shift: number that is added to the weight of every norm.
+    projection: the projection that computes the sentence vector in place of a pooling.
+    spare_rows: number of unused rows at the end of the token table.
+    placeholders: id -> another id, whose vector it shares.
+    shapes: shapes of our tensors that do not follow from `config`.
     images: the image encoder of a checkpoint of texts and images.
-    adapters: of a checkpoint with matrices as torch parametrizes them; None for other checkpoints.
+    adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
+    for other checkpoints.
     latents: trained vectors that each token attends to after the layers; None without.
     """
 
@@ -85,18 +87,18 @@ class CheckpointSpec:
     latents: "LatentSpec | None" = None
 
     def with_adapter(self, name: str) -> "CheckpointSpec":
-        """Return this spec with an adapter of a name, or `none`.
+        """Return this spec with the named adapter, or with `none`.
 
-        Raises ModelError for a name that is not one of its adapters.
+        Raises ModelError for an unknown adapter.
         """
         if self.adapters is None:
             if name in (AUTO, NO_ADAPTER):
                 return self
-            raise ModelError(f"the model has no adapters: EMBEDWELL_ADAPTER={name} is of no use")
+            raise ModelError(f"the model has no adapters; remove EMBEDWELL_ADAPTER={name}")
         names = self.adapters.names
         if name not in (*names, NO_ADAPTER):
             raise ModelError(
-                f"EMBEDWELL_ADAPTER={name}, or adapter= in Python, must name the task: one of "
+                f"EMBEDWELL_ADAPTER={name} (adapter= in Python) must name the task: one of "
                 f"{', '.join(names)}, or {NO_ADAPTER}"
             )
         chosen = None if name == NO_ADAPTER else names.index(name)
@@ -111,23 +113,23 @@ class CheckpointSpec:
         return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
 
     def without(self, names: Sequence[str]) -> "CheckpointSpec":
-        """Return this spec for an encoder whose checkpoint has other tensors of these names."""
+        """Return this spec for an encoder whose checkpoint lacks the tensors of these names."""
         return replace(self, unused=(*self.unused, *map(self._strip, names)))
 
     def expected(self) -> set[str]:
-        """Return our names of all tensors that the encoder needs."""
-        layers = range(self.config.distinct_layers) or [0]  # static embeddings have none
+        """Return our names for all tensors that the encoder needs."""
+        layers = range(self.config.distinct_layers) or [0]  # static embeddings have no layers
         names = [part for ours in self.tensors.values() for part in split(ours)]
         return {name.format(i) for name in names for i in layers} - self.absent
 
     def rename(self, name: str) -> list[str]:
-        """Return our names for a checkpoint's tensor; none if inference does not need it.
+        """Return our names for a tensor of the checkpoint; [] if inference does not need it.
 
         Raises ModelError for a name that the family does not have.
         """
         if self.adapters:
             name = name.replace(_PARAMETRIZED, ".weight")
-        # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
+        # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
         layer = re.search(r"\.(\d+)\.", f".{plain}")
         key = re.sub(r"\.\d+\.", ".{}.", f".{plain}", count=1)[1:]
@@ -145,11 +147,12 @@ class CheckpointSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class LatentSpec:
-    """Attention of the last states of tokens to trained vectors, and a feed-forward network.
+    """Attention of the last hidden states to trained vectors, followed by a feed-forward network.
 
-    prefix: of the names of its tensors. width: of the states. count: of the trained vectors.
-    heads, head_size: of the attention. inner: features of the network. include_prompt, normalize:
-    whether prompt tokens are pooled, and vectors have unit length, where no modules.json says it.
+    prefix: prefix of the tensors' names. width: size of a hidden state. count: number of trained
+    vectors. heads, head_size: sizes of the attention. inner: features of the feed-forward network.
+    include_prompt, normalize: whether prompt tokens are pooled and vectors are normalised if there
+    is no modules.json.
     """
 
     prefix: str
@@ -163,7 +166,7 @@ class LatentSpec:
 
     @property
     def size(self) -> int:
-        """Numbers in the matrices that are computed with, see embedwell_models.encoder.latents."""
+        """Number of parameters in the computed matrices, see embedwell_models.encoder.latents."""
         return self.width * (2 * self.heads * self.count + 3 * self.inner)
 
 
@@ -173,9 +176,10 @@ class ImageSpec:
 
     Dosovitskiy et al. 2020 (arXiv 2010.11929).
 
-    encoder: its configuration and tensors; its token table holds the class token alone, and no row
-    without one. image_size, patch_size: pixels of a side. projection: of the class token's state;
-    None for a head that pools all patches by attention, with `num_heads` of the encoder.
+    encoder: configuration and tensors; the token table holds only the class token, or no row if
+    there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
+    the class token's state; None for a head that pools all patches by attention, with the encoder's
+    `num_heads`.
     """
 
     encoder: CheckpointSpec
@@ -185,17 +189,17 @@ class ImageSpec:
 
     @property
     def grid(self) -> int:
-        """Patches of a side; pixels beyond the last whole patch are not read."""
+        """Number of patches along a side; pixels after the last whole patch are not read."""
         return self.image_size // self.patch_size
 
     @property
     def tokens(self) -> int:
-        """Tokens of an image: its patches, and the class token."""
+        """Number of tokens of an image: the patches and the class token."""
         return self.grid**2 + self.encoder.config.vocab_size
 
     @property
     def width(self) -> int:
-        """Dimensions of an image's vector."""
+        """Number of dimensions of an image's vector."""
         return self.projection.width if self.projection else self.encoder.config.hidden_size
 
 

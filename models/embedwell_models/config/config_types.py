@@ -1,4 +1,4 @@
-"""Types of the values in a model's JSON files, by key or by the type of the default."""
+"""Types of the values in a model's JSON files, by key or by default value."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of value; name: for error messages."""
+    """Type of a value. name: its name in error messages."""
 
     name: str
     fits: Callable[[Any], bool]
@@ -87,5 +87,5 @@ def _repeated(value: Any) -> bool:
 
 
 def kind(key: str, default: Any = None) -> Kind | None:
-    """Return the type of a value by its key, else by its default; None if any value fits."""
+    """Return the type of a value by its key, else by its default; None if any value is allowed."""
     return _BY_KEY.get(key) or _BY_TYPE.get(type(default))

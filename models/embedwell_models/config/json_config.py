@@ -12,19 +12,20 @@ T = TypeVar("T")
 
 
 class JsonConfig:
-    """The options of a JSON file, validated when they are read.
+    """Options of a JSON file, each validated when it is read.
 
-    Raises ModelError that names a missing key, an unknown one or a value of the wrong type.
+    Raises ModelError for a missing key, an unknown key and a value of the wrong type; the message
+    names file and key.
     """
 
     def __init__(self, path: Path, content: Any = None, prefix: str = "") -> None:
-        """content: by default that of the file. prefix: the keys that lead to it, 'a.b.'."""
+        """content: options, by default the file's. prefix: the keys above them, such as 'a.b.'."""
         self.path, self._prefix = path, prefix
         self._values = read_object(path) if content is None else _object(path, content)
 
     @classmethod
     def optional(cls, path: Path) -> "JsonConfig":
-        """Read a file that may be missing, and then has no options."""
+        """Read a file; a missing file has no options."""
         return cls(path, None if path.exists() else {})
 
     def __contains__(self, key: str) -> bool:
@@ -36,7 +37,7 @@ class JsonConfig:
         return self._checked(key, self._values[key])
 
     def nested(self, key: str) -> "JsonConfig":
-        """Return the options under a key; none if it is missing or null."""
+        """Return the options under a key; no options if the key is missing or null."""
         return JsonConfig(self.path, self.get(key, {}), f"{self._prefix}{key}.")
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> "JsonConfig":
@@ -44,12 +45,12 @@ class JsonConfig:
         return JsonConfig(self.path, {**defaults, **self._values}, self._prefix)
 
     def without(self, key: str) -> "JsonConfig":
-        """Return these options without one key."""
+        """Return these options without a key."""
         remaining = {name: value for name, value in self._values.items() if name != key}
         return JsonConfig(self.path, remaining, self._prefix)
 
     def nested_only(self, key: str, allowed: Collection[str]) -> "JsonConfig":
-        """Return the options under a key; raises ModelError for one that is not allowed."""
+        """Return the options under a key; raises ModelError for an option that is not allowed."""
         options = self.nested(key)
         for name, value in self.get(key, {}).items():
             if name not in allowed:
@@ -57,7 +58,7 @@ class JsonConfig:
         return options
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, of the default's type; the default if it is missing or null."""
+        """Return the value, which has the default's type; the default if it is missing or null."""
         value = self._values.get(key)
         return default if value is None else self._checked(key, value, default)
 
@@ -72,7 +73,7 @@ class JsonConfig:
     def choice(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
         """Map the value through `choices`; raises ModelError for another value.
 
-        default: the value if it is missing or null; without a default it is required.
+        default: the value if the key is missing or null; without a default the key is required.
         """
         value = self[key] if default is None else self.get(key, default)
         if value not in choices:
@@ -80,7 +81,7 @@ class JsonConfig:
         return choices[value]
 
     def require(self, key: str, *allowed: Any) -> Any:
-        """Return the value, by default the first allowed one; raises ModelError for any other."""
+        """Return an allowed value, by default the first; raises ModelError for any other value."""
         value = self._values.get(key)
         value = allowed[0] if value is None else value
         if value not in allowed:
@@ -100,7 +101,7 @@ class JsonConfig:
 
 
 def read_json(path: Path) -> Any:
-    """Parse a JSON file; raises ModelError that names it when it is missing or cannot be read."""
+    """Parse a JSON file; raises ModelError if it is missing or cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

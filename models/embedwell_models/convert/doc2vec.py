@@ -41,8 +41,8 @@ def convert_doc2vec(source: Path, target: Path) -> None:
 def _config(source: Path, model: Any) -> dict[str, Any]:
     if model.hs or model.dm_concat or not model.cbow_mean or not model.negative:
         raise ModelError(
-            f"{source}: only negative sampling is supported, and for PV-DM only the mean of the word "
-            "vectors; this model has hs, dm_concat, or sums word vectors"
+            f"{source}: only negative sampling is supported, for PV-DM with the mean of word "
+            "vectors; this model has hs, dm_concat, or the sum of word vectors"
         )
     return {
         "model_type": doc2vec.FAMILY,

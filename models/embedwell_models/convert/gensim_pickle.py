@@ -58,7 +58,7 @@ def read_model(path: Path) -> Attributes:
     except OSError:
         raise
     except Exception as error:  # a damaged pickle can raise any exception
-        message = f"{path} is no model of gensim, and its code is not run: {error}"
+        message = f"{path} is not a model of gensim; its code is not run: {error}"
         raise ModelError(message) from None
     if not isinstance(model, Attributes):
         raise ModelError(f"{path} is not a model of gensim but a {type(model).__name__}")

@@ -120,4 +120,8 @@ def _compare_with_sentencepiece(path: Path, original: Any) -> None:
     expected = [file.id_to_piece(i) for i in file.encode(_PLAIN_TEXT)]
     tokens = original.tokenize(_PLAIN_TEXT)
     if tokens != expected:
-        raise ModelError(f"X the tokenizer_class in tokenizer_config.json, or add a tokenizer.json")
+        raise ModelError(
+            f"{path}: transformers splits a text into {tokens[:4]}, SentencePiece into "
+            f"{expected[:4]}: name the tokenizer_class in tokenizer_config.json, or add a "
+            "tokenizer.json"
+        )

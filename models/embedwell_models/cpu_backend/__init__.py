@@ -1,1 +1,1 @@
-"""The encoder in compiled kernels: the library, its ABI, and weights in its layout."""
+"""Encoder that runs in compiled kernels: the library, its ABI, and weights in its layout."""

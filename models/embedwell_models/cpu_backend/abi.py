@@ -1,4 +1,4 @@
-"""The structs that the kernels read, with the names and layout of kernels/."""
+"""Structs of the kernels' ABI, with the same names and layout as in kernels/."""
 
 import ctypes
 import hashlib
@@ -14,19 +14,19 @@ class Matrix(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """See rows.h. Zero addresses stand for no norm."""
+    """See rows.h. Null addresses mean no norm."""
 
     _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("subtract_mean", c_int64)]
 
 
 class PartNorms(ctypes.Structure):
-    """See layers.h: norms of a part's input, of its output, and of their sum."""
+    """See layers.h: norms of the input of a layer's part, of its output, and of their sum."""
 
     _fields_ = [(name, Norm) for name in ("input", "output", "sum")]
 
 
 class InputGate(ctypes.Structure):
-    """See layers.h. Null matrices stand for no gate."""
+    """See layers.h. Null matrices mean no gate."""
 
     _fields_ = [
         *((name, Matrix) for name in ("features", "down", "up")),
@@ -86,7 +86,7 @@ class PositionBias(ctypes.Structure):
 
 
 class Rotation(ctypes.Structure):
-    """See rotation.h. Zero addresses stand for no rotation."""
+    """See rotation.h. Null addresses mean no rotation."""
 
     _fields_ = [(name, c_void_p) for name in ("cos", "sin")]
 
@@ -135,7 +135,9 @@ class RowMaximumCall(ctypes.Structure):
     ]
 
 
-_STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # by the function with their sizes
+_STRUCTS: Mapping[
+    str, list[type[ctypes.Structure]]
+] = {  # C function -> structs of its sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, InputGate, Heads, Layer, KernelConfig, EmbeddingTables),
         *(PositionBias, Rotation, ForwardCall),

@@ -1,4 +1,4 @@
-"""The encoder in compiled kernels: one call for a forward pass."""
+"""Encoder that runs in compiled kernels, with one call for a forward pass."""
 
 from collections.abc import Sequence
 from ctypes import addressof, c_int64
@@ -32,12 +32,12 @@ _Rotations = Rotation * 2
 
 
 class KernelEncoder:
-    """An encoder with float32 activations that multiplies in the precision of its weights."""
+    """Encoder with float32 activations that multiplies in the precision of its weights."""
 
     def __init__(
         self, embeddings: InputEmbeddings, layers: LayerWeights, position_hooks: PositionHooks
     ) -> None:
-        """position_hooks: of the attention in layers that see the whole text."""
+        """position_hooks: the hooks of the attention in layers that see the whole text."""
         config, self._position_hooks = embeddings.config, position_hooks
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
         schemes = (  # indexed by Layer.rotation_index
@@ -48,7 +48,7 @@ class KernelEncoder:
             RopeCache(scheme, size) for scheme, size in schemes if isinstance(scheme, Rotary)
         ]
         table = embeddings.positions.table
-        # A segment's vector is added to the table once; pairs have a second table for the other.
+        # Segment vectors are added to the position table once: a table for each segment.
         positions = torch.zeros(1, config.hidden_size) if table is None else table
         segments = embeddings.segments[: 2 if config.two_segments else 1]
         self._position_table = torch.cat([positions + segment for segment in segments])
@@ -81,12 +81,12 @@ class KernelEncoder:
 
     @property
     def max_concurrent_batches(self) -> int:
-        """One for each thread: forward passes share read-only memory alone."""
+        """One for each thread: forward passes share only read-only memory."""
         return torch.get_num_threads()
 
     @property
     def prefetch_depth(self) -> int:
-        """None: there is no device beside the CPU."""
+        """Zero: there is no device beside the CPU."""
         return 0
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
@@ -108,7 +108,7 @@ class KernelEncoder:
             vectors=vectors.ctypes.data,
             states=0 if states is None else states.ctypes.data,
         )
-        if states is not None:  # the kernels pool whole texts
+        if states is not None:  # the kernels pool all tokens of a text
             skipping = batch.prompt_token_counts > 0
             vectors[skipping] = pool_batch(states, batch, poolings)[skipping]
         return vectors
@@ -125,8 +125,8 @@ class KernelEncoder:
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = _Rotations(*map(_rotation, angles))
-        caches = self._rope_caches  # two of them have equal rows
-        rows = caches[0].rows(batch) if caches else batch.ids  # not read without rotations
+        caches = self._rope_caches  # if there are two, their rows are equal
+        rows = caches[0].rows(batch) if caches else batch.ids  # unused without rotations
         final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
             config=addressof(self._config),
@@ -149,7 +149,7 @@ class KernelEncoder:
         vectors = batch.token_vectors
         if vectors is None:
             return self._embedding_tables
-        # The ids of a batch with vectors of its own are the numbers of their rows.
+        # In a batch with vectors of its own, the ids are row numbers of these vectors.
         tables = EmbeddingTables.from_buffer_copy(self._embedding_tables)
         tables.tokens, tables.vocab_size = vectors.data_ptr(), len(vectors)
         return tables
@@ -158,7 +158,7 @@ class KernelEncoder:
         offsets = self._position_hooks.bias(length)
         if offsets is None:
             return None
-        # The kernels read whole vector registers, of which the last may pass the table's end.
+        # The kernels read whole vector registers; the last read may go past the table's end.
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
 
 

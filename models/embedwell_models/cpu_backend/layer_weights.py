@@ -1,4 +1,4 @@
-"""The weights of an encoder's layers, packed for the kernels."""
+"""Weights of an encoder's layers, packed for the kernels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from embedwell_models.cpu_backend.rope_cache import paired_order
 from embedwell_models.torch_backend.input_gate import gate_features
 from embedwell_models.torch_backend.layer_builder import fused_weight_and_bias
 
-NORMS: Mapping[str, Mapping[str, str]] = {  # by arrangement: the norms of a layer's parts
+NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
     "post": {"sum": "{}_norm"},
     "pre": {"input": "{}_norm"},
     "sandwich": {"input": "{}_norm", "output": "{}_output_norm"},
 }
-_UNLIMITED = 1 << 32  # a window wider than every text
+_UNLIMITED = 1 << 32  # a window that is wider than any text
 
 
 class LayerWeights:
-    """The packed layers of a model for an instruction set and a precision, and their memory.
+    """Packed layers of a model for an instruction set and a precision, with their memory.
 
     Raises AttributeError if the instruction set lacks the precision.
     """
@@ -44,7 +44,7 @@ class LayerWeights:
         self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
-        self._packer = build.packer  # owns the memory; the weights themselves are freed
+        self._packer = build.packer  # owns the memory; the unpacked weights are freed
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Builder:
         )
 
     def _heads(self, layer: str, heads: Heads, order: Tensor) -> Matrix:
-        # Scores do not depend on the order of features, if queries and keys have the same one.
+        # Scores do not depend on the order of features if queries and keys have the same order.
         weight, bias = fused_weight_and_bias(self.weights, layer, "qkv")
         rotated = heads.count + heads.kv_count
         rows = torch.arange(len(weight)).view(-1, heads.size)
@@ -118,7 +118,7 @@ class _Builder:
         return PartNorms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
     def norm(self, name: str, order: Tensor | None = None) -> Norm:
-        """Pack a norm, with its features in an order; a null norm if the checkpoint has none."""
+        """Pack a norm with its features in this order; a null norm if the checkpoint has none."""
         weight = self.weights.get(f"{name}.weight")
         if weight is None:
             return Norm()

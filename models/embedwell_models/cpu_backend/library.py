@@ -1,4 +1,4 @@
-"""Loads the compiled kernels for the instruction sets of this CPU."""
+"""Loading of the compiled kernels for the instruction sets of this CPU."""
 
 import ctypes
 import logging
@@ -18,7 +18,7 @@ from embedwell_models.errors import ModelError
 log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent.parent / "kernels"
-ISAS: Mapping[str, frozenset[str]] = {  # CPU features by their Linux names, fastest first
+ISAS: Mapping[str, frozenset[str]] = {  # CPU features (Linux names), fastest set first
     "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
     "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
     "vnni": frozenset({"avx512_vnni"}),
@@ -27,7 +27,7 @@ ISAS: Mapping[str, frozenset[str]] = {  # CPU features by their Linux names, fas
 }
 
 CAPS = ("auto", *ISAS, "none")
-_TORCH_CAPS = {  # values of the environment variables that cap torch and oneDNN
+_TORCH_CAPS = {  # values of the environment variables that limit torch and oneDNN
     "bf16": ("avx512", "AVX512_CORE_BF16"),
     "vnni": ("avx512", "AVX512_CORE_VNNI"),
     "avx512": ("avx512", "AVX512_CORE"),
@@ -39,10 +39,10 @@ Kernel = Callable[[ctypes.Structure], None]
 
 
 def cap_isa(cap: str) -> None:
-    """Cap the instruction set of this process, including torch's own code.
+    """Limit the instruction set of this process, including torch's own code.
 
-    Call it before torch first computes, which is when torch chooses its code. cap: one of CAPS;
-    raises ModelError for another.
+    Call it before torch computes anything, because torch then chooses its code. cap: one of CAPS.
+    Raises ModelError for another cap.
     """
     _check_cap(cap)
     _process_caps.add(cap)
@@ -54,10 +54,10 @@ def cap_isa(cap: str) -> None:
 
 
 def features(cap: str = "auto", processor: frozenset[str] | None = None) -> frozenset[str]:
-    """Return the CPU features, by their Linux names, that this cap and the process's caps allow.
+    """Return the CPU features (Linux names) that this cap and the process's caps allow.
 
-    cap: one of CAPS; auto allows all. Raises ModelError for another. processor: the features of a
-    CPU, by default this one.
+    cap: one of CAPS; auto allows all. processor: the features of a CPU, by default this CPU. Raises
+    ModelError for another cap.
     """
     allowed = _processor_features() if processor is None else processor
     for name in (cap, *_process_caps):
@@ -68,9 +68,9 @@ def features(cap: str = "auto", processor: frozenset[str] | None = None) -> froz
 def best_isa(
     dtype: str, available: frozenset[str] | None = None, folder: Path = FOLDER
 ) -> str | None:
-    """Return the fastest instruction set with kernels for a precision; None if there is none.
+    """Return the fastest instruction set that has kernels for a precision, or None.
 
-    available: CPU features, by default those of this CPU.
+    available: CPU features; by default those of this CPU.
     """
     available = features() if available is None else available
     usable = (name for name, needed in ISAS.items() if needed <= available)
@@ -78,20 +78,20 @@ def best_isa(
 
 
 def lower_caps() -> list[str]:
-    """Return the caps below the instruction set in use, fastest first."""
+    """Return the caps below the instruction set in use, the fastest first."""
     available = features()
     usable = [name for name in ISAS if ISAS[name] <= available and supports(name, "float32")]
     return [*usable, "none"][1:]
 
 
 def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
-    """Whether a CPU, by default this one, could run kernels, but there are none to use."""
+    """Whether a CPU (by default this CPU) could run kernels, but no library is usable."""
     available = features() if available is None else available
     return ISAS["avx2"] <= available and best_isa("float32", available, folder) is None
 
 
 def kernel(isa: str, name: str) -> Kernel:
-    """Return a kernel function, which runs on thread_count() threads and may raise MemoryError.
+    """Return a kernel function that runs on thread_count() threads and may raise MemoryError.
 
     Raises AttributeError if the instruction set lacks the function.
     """
@@ -100,7 +100,7 @@ def kernel(isa: str, name: str) -> Kernel:
 
     def run(call: ctypes.Structure) -> None:
         if not function(addressof(call), parallel, threads, thread_count()):
-            raise MemoryError("there is not enough memory for a pass of this size")
+            raise MemoryError("there is not enough memory for a forward pass of this size")
 
     return run
 
@@ -133,15 +133,15 @@ def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
 
 @cache
 def _openmp() -> tuple[Any, Any]:
-    # The OpenMP runtime in torch's own libraries: another one would start a second thread pool that
-    # competes for the same cores.
+    # Uses the OpenMP runtime in torch's libraries: another runtime would start a second thread pool
+    # that competes for the same cores.
     loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
     return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
 
 
 def _features_above(cap: str) -> frozenset[str]:
-    # The features that only instruction sets above a cap need.
+    # CPU features that only instruction sets above the cap need.
     _check_cap(cap)
     if cap == "auto":
         return frozenset()
@@ -152,7 +152,7 @@ def _features_above(cap: str) -> frozenset[str]:
 
 def _check_cap(cap: str) -> None:
     if cap not in CAPS:
-        raise ModelError(f"{cap!r} is no instruction set; choose one of {', '.join(CAPS)}")
+        raise ModelError(f"{cap!r} is not an instruction set; choose one of {', '.join(CAPS)}")
 
 
 @cache

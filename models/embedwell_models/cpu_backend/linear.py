@@ -1,4 +1,4 @@
-"""Linear layers in the kernels: float32 in and out, multiplied in the weights' precision."""
+"""Linear layers in the kernels: float32 input and output, products in the weights' precision."""
 
 from collections.abc import Mapping, Sequence
 from ctypes import addressof
@@ -22,9 +22,9 @@ from embedwell_models.torch_backend.linear import (
 
 
 class KernelLinearFactory(LinearFactory):
-    """Builds linear layers that the kernels of an instruction set compute in a precision.
+    """Factory of linear layers that the kernels of an instruction set compute in a precision.
 
-    A row's result is the same to the bit in every batch. Raises AttributeError if the instruction
+    The result of a row is bit-identical in every batch. Raises AttributeError if the instruction
     set lacks the precision.
     """
 
@@ -71,7 +71,7 @@ class KernelLinearFactory(LinearFactory):
 
 
 def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
-    """Return what builds float32 layers on a CPU, of which a row's bits depend on that row alone.
+    """Return a factory of float32 layers on a CPU whose output rows depend only on their input row.
 
     cpu_features: see embedwell_models.cpu_backend.library.
     """
@@ -101,7 +101,7 @@ class _KernelLinear:
 
 @dataclass(frozen=True)
 class _RowMaximum:
-    # Of a weight (rows, columns), which may have been padded to tiles.
+    # For a weight (rows, columns) that may be padded to tiles.
     kernel: Kernel
     linear: _KernelLinear
     rows: int
@@ -124,7 +124,7 @@ class _RowMaximum:
 
 
 def _without_padding(linear: _KernelLinear, rows: int, columns: int) -> Linear:
-    # For a weight (rows, columns), which may have been padded to tiles.
+    # For a weight (rows, columns) that may be padded to tiles.
     if (linear.width, linear.depth) == (rows, columns):
         return linear
     return _PaddedLinear(linear, rows, columns)

@@ -1,4 +1,4 @@
-"""Packs matrices into the panels that the kernels read."""
+"""Packing of matrices into the panels that the kernels read."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,11 @@ from embedwell_models.torch_backend.quantization import quantize_weight
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 PANEL = 16  # columns of a panel
-_TILE = 32, 64  # the kernels compute multiples of so many outputs and inputs
+_TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
 
 
 class WeightPacker:
-    """Packs in a precision and owns the packed memory, of which the kernels have addresses."""
+    """Packer of weights in a precision, and owner of the memory that the kernels address."""
 
     def __init__(self, dtype: str, input_magnitudes: Mapping[str, Tensor] | None = None) -> None:
         """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
@@ -23,7 +23,7 @@ class WeightPacker:
         self._tensors: list[Tensor] = []
 
     def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
-        """Pack weight (out, in) and bias (out,) of a linear layer, padded with zeros to tiles."""
+        """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles."""
         rows, columns = padding_to_tiles(weight)
         weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
         if self._dtype != "int8":
@@ -39,20 +39,20 @@ class WeightPacker:
         )
 
     def _panels(self, weight: Tensor) -> int:
-        """Pack (out, in) -> (out / 16, in / group, 16, group), a group being 32 bits of one row."""
+        """Pack (out, in) -> (out / 16, in / group, 16, group); a group is 32 bits of one row."""
         rows, columns = weight.shape
         group = 4 // weight.element_size()
         blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
         return self.retain(blocks.permute(0, 2, 1, 3))
 
     def retain(self, tensor: Tensor) -> int:
-        """Keep a tensor alive in row-major order; return its address."""
+        """Keep a row-major copy of a tensor alive; return its address."""
         self._tensors.append(tensor.contiguous())
         return self._tensors[-1].data_ptr()
 
 
 def padding_to_tiles(weight: Tensor) -> tuple[int, int]:
-    """Return how many rows and columns a weight (out, in) lacks to whole tiles."""
+    """Return the numbers of rows and columns that pad a weight (out, in) to whole tiles."""
     return -weight.shape[0] % _TILE[0], -weight.shape[1] % _TILE[1]
 
 

@@ -1,4 +1,4 @@
-"""Rotary position tables for the kernels, which read the features of a pair side by side."""
+"""Rotary position tables for the kernels, with the two features of a pair side by side."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ _MIN_POSITIONS = 512
 
 
 def paired_order(scheme: Scheme, head_size: int) -> Tensor:
-    """Return an order of a head's features in which rotated pairs are adjacent: (Dh,)."""
+    """Return an order (Dh,) of a head's features in which rotated pairs are adjacent."""
     order = torch.arange(head_size)
     if not isinstance(scheme, Rotary) or scheme.interleaved:
         return order
@@ -21,10 +21,9 @@ def paired_order(scheme: Scheme, head_size: int) -> Tensor:
 
 
 class RopeCache:
-    """Cosines and sines of a scheme, up to the longest text so far.
+    """Cosines and sines of a scheme, computed up to the longest text so far.
 
-    With LongRoPE, the rows for texts that are longer than the original length follow those for
-    texts up to that length.
+    With LongRoPE, rows for texts up to the original length come first, then rows for longer texts.
     """
 
     def __init__(self, scheme: Rotary, head_size: int) -> None:
@@ -42,11 +41,11 @@ class RopeCache:
         return rows
 
     def tables(self, length: int) -> Tensor:
-        """Return cosines, and sines negated for the first of a pair: (2, P, Dh).
+        """Return cosines and sines (2, P, Dh); the sine of a pair's first feature is negated.
 
-        P: enough for the rows of texts of up to `length` tokens.
+        P: a number of rows that suffices for texts of up to `length` tokens.
         """
-        cached = self._tables  # read once: another thread may replace it
+        cached = self._tables  # read once, because another thread may replace it
         first = self._original if length > self._original else 0
         if cached.shape[1] < first + length:
             rows = max(_MIN_POSITIONS, 1 << (length - 1).bit_length())

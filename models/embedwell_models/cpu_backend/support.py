@@ -1,4 +1,4 @@
-"""The models that the kernels can compute."""
+"""Check whether the kernels can compute a model."""
 
 import re
 
@@ -56,7 +56,7 @@ def _is_rotary(scheme: Scheme) -> bool:
 
 
 def _have_equal_rows(*schemes: Scheme) -> bool:
-    # Rows of LongRoPE depend on its original length, and a token has one row for all layers.
+    # LongRoPE's row of a token depends on the original length; a token has one row for all layers.
     return all(
         isinstance(scheme, Rotary) and scheme.scaling.kind not in ("dynamic", "longrope")
         for scheme in schemes

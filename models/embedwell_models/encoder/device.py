@@ -1,4 +1,4 @@
-"""The device that a model computes on."""
+"""Choice of the device that a model computes on."""
 
 from collections.abc import Callable
 
@@ -6,17 +6,17 @@ import torch
 
 from embedwell_models.errors import ModelError
 
-# Parts of CUDA's messages about GPUs that do not exist, or are too old for this build of torch.
+# Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
 _PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
 
 
 def is_ampere_or_newer(device: torch.device) -> bool:
-    """Whether it is a GPU with bfloat16 and FlashAttention, as those from Ampere on are."""
+    """Whether a device is a GPU from Ampere on, which has bfloat16 and FlashAttention."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def try_device(name: str) -> torch.device:
-    """Return a device after a computation on it; raises torch's error if that fails.
+    """Return a device after a test computation on it; raises torch's error if it fails.
 
     Only a computation shows whether torch has code for a GPU.
     """
@@ -26,10 +26,10 @@ def try_device(name: str) -> torch.device:
 def resolve_device(
     name: str, try_device: Callable[[str], torch.device] = try_device
 ) -> torch.device:
-    """Return the device of a name: auto (the first GPU if there is one), cpu, cuda or cuda:N.
+    """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
 
-    Raises ModelError if there is no such device, and torch's own error if it may become available
-    later: it is busy, say, or its memory is full.
+    Raises ModelError if there is no such device. Raises torch's own error if the device may become
+    available later, for example if it is busy or its memory is full.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,7 +41,7 @@ def resolve_device(
             raise
         gpus = torch.cuda.device_count()
         raise ModelError(
-            f"device {name!r} cannot be had: {message} (GPUs that torch sees here: {gpus})"
+            f"device {name!r} is not available: {message} (GPUs that torch sees: {gpus})"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""The protocol of an encoder, which every backend implements.
+"""Protocol of an encoder, which every backend implements.
 
 B sequences, T tokens, D hidden size.
 """
@@ -11,7 +11,7 @@ from embedwell_models.vectors import Floats
 
 
 class Encoder(Protocol):
-    """Computes hidden states and pooled vectors from token ids."""
+    """Encoder of token ids to hidden states and pooled vectors."""
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -20,7 +20,7 @@ class Encoder(Protocol):
 
     @property
     def prefetch_depth(self) -> int:
-        """Number of forward passes that can wait on the device for the one that it computes."""
+        """Number of forward passes that can wait on the device while it computes another."""
         ...
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
@@ -32,12 +32,12 @@ class Encoder(Protocol):
         ...
 
     def warm(self) -> None:
-        """Prepare what the first batches would otherwise wait for."""
+        """Prepare the encoder, so that the first batches need not wait."""
         ...
 
 
 class SequentialEncoder:
-    """Base of encoders that compute one batch after another, as Python holds the GIL meanwhile."""
+    """Base of encoders that compute one batch after another, because they need the GIL."""
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -46,25 +46,25 @@ class SequentialEncoder:
 
     @property
     def prefetch_depth(self) -> int:
-        """None: the host takes part in every step."""
+        """Zero: the host takes part in every step."""
         return 0
 
 
 class EncoderWithHead(Encoder):
-    """Base of encoders that compute something of the states of another one."""
+    """Base of encoders that apply a head to the states of another encoder."""
 
     def __init__(self, encoder: Encoder, num_layers: int) -> None:
-        """num_layers: all of the encoder beneath."""
+        """num_layers: the number of layers of the inner encoder."""
         self._encoder, self._num_layers = encoder, num_layers
 
     @property
     def max_concurrent_batches(self) -> int:
-        """As of the encoder beneath."""
+        """Same as for the inner encoder."""
         return self._encoder.max_concurrent_batches
 
     @property
     def prefetch_depth(self) -> int:
-        """As of the encoder beneath."""
+        """Same as for the inner encoder."""
         return self._encoder.prefetch_depth
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
@@ -72,5 +72,5 @@ class EncoderWithHead(Encoder):
         return self._encoder.states(batch, num_layers)
 
     def warm(self) -> None:
-        """Prepare the encoder beneath."""
+        """Prepare the inner encoder."""
         self._encoder.warm()

@@ -1,4 +1,4 @@
-"""The weights of an attention to trained latents, read from a checkpoint and multiplied out.
+"""Weights of an attention to trained latents, with constant products computed in advance.
 
 NV-Embed: Lee et al. 2024, arXiv 2405.17428. D width, N latents, H heads, Dh head size.
 """
@@ -20,10 +20,10 @@ _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
 
 @dataclass(frozen=True)
 class LatentWeights:
-    """Matrices (out, in) and norms; each pair is a weight and a bias.
+    """Matrices (out, in) and norms, each a pair of weight and bias.
 
-    scores: (H N, D) gives the score of each latent in each head. values: (D, H N) gives what the
-    heads add for the latents that they attend to. gate, up: (inner, D). down: (D, inner).
+    scores: (H N, D) maps a state to the score of each latent in each head. values: (D, H N) maps
+    attention weights to the sum that is added to the state. gate, up: (inner, D). down: (D, inner).
     """
 
     heads: int
@@ -37,10 +37,10 @@ class LatentWeights:
 
 
 def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
-    """Read the tensors as float32; raises ModelError for one that is missing or of a wrong shape.
+    """Read the tensors as float32; raises ModelError for a missing tensor or a wrong shape.
 
-    The latents are the same for every token, and so are their keys and values: the products of
-    these with the matrices of the queries and of the output are computed once.
+    The latents, their keys and their values are the same for every token. The products with the
+    query and output matrices are therefore computed once.
     """
     tensors = _read(folder, spec)
     scores, values = _multiply_out(tensors, spec)
@@ -69,7 +69,7 @@ def _read(folder: Path, spec: LatentSpec) -> weights.Weights:
     if wrong := [name for name in {**expected, **actual} if actual.get(name) != expected.get(name)]:
         name = wrong[0]
         raise ModelError(
-            f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; by config.json it is "
+            f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; config.json requires "
             f"{expected.get(name)}"
         )
     return tensors
@@ -96,10 +96,10 @@ def _pair(tensors: weights.Weights, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _multiply_out(tensors: weights.Weights, spec: LatentSpec) -> tuple[Tensor, Tensor]:
-    """Return the matrices of the scores and of the values.
+    """Return the matrices `scores` and `values`.
 
-    In a head with the matrices Q, K, V (Dh, D) and O (D, Dh), the scores of the normed latents L
-    (N, D) for a state x are L K^T Q x / sqrt(Dh), and weights p of them add O V L^T p to the state.
+    A head has the matrices Q, K, V (Dh, D) and O (D, Dh). For a state x, the scores of the normed
+    latents L (N, D) are L K^T Q x / sqrt(Dh). Attention weights p add O V L^T p to the state.
     """
     context = _pair(tensors, f"{_ATTENTION}.norm_context")
     latents = F.layer_norm(tensors["latents"], (spec.width,), *context).double()
@@ -107,7 +107,7 @@ def _multiply_out(tensors: weights.Weights, spec: LatentSpec) -> tuple[Tensor, T
     query, both, output = (tensors[f"{_ATTENTION}.fn.{name}.weight"] for name in names)
     key, value = both.chunk(2)
     scores, values = [], []
-    # In float64, one head at a time, which takes little memory.
+    # In float64, one head at a time to save memory.
     for head in torch.split(torch.arange(spec.heads * spec.head_size), spec.head_size):
         q, k, v = (matrix[head].double() for matrix in (query, key, value))
         o = output[:, head].double()

@@ -1,4 +1,4 @@
-"""The weights of a masked language model's head, read from a checkpoint."""
+"""Weights of a masked language model's head."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from embedwell_models.sentence_transformers.masked_lm_heads import MaskedLMHead
 
 @dataclass(frozen=True)
 class MaskedLMWeights:
-    """Tensors of a head, for V tokens of E numbers, and its options.
+    """Tensors and options of a head for V tokens of embedding size E.
 
     dense: (E, D), (E,). norm: (E,), (E,). output: (V, E), (V,).
     """
@@ -29,16 +29,16 @@ class MaskedLMWeights:
 def load_masked_lm_weights(
     folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int
 ) -> MaskedLMWeights:
-    """Read a head as float32. token_table: the output matrix, unless the checkpoint has its own.
+    """Read a head as float32. token_table: the output matrix of a checkpoint that has no own.
 
-    hidden: D, the size of a token's state.
+    hidden: D, the size of a hidden state.
 
     Raises ModelError for a tensor that is missing or of a wrong shape.
     """
     optional = {f"{head.output}.weight", f"{head.output}.bias", head.output_bias}
     loaded: dict[str, Tensor] = {}
     for name, tensor in weights.iterate_tensors(folder):
-        # Checkpoints converted from TensorFlow call the parameters of a norm gamma and beta.
+        # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
         if plain in head.required_tensors | optional:
             loaded[plain] = weights.to_finite_float32(folder, name, tensor)
@@ -57,7 +57,7 @@ def load_masked_lm_weights(
     for name, tensor in loaded.items():
         if tensor.shape != shapes[name]:
             shape = tuple(tensor.shape)
-            raise ModelError(f"{name} has the shape {shape}; by config.json it is {shapes[name]}")
+            raise ModelError(f"{name} has the shape {shape}; config.json requires {shapes[name]}")
     zeros = torch.zeros(width)
     bias = loaded.get(f"{head.output}.bias", loaded.get(head.output_bias))
     return MaskedLMWeights(

@@ -1,4 +1,4 @@
-"""The modules that a sentence model applies to a pooled vector, in float32."""
+"""The modules after the pooling of a sentence model, in float32."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -27,7 +27,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 class PooledVectorHead:
-    """Applies the modules after the pooling to pooled vectors, one after another."""
+    """Modules that are applied to pooled vectors, one after another."""
 
     def __init__(self, folder: Path, modules: Sequence[Module]) -> None:
         """Load the modules; raises ModelError for weights that are missing or of a wrong shape."""
@@ -43,7 +43,8 @@ class PooledVectorHead:
         """Apply the modules to each vector: (B, pooled) -> (B, dim)."""
         if not self._transforms:
             return vectors
-        # One vector at a time: a product of several may sum in an order that depends on the batch.
+        # One vector at a time: a product for several vectors may sum in an order that depends on
+        # their number.
         return np.stack([self._apply(torch.tensor(vector)).numpy() for vector in vectors])
 
     @torch.inference_mode()
@@ -78,7 +79,7 @@ def _load(folder: Path, module: Module) -> Transform:
 
 
 def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
-    """Load the tensors of a module of a model's folder, in the order of its shapes.
+    """Load the tensors of one module of a model's folder, in the order of the module's shapes.
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
@@ -90,7 +91,7 @@ def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
     }
     loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if loaded != shapes:
-        raise ModelError(f"{folder}: the checkpoint has {loaded}; by config.json it is {shapes}")
+        raise ModelError(f"{folder}: the checkpoint has {loaded}; config.json requires {shapes}")
     return {name: tensors[name] for name in shapes}
 
 
@@ -105,7 +106,7 @@ def _score_row(folder: Path, module: LogitScore) -> Tensor:
     shape = tuple(tables[name].shape)
     if shape != (module.vocabulary, module.inputs):
         raise ModelError(
-            f"{folder}: {name} has the shape {shape}; by config.json it is "
+            f"{folder}: {name} has the shape {shape}; config.json requires "
             f"{module.vocabulary, module.inputs}"
         )
     ids = [id for id in (module.true_id, module.false_id) if id is not None]

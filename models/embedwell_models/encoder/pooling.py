@@ -1,4 +1,4 @@
-"""Pooling: the hidden states of each sequence to one vector, over packed sequences.
+"""Pooling of the hidden states of each packed sequence to one vector.
 
 B sequences, T tokens, D hidden size.
 """
@@ -17,9 +17,9 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class PooledRows:
-    """The rows of B sequences that are pooled.
+    """The pooled rows of B sequences.
 
-    prompt_token_counts: how many rows before them are not.
+    prompt_token_counts: number of rows before them that are not pooled.
     """
 
     starts: Tensor
@@ -28,45 +28,45 @@ class PooledRows:
 
 
 Pooling = Callable[[Tensor, PooledRows], Tensor]
-"""Pools each sequence's hidden states: (T, D) -> (B, D)."""
+"""Function that pools each sequence's hidden states: (T, D) -> (B, D)."""
 
 
 def cls(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The first token's state: (T, D) -> (B, D)."""
+    """Return the first token's state: (T, D) -> (B, D)."""
     return _with_zero_row(hidden)[pooled_rows.starts]
 
 
 def last(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The last token's state: (T, D) -> (B, D)."""
+    """Return the last token's state: (T, D) -> (B, D)."""
     return _with_zero_row(hidden)[pooled_rows.starts + pooled_rows.lengths - 1]
 
 
 def mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The average over tokens: (T, D) -> (B, D)."""
+    """Return the average over tokens: (T, D) -> (B, D)."""
     return _reduce(hidden, pooled_rows, "mean")
 
 
 def maximum(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The largest value in each dimension: (T, D) -> (B, D)."""
+    """Return the largest value in each dimension: (T, D) -> (B, D)."""
     return _reduce(hidden, pooled_rows, "max")
 
 
 def mean_sqrt(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The sum over tokens divided by the square root of their number: (T, D) -> (B, D)."""
+    """Return the sum over tokens / the square root of their number: (T, D) -> (B, D)."""
     return mean(hidden, pooled_rows) * pooled_rows.lengths[:, None].sqrt()
 
 
 def weighted_mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """The average weighted by position, counted from one (arXiv 2202.08904): (T, D) -> (B, D)."""
+    """Return the average weighted by position, from 1 (arXiv 2202.08904): (T, D) -> (B, D)."""
     count, before = pooled_rows.lengths, pooled_rows.prompt_token_counts
-    # From a row's number to its position in its text, counted from one.
+    # Converts row numbers to positions in the text, counted from one.
     shift = (before + 1 - pooled_rows.starts).repeat_interleave(count, output_size=len(hidden))
     weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
     total = count * (count + 1) / 2 + count * before
     return _reduce(hidden * weights.to(hidden.dtype), pooled_rows, "sum") / total[:, None]
 
 
-POOLINGS: dict[str, Pooling] = {  # in the order of Pooling in kernels/pool.h
+POOLINGS: dict[str, Pooling] = {  # the order of Pooling in kernels/pool.h
     "cls": cls,
     "max": maximum,
     "mean": mean,
@@ -82,10 +82,10 @@ def pool(
     modes: Sequence[str],
     prompt_token_counts: Tensor | None = None,
 ) -> Tensor:
-    """Concatenate the poolings of these names, in float32: (T, D) -> (B, D * modes).
+    """Concatenate several poolings in float32: (T, D) -> (B, D * modes).
 
-    prompt_token_counts: (B,) how many of each sequence's first rows are left out; by default none.
-    A sequence without remaining rows has the zero vector.
+    modes: names of the poolings. prompt_token_counts: (B,) number of first rows of each sequence
+    that are left out; by default 0. A sequence without remaining rows has the zero vector.
     """
     states = hidden[: layout.tokens].to(torch.float32)  # without padding rows
     pooled_rows = PooledRows(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
@@ -96,9 +96,9 @@ def pool(
 
 
 def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
-    """Pool the hidden states of a batch on a CPU, prompt tokens left out: (T, D) -> (B, D * modes).
+    """Pool the states of a batch on a CPU, without prompt tokens: (T, D) -> (B, D * modes).
 
-    How many tokens of each text are left out: `batch.prompt_token_counts`.
+    `batch.prompt_token_counts` first tokens of each text are left out.
     """
     layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
     prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
@@ -109,7 +109,7 @@ def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
 def _without_skipped(
     hidden: Tensor, layout: SequenceLayout, prompt_token_counts: Tensor
 ) -> tuple[Tensor, PooledRows]:
-    # Indices are computed on the host, which would otherwise wait for the device to know their
+    # Indices are computed on the host: otherwise the host would wait for the device to learn their
     # number.
     counts = torch.tensor(layout.host_lengths)
     lengths = (counts - prompt_token_counts).clamp(min=0)

@@ -15,26 +15,26 @@ from embedwell_models.positions import schemes, tables
 
 
 class PositionHooks:
-    """Base class without positions: subclasses override the hooks that their scheme needs."""
+    """Base class without positions; subclasses override the hooks that their scheme needs."""
 
     cache_key: Hashable = schemes.Scheme()
-    """Equal for hooks with equal results of `rotate`, `bias` and `relative_features`."""
+    """Equal for hooks whose `rotate`, `bias` and `relative_features` return the same."""
     table: Tensor | None = None
-    """(P, D): the vectors that `embed` adds to a token's at each position, if it only adds.
+    """Vectors (P, D) that `embed` adds at each position; None if `embed` does more than add.
 
     With `padding`, the padding token's row comes first: (1 + P, D).
     """
     padding: int = -1
-    """The id of a padding token that has no position; -1 for none."""
+    """Id of a padding token that has no position; -1 for none."""
 
     @property
     def adds_no_scores(self) -> bool:
-        """Whether neither `bias` nor `relative_score` ever adds something."""
+        """Whether `bias` and `relative_score` never add anything."""
         hooks = (type(self).bias, type(self).relative_score)
         return hooks == (PositionHooks.bias, PositionHooks.relative_score)
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        """Add positions (T,) to the vectors (T, D) of token ids (T,): -> (T, D)."""
+        """Add positions (T,) to the vectors (T, D) of token ids (T,); return (T, D)."""
         return hidden
 
     def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
@@ -44,24 +44,24 @@ class PositionHooks:
     def bias(self, length: int) -> Tensor | None:
         """Return the bias of the scores for each distance, key minus query position.
 
-        (H, 2 * length - 1): the distances 1 - length to length - 1, in order.
+        The shape is (H, 2 * length - 1), for the distances 1 - length to length - 1.
         """
         return None
 
     def relative_features(self, length: int) -> Tensor | None:
-        """Return the rows that `relative_score` reads, one for each distance, in order.
+        """Return the rows that `relative_score` reads, one for each distance in order.
 
-        They are the same in all layers.
+        The rows are the same in all layers.
         """
         return None
 
     def relative_score(
         self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor
     ) -> Tensor | None:
-        """Return the term that is added to the content scores before they are scaled: (N, H, Q, K).
+        """Return the term that is added to the unscaled content scores: (N, H, Q, K).
 
         query: (N, H, Q, Dh). key: (N, H, K, Dh). relative: the relative_features. index: (Q, K),
-        the index of each pair's distance in them.
+        the row of each pair's distance in `relative`.
         """
         return None
 
@@ -131,7 +131,7 @@ class Rotary(PositionHooks):
 
 
 class Alibi(PositionHooks):
-    """A penalty for distance, a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
+    """A penalty for distance with a slope for each head (Press et al. 2021, arXiv 2108.12409)."""
 
     def __init__(self, scheme: schemes.Alibi, slopes: Tensor) -> None:
         """slopes: (H,)."""
@@ -159,7 +159,7 @@ class Buckets(PositionHooks):
 
 
 class Disentangled(PositionHooks):
-    """Content with position and position with content (He et al. 2020, arXiv 2006.03654)."""
+    """Scores of content with position and position with content (DeBERTa, arXiv 2006.03654)."""
 
     def __init__(self, scheme: schemes.Disentangled, query: Tensor, key: Tensor) -> None:
         """query, key: (2 * span, H, Dh), one row for each relative position."""
@@ -186,7 +186,7 @@ class Disentangled(PositionHooks):
 
 
 class TransformerXL(PositionHooks):
-    """Scores with the sinusoid of a distance (Dai et al. 2019, arXiv 1901.02860)."""
+    """Scores with the sinusoid of the distance (Dai et al. 2019, arXiv 1901.02860)."""
 
     def __init__(self, scheme: schemes.TransformerXL, weight: Tensor, bias: Tensor) -> None:
         """weight: (H, Dh, D), applied to distances. bias: (H, Dh), added to the query."""

@@ -1,4 +1,4 @@
-"""Build position hooks from a scheme and the tensors of a checkpoint."""
+"""Construction of position hooks from a scheme and the tensors of a checkpoint."""
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ def input_position_hooks(
     """Build the hooks of the positions that are added to the token vectors."""
     match config.input_positions:
         case schemes.Sinusoidal() if "position_table" in weights:
-            # Some checkpoints hold the table, rounded or trained further.
+            # Some checkpoints contain the table, rounded or trained further.
             return PositionTable(weights["position_table"].to(device))
         case schemes.Learned(offset=0):
             return PositionTable(weights["position_table"].to(device))
@@ -86,7 +86,7 @@ def _disentangled(
 
     def project(part: str) -> Tensor:
         name = f"{layer}.{before}{part}"
-        if f"{name}.weight" not in weights:  # this checkpoint does not add the score
+        if f"{name}.weight" not in weights:  # the checkpoint does not add this score
             return table.new_zeros(0)
         rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
         return rows.view(len(table), config.num_heads, -1).to(like)

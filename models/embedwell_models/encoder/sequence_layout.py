@@ -1,4 +1,4 @@
-"""The layout of the sequences in a packed batch, built once and read by every layer."""
+"""Layout of the sequences in a packed batch, built once and read by every layer."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -15,11 +15,11 @@ from embedwell_models.encoder.async_copy import to_device
 
 @dataclass(frozen=True)
 class PaddedGroup:
-    """N sequences of one padded length P, attended together.
+    """N sequences that are padded to one length P, for one attention call.
 
-    rows: (N * P,) the packed row that each slot reads. slots: (M,) the slots that hold a token.
-    targets: (M,) the packed rows of those tokens. mask: (N, 1, 1, P) 0 for a token that is attended
-    to, else -inf.
+    rows: (N * P,) packed row that each slot reads. slots: (M,) slots that hold a token. targets:
+    (M,) packed rows of these tokens. mask: (N, 1, 1, P) 0 for a token that is attended to, else
+    -inf.
     """
 
     count: int
@@ -32,10 +32,10 @@ class PaddedGroup:
 
 @dataclass(frozen=True)
 class BatchShape:
-    """Tensor sizes of a forward pass: batches of one shape launch the same GPU kernels.
+    """Tensor sizes of a forward pass; batches of one shape launch the same GPU kernels.
 
-    rows: of the hidden states. max_sequences: upper limit of their number. max_length: upper limit
-    of a sequence's rows, and of the padding rows.
+    rows: number of rows of the hidden states. max_sequences: maximum number of sequences.
+    max_length: maximum number of rows of a sequence, and of padding rows.
     """
 
     rows: int
@@ -44,21 +44,21 @@ class BatchShape:
 
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "BatchShape":
-        """Return the shape of sequences, their rows rounded up so that shapes recur."""
+        """Return the shape of sequences; the number of rows is rounded up, so that shapes recur."""
         tokens = sum(lengths)
         rows = rounded_rows(tokens)
         return cls(rows, len(lengths), max(rows - tokens, *lengths))
 
 
 LayoutFunction = Callable[["SequenceLayout"], Any]
-"""Computes something that depends on the layout alone."""
+"""Function that computes a value that depends only on the layout."""
 
 
 class SequenceLayout:
-    """Boundaries of B sequences that are concatenated; padding rows follow the last `tokens`.
+    """Boundaries of B concatenated sequences; padding rows follow the `tokens` rows of tokens.
 
-    starts, lengths: (B,), on the device. host_lengths: the same lengths. positions: (rows,) of each
-    token in its sequence. limits_keys: whether some tokens are not attended to.
+    starts, lengths: (B,) on the device. host_lengths: the lengths on the host. positions: (rows,)
+    position of each token in its sequence. limits_keys: whether some tokens are not attended to.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class SequenceLayout:
         shape: BatchShape | None = None,
         key_counts: Sequence[int] | None = None,
     ) -> None:
-        """dtype: of the masks, that of the attention. shape: by default BatchShape.of(lengths).
+        """dtype: type of the attention and its masks. shape: by default BatchShape.of(lengths).
 
-        key_counts: how many of each sequence's tokens are attended to; by default all.
+        key_counts: number of first tokens of each sequence that are attended to; by default all.
         """
         self._device, self._dtype, self.host_lengths = device, dtype, lengths
         self.shape = shape or BatchShape.of(lengths)
@@ -87,16 +87,16 @@ class SequenceLayout:
         self._cache: dict[Hashable, Any] = {}
 
     def cached(self, key: Hashable, compute: LayoutFunction) -> Any:
-        """Return a value that depends on the layout alone, computed once for all layers."""
+        """Return a value that depends only on the layout, computed once for all layers."""
         if key not in self._cache:
             self._cache[key] = compute(self)
         return self._cache[key]
 
     @cached_property
     def cu_seqlens(self) -> Tensor:
-        """Cumulative sequence lengths, as FlashAttention reads them: (max_sequences + 2,) int32.
+        """Cumulative sequence lengths in FlashAttention's format: (max_sequences + 2,) int32.
 
-        The sequences that the shape has besides are empty; the padding rows are the last one.
+        Further sequences of the shape are empty; the padding rows are the last sequence.
         """
         ends = [*accumulate(self.host_lengths, initial=0)]
         ends += [self.tokens] * (self.shape.max_sequences - len(self.host_lengths)) + [self.rows]
@@ -105,7 +105,7 @@ class SequenceLayout:
 
     @cached_property
     def attended(self) -> Tensor:
-        """Whether each row is attended to; padding rows count: (rows,)."""
+        """Whether each row is attended to, padding rows included: (rows,)."""
         positions = torch.full((self.rows,), -1)
         positions[: self.tokens] = torch.arange(self.tokens)
         positions[: self.tokens] -= self._host_starts.repeat_interleave(self._host_counts)
@@ -116,7 +116,7 @@ class SequenceLayout:
 
     @cached_property
     def groups(self) -> list[PaddedGroup]:
-        """The sequences by padded length, for padded attention."""
+        """Groups of sequences by padded length, for padded attention."""
         members = defaultdict(list)
         for index, length in enumerate(self.host_lengths):
             members[_padded(length, self._device)].append(index)
@@ -126,7 +126,8 @@ class SequenceLayout:
         column = torch.arange(length)
         is_token = column < self._host_counts[members, None]
         starts = self._host_starts[members, None]
-        # Padding reads the first row of its own sequence: NaN or infinity in another would spread.
+        # Padding reads the first row of its own sequence, so that NaN or infinity does not spread
+        # from another sequence.
         rows = torch.where(is_token, starts + column, starts).flatten()
         slots = is_token.flatten().nonzero().flatten()
         keys = (column < self._key_counts[members, None]).flatten().nonzero().flatten()
@@ -137,8 +138,8 @@ class SequenceLayout:
 
 
 def _padded(length: int, device: torch.device) -> int:
-    # Depends on the sequence's own length only. On a GPU every distinct length costs a dozen kernel
-    # launches per layer, so there are few.
+    # Depends only on the length of the sequence. On a GPU every distinct length costs a dozen
+    # kernel launches in each layer, so there are few distinct lengths.
     step = 8 if device.type == "cpu" else 16 if length <= 64 else 64
     return -(-length // step) * step
 

@@ -15,19 +15,19 @@ from embedwell_models.sentence_transformers.sparse import QueryWeights
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
-_IGNORED_ROLES = ("cls", "sep", "eos", "pad", "unk")  # of tokens that mean nothing in every text
+_IGNORED_ROLES = ("cls", "sep", "eos", "pad", "unk")  # roles of tokens that every text contains
 
 
 class QueryVectors:
-    """Makes a query's sparse vector of fixed weights, such as inverse document frequencies (IDF).
+    """Sparse vectors of queries with fixed weights, such as inverse document frequencies (IDF).
 
-    The weight of a token is the same in every query: no encoder computes it.
+    A token has the same weight in every query, so no encoder is needed.
     """
 
     def __init__(
         self, folder: Path, query: QueryWeights, tokenizer: Tokenizer, vocab_size: int
     ) -> None:
-        """folder: of the model. Raises ModelError for weights that cannot be read."""
+        """folder: the model's. Raises ModelError for weights that cannot be read."""
         self._tokenizer = tokenizer
         self._weights = (
             _read_tensor(folder / query.path, vocab_size)
@@ -36,29 +36,29 @@ class QueryVectors:
         )
 
     def __call__(self, ids: Row) -> SparseVector:
-        """Return the weights of the distinct tokens of a query, without those around it."""
+        """Return the weights of a query's distinct tokens, without surrounding special tokens."""
         tokens = np.unique(self._tokenizer.strip_ids(np.asarray(ids).tolist())).astype(np.int32)
         tokens = tokens[self._weights[tokens] != 0]
         return SparseVector(tokens, self._weights[tokens])
 
 
 class TokenWeightVectors:
-    """Makes a text's sparse vector of its tokens' states, which a trained layer weighs.
+    """Sparse vectors of texts: a trained layer weighs the state of each token.
 
-    A token's weight is relu(w x + b) of its state x, the largest of its occurrences: BGE-M3 (Chen
-    et al. 2024, arXiv 2402.03216).
+    The weight of a token is the maximum of relu(w x + b) over the states x of its occurrences:
+    BGE-M3 (Chen et al. 2024, arXiv 2402.03216).
     """
 
     def __init__(self, folder: Path, tokenizer: Tokenizer, hidden_size: int) -> None:
-        """folder: of the model. Raises ModelError for weights that cannot be read."""
+        """folder: the model's. Raises ModelError for weights that cannot be read."""
         shapes = {"weight": (1, hidden_size), "bias": (1,)}
         tensors = weights.read_file(folder / TOKEN_WEIGHTS, shapes)
         self._weight, self._bias = tensors["weight"].numpy(), tensors["bias"].numpy()
         self._ignored = ignored_ids(tokenizer)
 
     def __call__(self, ids: npt.NDArray[np.integer], states: Floats) -> SparseVector:
-        """Weigh the tokens of a text. ids: (T,). states: of the last layer, (T, D)."""
-        # Not a product of matrices, which may sum in an order that depends on T.
+        """Weigh the tokens of a text. ids: (T,). states: (T, D), of the last layer."""
+        # A matrix product may sum in an order that depends on T, so none is used.
         weights = np.maximum((states * self._weight).sum(axis=1) + self._bias, 0)
         tokens, occurrences = np.unique(ids, return_inverse=True)
         largest = np.zeros(len(tokens), dtype=np.float32)
@@ -86,6 +86,6 @@ def _read_json(path: Path, tokenizer: Tokenizer, vocab_size: int) -> Floats:
         if id is None or id >= vocab_size:
             raise ModelError(f"{path}: the tokenizer has no token {token!r}")
         if not isinstance(weight, int | float):
-            raise ModelError(f"{path}: the weight of {token!r} is no number: {weight!r}")
+            raise ModelError(f"{path}: the weight of {token!r} is not a number: {weight!r}")
         read[id] = weight
     return read

@@ -1,4 +1,4 @@
-"""The number of threads that the kernels use for a forward pass."""
+"""Number of threads that the kernels use for a forward pass."""
 
 import threading
 from collections.abc import Iterator

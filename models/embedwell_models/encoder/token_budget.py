@@ -1,10 +1,10 @@
-"""Batches of texts within a budget of tokens."""
+"""Division of texts into batches with a limited number of tokens."""
 
 from collections.abc import Iterator, Sequence
 
 
 def batches_of_similar_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield indices of texts of similar length: at most `budget` tokens, or a single text."""
+    """Yield indices of texts of similar length, with at most `budget` tokens or a single text."""
     batch: list[int] = []
     tokens = 0
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):

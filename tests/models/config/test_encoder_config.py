@@ -24,7 +24,7 @@ def test_sizes_that_are_told_stay() -> None:
 
 
 def test_a_width_that_does_not_divide_into_heads_is_refused() -> None:
-    with pytest.raises(ValueError, match="hidden_size 48 does not divide into 5 heads"):
+    with pytest.raises(ValueError, match="5 heads do not divide hidden_size 48"):
         shape(num_heads=5)
 
 
@@ -33,7 +33,7 @@ def test_a_width_need_not_divide_where_the_size_of_a_head_is_told() -> None:
 
 
 def test_heads_that_do_not_divide_among_those_of_keys_are_refused() -> None:
-    with pytest.raises(ValueError, match="4 heads do not divide among 3 of keys"):
+    with pytest.raises(ValueError, match="3 key heads do not divide 4 heads"):
         shape(num_kv_heads=3)
 
 
@@ -69,5 +69,5 @@ def test_a_layer_that_sees_only_near_tokens_may_have_heads_of_its_own() -> None:
     config = shape(**wide, local_head_size=16, local_kv_heads=2)
     assert [config.heads(i) for i in range(3)] == [Heads(4, 1, 32), *[Heads(4, 2, 16)] * 2]
     assert {shape(**wide).heads(i) for i in range(3)} == {Heads(4, 1, 32)}
-    with pytest.raises(ValueError, match="4 heads do not divide among 3 of keys"):
+    with pytest.raises(ValueError, match="3 key heads do not divide 4 heads"):
         shape(**wide, local_kv_heads=3)

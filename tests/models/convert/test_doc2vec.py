@@ -145,7 +145,7 @@ class Code:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (Code(), r"its code is not run: it names builtins\.print"),
+        (Code(), r"its code is not run: it contains builtins\.print"),
         ([1], "but a list"),
         (np.zeros(3), "but a ndarray"),
     ],
@@ -155,7 +155,7 @@ def test_a_pickle_of_anything_else_is_refused(
     tmp_path: Path, content: Any, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.model").write_bytes(pickle.dumps(content))
-    with pytest.raises(ModelError, match=rf"a\.model is no model of gensim, {message}|{message}"):
+    with pytest.raises(ModelError, match=rf"a\.model is not a model of gensim.*{message}"):
         convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
     assert not capsys.readouterr().out
 
@@ -163,14 +163,14 @@ def test_a_pickle_of_anything_else_is_refused(
 @pytest.mark.parametrize("options", [{"hs": 1, "negative": 0}, {"dm_concat": 1}], ids=str)
 def test_another_kind_of_model_is_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     train(tmp_path / "a.model", epochs=1, **options)
-    with pytest.raises(ModelError, match="one has hs, dm_concat"):
+    with pytest.raises(ModelError, match="this model has hs, dm_concat"):
         convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
 
 
 def test_a_missing_array_and_a_pooling_are_refused(tmp_path: Path) -> None:
     train(tmp_path / "a.model", epochs=1)
     convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
-    with pytest.raises(ModelError, match="pools nothing"):
+    with pytest.raises(ModelError, match="has no pooling"):
         Embedder.load(tmp_path / "model", device="cpu", pooling="max")
     (tmp_path / "a.model.syn1neg.npy").unlink()
     with pytest.raises(ModelError, match=r"syn1neg\.npy"):

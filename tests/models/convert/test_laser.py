@@ -174,7 +174,7 @@ class Other:
         ({"model": {}}, r"is no checkpoint of LASER 2 or 3: KeyError\('cfg'\)"),
         ({"params": {"bidirectional": False}, "model": {}}, "one direction"),
         ({"params": Other()}, "holds more than tensors"),
-        ([1], "but a list"),
+        ([1], "but holds a list"),
     ],
     ids=["model", "direction", "code", "list"],
 )
@@ -191,5 +191,5 @@ def test_a_checkpoint_without_its_pieces_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"neither laser2\.spm nor laser2\.spm is beside it"):
         convert_laser(tmp_path / "laser2.pt", tmp_path / "model")
     (tmp_path / "laser2.spm").write_bytes(b"\0\1\2")
-    with pytest.raises(ModelError, match=r"laser2\.spm is no SentencePiece file"):
+    with pytest.raises(ModelError, match=r"laser2\.spm is not a SentencePiece file"):
         convert_laser(tmp_path / "laser2.pt", tmp_path / "model")

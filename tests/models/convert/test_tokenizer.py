@@ -66,7 +66,7 @@ def test_a_llama_that_names_its_class_is_read_as_by_sentencepiece(
 
 def test_what_transformers_reads_otherwise_than_sentencepiece_is_refused(tmp_path: Path) -> None:
     name = "llama"
-    with pytest.raises(ModelError, match=r"tokenizer\.model: transformers makes .* SentencePiece"):
+    with pytest.raises(ModelError, match=r"tokenizer\.model: transformers splits .* SentencePiece"):
         converted(source(name, tmp_path), tmp_path / "target")
 
 

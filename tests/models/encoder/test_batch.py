@@ -20,10 +20,10 @@ def test_what_the_tables_hold_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([[1], [10]], "token ids are 0 to 9"),
-        ([[1, -1]], "token ids are 0 to 9"),
-        ([[1, 2, 3, 4]], "a sequence has 1 to 3 tokens"),
-        ([[1], []], "a sequence has 1 to 3 tokens"),
+        ([[1], [10]], "token ids must be 0 to 9"),
+        ([[1, -1]], "token ids must be 0 to 9"),
+        ([[1, 2, 3, 4]], "a sequence must have 1 to 3 tokens"),
+        ([[1], []], "a sequence must have 1 to 3 tokens"),
     ],
 )
 def test_what_no_table_holds_is_refused(rows: list[list[int]], message: str) -> None:

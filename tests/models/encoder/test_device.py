@@ -15,7 +15,7 @@ def test_auto_is_a_gpu_where_there_is_one() -> None:
 @pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
 def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(
-        ModelError, match=f"device '{name}' cannot be had: .* sees here: [0-9]+"
+        ModelError, match=f"device '{name}' is not available: .* torch sees: [0-9]+"
     ) as no:
         resolve_device(name)
     assert "\n" not in str(no.value)

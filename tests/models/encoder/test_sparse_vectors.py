@@ -59,7 +59,7 @@ def test_a_query_has_the_weights_of_its_distinct_tokens(
 
 @pytest.mark.parametrize(
     ("idf", "message"),
-    [({"nothing": 1}, "has no token 'nothing'"), ({"the": "much"}, "of 'the' is no number")],
+    [({"nothing": 1}, "has no token 'nothing'"), ({"the": "much"}, "of 'the' is not a number")],
 )
 def test_a_file_of_weights_that_does_not_fit_is_refused(
     idf: dict[str, object], message: str, tokenizer: Tokenizer, tmp_path: Path

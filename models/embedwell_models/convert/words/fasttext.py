@@ -48,9 +48,7 @@ class FastText:
     def _read(self, file: BinaryIO) -> None:
         _, version = _unpack(file, "<ii")
         if version not in _VERSIONS:
-            raise ModelError(
-                f"{self._path}: version {version} of fastText's format is not supported"
-            )
+            raise ModelError(f"{self._path}: fastText's version {version} is not supported")
         self.width, *others = _unpack(file, "<12i")
         model, buckets, shortest, longest = others[6:10]
         if model == _SUPERVISED:

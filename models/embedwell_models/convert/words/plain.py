@@ -48,9 +48,7 @@ def _lines(
             yield word.decode(errors="replace"), vector
             read += 1
     if limit is None and count is not None and read < count:
-        raise ModelError(
-            f"{path} is truncated: it has {read} words, but its first line announces {count}"
-        )
+        raise ModelError(f"{path} is truncated: it has {read} words, its first line says {count}")
 
 
 def read_binary(path: Path, limit: int | None) -> PlainVectors:
@@ -74,7 +72,7 @@ def _records(path: Path, width: int, count: int, place: int) -> Iterator[tuple[s
             stop = data.find(b" ", place, place + _MAX_WORD)
             if stop < 0 or stop + 1 + size > len(data):
                 raise ModelError(
-                    f"{path} is truncated: it has {number} words, but announces {count}"
+                    f"{path} is truncated: it has {number} words, its first line says {count}"
                 )
             word = data[place:stop].lstrip(b"\n").decode(errors="replace")
             place = stop + 1 + size

@@ -14,7 +14,7 @@ _HEADER = 248  # bytes; the table then begins at a multiple of 64
 
 
 class TableWriter:
-    """Writer of a safetensors file with one float32 table, whose number of rows is known at the end."""
+    """Writer of a safetensors file with one float32 table, whose length is known at the end."""
 
     def __init__(self, path: Path, name: str, width: int) -> None:
         """name: name of the tensor. width: number of columns."""

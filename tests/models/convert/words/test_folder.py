@@ -214,7 +214,7 @@ def test_sif_counts_words_as_fasttext_did_without_a_corpus(tmp_path: Path) -> No
     ("write", "choices", "message"),
     [
         (lambda p: write_text(p / "a.csv", TABLE), {}, r"end in \.bin, \.txt, \.vec"),
-        (lambda p: write_fasttext(p / "a.bin", kind=3), {}, "a classifier of fastText"),
+        (lambda p: write_fasttext(p / "a.bin", kind=3), {}, "is a fastText classifier"),
         (lambda p: write_fasttext(p / "a.bin", labels=1), {}, "labels and pruned n-grams"),
         (lambda p: write_fasttext(p / "a.bin", version=13), {}, "version 13 is not supported"),
         (lambda p: write_fasttext(p / "a.bin", quantised=True), {}, "is quantised"),
@@ -237,11 +237,11 @@ def test_what_cannot_be_converted_is_refused_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no word with numbers"),
-        (b"word\n", "no word with numbers"),
-        (b"the 1 2\nking 1 z\n", "line 2 has something else than numbers"),
-        (b"the 1 2\nking 1\n", "line 2 has something else than numbers|line 2 has 1 numbers"),
-        (b"2 2\nthe 1 2\n", "is cut off: it has 1 words, its first line says 2"),
+        (b"", "neither a word with numbers"),
+        (b"word\n", "neither a word with numbers"),
+        (b"the 1 2\nking 1 z\n", "line 2 has values that are not numbers"),
+        (b"the 1 2\nking 1\n", "line 2 has values that are not numbers|line 2 has 1 numbers"),
+        (b"2 2\nthe 1 2\n", "is truncated: it has 1 words, its first line says 2"),
     ],
 )
 def test_a_damaged_text_is_named_with_its_line(
@@ -261,7 +261,7 @@ def test_a_binary_file_that_is_cut_off_is_refused(
     content = (write(path, TABLE) if write is write_binary else write(path)).read_bytes()
     body = len(content) - 4 * TABLE.size - 17 if write is write_fasttext else len(content)
     path.write_bytes(content[: int(part * body)])
-    with pytest.raises(ModelError, match=r"cut off|no binary file"):
+    with pytest.raises(ModelError, match=r"truncated|not a binary file"):
         convert_words(path, tmp_path / "target")
 
 
