@@ -1,4 +1,4 @@
-"""The description of a model's folder by its small files, read without weights or torch."""
+"""Description of a model folder, read from its small files without weights and torch."""
 
 import hashlib
 import logging
@@ -49,11 +49,11 @@ _TABLES = {STATIC: static.read_folder, WORDS: word_vectors.read_folder}
 
 @dataclass(frozen=True)
 class Folder:
-    """A model's folder. encoder: the folder in it with the encoder and the tokenizer.
+    """A model folder. encoder: the folder inside it with the encoder and the tokenizer.
 
-    classifier: of a model that reranks or classifies; None for an embedder. preprocessing: of the
-    images of a model that embeds them, too; None for others, and without a file that describes it.
-    multi_vector: of a model with a vector for each token; None for others.
+    classifier: set for a model that reranks or classifies; None for an embedder. preprocessing: the
+    preprocessing of images; None for a model without an image encoder or without the file that
+    describes it. multi_vector: set for a model with a vector for each token; None for other models.
     """
 
     path: Path
@@ -70,16 +70,16 @@ class Folder:
     ) -> "Folder":
         """Read the small files of a folder.
 
-        pooling, rerank_format: override those of the files, unless AUTO. adapter: the task for
-        which a model with adapters computes; AUTO for a model without.
+        pooling, rerank_format: override the values in the files, unless AUTO. adapter: the task of
+        a model with adapters; AUTO for a model without adapters.
 
-        Raises ModelError for a model that is not supported, and for invalid files.
+        Raises ModelError for a model that is not supported and for invalid files.
         """
         try:
             return cls._read(path, pooling, rerank_format, adapter)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            # From a value whose type was not validated before its use.
-            raise ModelError(f"{path}: its files make no sense: {error!r}") from error
+            # Caused by a value whose type was not validated before its use.
+            raise ModelError(f"{path}: its files are inconsistent: {error!r}") from error
 
     @classmethod
     def _read(cls, path: Path, pooling: str, rerank_format: str, adapter: str) -> "Folder":
@@ -90,7 +90,7 @@ class Folder:
         read = _TABLES.get(entries[0].kind, families.read)
         spec = read(encoder).with_adapter(adapter)
         if entries[0].custom and not spec.adapters:
-            raise ModelError(f"{path}: modules.json names code of the model, which is not run")
+            raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
@@ -109,24 +109,24 @@ class Folder:
 
     @property
     def task(self) -> Task:
-        """The kind of model: whether it embeds texts or tokens, reranks or classifies."""
+        """Task of the model: to embed texts or tokens, to rerank or to classify."""
         if self.multi_vector:
             return "multi_vector"
         return self.classifier.task if self.classifier else "embed"
 
     @property
     def images(self) -> ImageSpec | None:
-        """The image encoder, if the folder also says how its images are prepared."""
+        """Image encoder; None if there is none, or if its preprocessing is unknown."""
         return self.spec.images if self.preprocessing else None
 
     @property
     def pair_format(self) -> PairFormat | None:
-        """The format in which a reranker that is a language model reads pairs; else None."""
+        """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (embedwell_models.outputs.names); none if it reranks."""
+        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
         if self.classifier:
             return ()
         if self.multi_vector:
@@ -139,11 +139,11 @@ class Folder:
 
     @property
     def dim(self) -> int:
-        """The number of dimensions of a vector."""
+        """Number of dimensions of a vector."""
         return self.sentence.vector_width(self.spec.config)
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
-        """Load the tokenizer with the model's options; log one with ids beyond the table."""
+        """Load the tokenizer with the model's options; log a warning for ids outside the table."""
         sentence = self.sentence
         tokenizer = Tokenizer(
             self.encoder,
@@ -158,18 +158,18 @@ class Folder:
             max_chunk_size=max_chunk_size,
         )
         if sentence.padded and tokenizer.special_id("pad") is None:
-            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token, and texts need it")
+            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token to pad texts")
         last = self.spec.config.vocab_size - 1
         if tokenizer.max_id > last:
             log.warning(
                 "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
-                "beyond it cannot be embedded",
+                "outside the table cannot be embedded",
                 *(self.encoder, tokenizer.max_id, last),
             )
         return tokenizer
 
     def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
-        """Return what a model with vectors of tokens does with token ids; None for others.
+        """Return the rules of a multi-vector model for token ids; None for other models.
 
         Raises ModelError for a token that the tokenizer lacks.
         """
@@ -178,9 +178,9 @@ class Folder:
         return MultiVectorRules(self.multi_vector or BGE_M3, tokenizer, self.encoder)
 
     def bias_table(self) -> Floats | None:
-        """Read the trained bias of each bucket of distances (buckets, H); None if there is none.
+        """Read the trained bias of each bucket of distances (buckets, H), or return None.
 
-        Raises ModelError for a checkpoint that cannot be read, or lacks the tensor.
+        Raises ModelError for a checkpoint that cannot be read or lacks the tensor.
         """
         positions = self.spec.config.positions
         if not isinstance(positions, Buckets) or not positions.shared:
@@ -192,7 +192,7 @@ class Folder:
         return safetensors_files.read_tensor(self.encoder, names[0])
 
     def checkpoints(self) -> list[Path]:
-        """List the folders that hold weights: the encoder's, then those of the later modules."""
+        """List the folders with weights: first the encoder's, then the later modules'."""
         paths = [
             self.path / module.path
             for module in self.sentence.modules
@@ -203,7 +203,7 @@ class Folder:
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     def files(self) -> list[Path]:
-        """List all files that are read: of weights, of the tokenizer, of options and prompts."""
+        """List all files that are read: weights, tokenizer, options and prompts."""
         checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
@@ -221,9 +221,9 @@ class Folder:
         return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
 
     def fingerprint(self) -> str:
-        """Hash everything that decides the vectors but precision: the files, and the pooling."""
+        """Hash everything that decides the vectors except the precision: files and settings."""
         parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
-        parts.append(repr(self.sentence.pooling))  # a setting may override the files
+        parts.append(repr(self.sentence.pooling))  # a setting may override the pooling of the files
         if self.pair_format:
             parts.append(repr(self.pair_format))
         if self.spec.adapters:
@@ -235,10 +235,11 @@ def _check_multi_vector(
     path: Path, multi_vector: MultiVectorOptions, spec: CheckpointSpec, pooling: str
 ) -> None:
     if pooling != AUTO:
-        raise ModelError(f"{path}: a multi-vector model has no pooling: leave it {AUTO!r}")
+        raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
     expansion = multi_vector.expansion
-    # A DeBERTa's code lets tokens that are not attended to attend to nothing, and clears their
-    # vectors; a CANINE's masks whole molecules, a Longformer's lets them attend to nothing.
+    # The reference code of these families does more to tokens that are not attended to. DeBERTa and
+    # Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks
+    # whole downsampled positions.
     family = spec.config.family
     is_other = isinstance(spec.config.positions, Disentangled) or family in (
         canine.FAMILY,
@@ -258,7 +259,7 @@ def _preprocessing(encoder: Path, spec: CheckpointSpec) -> Preprocessing | None:
 def _classifier(
     path: Path, entries: Sequence[Entry], spec: CheckpointSpec, pooling: str, rerank_format: str
 ) -> ClassifierOptions | None:
-    # A Pooling, from the files or from the operator, makes an embedder of a classifier's encoder.
+    # With a pooling, from the files or the operator, the encoder of a classifier is an embedder.
     scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
     if not scores or pooling != AUTO or entries[0].kind in TABLES:
         return None

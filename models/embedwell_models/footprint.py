@@ -1,4 +1,4 @@
-"""Number of parameters of a model, and the memory that they take in each precision."""
+"""Number of parameters of a model, and their memory in each precision."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from embedwell_models.folder import Folder
 from embedwell_models.sentence_transformers.vector_modules import WithoutWeights
 from embedwell_models.tables.names import TABLE, is_part
 
-_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # of a parameter
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # bytes of a parameter
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Numbers of parameters, from the headers of the files alone.
+    """Numbers of parameters, from the headers of the files.
 
-    matrices: of the layers, in the chosen precision. others: tables, norms, biases and the modules
-    after the pooling, always in float32. stored: of a table of word vectors, which stays as it is
-    in its file, of stored_bytes.
+    matrices: parameters of the layers' matrices, in the chosen precision. others: tables, norms,
+    biases and the modules after the pooling, always in float32. stored: parameters of a table of
+    word vectors, which stays in its file's format, with stored_bytes.
     """
 
     matrices: int
@@ -49,7 +49,7 @@ class Footprint:
 
 
 def _sizes(folder: Folder) -> Iterator[tuple[int, bool]]:
-    # The size of each tensor that is loaded, and whether it is a matrix of the layers.
+    # Size of each loaded tensor, and whether it is a matrix of the layers.
     encoder, *modules = folder.checkpoints()
     headers, images = safetensors_files.headers(encoder), folder.images
     for spec in [folder.spec, *([images.encoder] if images else [])]:
@@ -70,10 +70,10 @@ def _encoder_sizes(
 ) -> Iterator[tuple[int, bool]]:
     config = spec.config
     tables = {*FAMILIES, FAMILY}
-    if config.family in FAMILIES:  # decoded when it is loaded
+    if config.family in FAMILIES:  # a table that is decoded when it is loaded
         yield config.vocab_size * config.embedding_size, False
     for theirs, header in headers.items():
-        for ours in spec.rename(theirs)[:1]:  # parts of one tensor count once
+        for ours in spec.rename(theirs)[:1]:  # a fused tensor counts once
             if ours == TABLE and config.family not in tables:
                 yield config.vocab_size * config.embedding_size, False
             elif not is_part(ours):
@@ -82,7 +82,7 @@ def _encoder_sizes(
 
 
 def _stored(folder: Folder) -> tuple[int, int]:
-    # Numbers and bytes of a table whose rows stay as they are in the file.
+    # Parameters and bytes of a table whose rows stay in the file's format.
     if folder.spec.config.family != FAMILY:
         return 0, 0
     arrays = safetensors_files.map_folder(folder.encoder).values()

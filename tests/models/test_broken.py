@@ -103,7 +103,7 @@ def test_sizes_that_do_not_fit_together_are_refused_with_their_file(tiny_bert: W
     folder = changed(tiny_bert(), CONFIG, num_attention_heads=5)
     with pytest.raises(ModelError) as refused:
         Folder.read(folder)
-    assert str(refused.value) == f"{folder / CONFIG}: hidden_size 48 does not divide into 5 heads"
+    assert str(refused.value) == f"{folder / CONFIG}: 5 heads do not divide hidden_size 48"
 
 
 def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> None:
@@ -111,7 +111,7 @@ def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> 
     folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
     with pytest.raises(ModelError) as refused:
         Folder.read(folder)
-    assert f"{folder}: its files make no sense: " in str(refused.value)
+    assert f"{folder}: its files are inconsistent: " in str(refused.value)
 
 
 def test_a_tokenizer_with_more_ids_than_the_table_is_told(

@@ -1,4 +1,4 @@
-"""Checkpoint families as data: how to read config.json, and how checkpoints name tensors."""
+"""Families of checkpoints: readers of config.json, and names of the tensors."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -118,16 +118,16 @@ FAMILIES: Mapping[str, Callable[[JsonConfig], CheckpointSpec]] = {  # by model_t
     "xlnet": xlnet.read,
 }
 VARIANTS: Mapping[tuple[str, str], Callable[[JsonConfig], CheckpointSpec]] = {
-    # By model_type and position_embedding_type: other models under the name of a family.
+    # By model_type and position_embedding_type: different models with the model_type of a family.
     ("bert", "alibi"): jina_bert.read,
     ("xlm-roberta", "rotary"): jina_v3.read,
 }
 
 
 def read(folder: Path) -> CheckpointSpec:
-    """Read a model folder's config.json: the spec of its checkpoint.
+    """Read the spec of a checkpoint from the config.json of its folder.
 
-    Raises ModelError that names an unknown family or an option that is not supported.
+    Raises ModelError for an unknown family and for an option that is not supported.
     """
     options = JsonConfig(folder / "config.json")
     refuse_undescribed(options)
@@ -135,7 +135,7 @@ def read(folder: Path) -> CheckpointSpec:
     variant = options.get("model_type", ""), options.get("position_embedding_type", "")
     try:
         spec = VARIANTS.get(variant, family)(options)
-    except ValueError as error:  # sizes that do not fit together
+    except ValueError as error:  # inconsistent sizes
         raise ModelError(f"{options.path}: {error}") from None
     refuse_unknown_code(options, spec.config.family)
     return spec

@@ -22,7 +22,7 @@ UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of an ALBERT, whose numbered layers are groups that are repeated."""
+    """Build the spec of an ALBERT, whose numbered layers are groups of repeated layers."""
     options.require("position_embedding_type", "absolute")
     options.require("inner_group_num", 1)
     config = bert.config(

@@ -1,4 +1,4 @@
-"""BigBird (Zaheer et al. 2020, arXiv 2007.14062), of texts in which every token sees all others."""
+"""BigBird (Zaheer et al. 2020, arXiv 2007.14062) for texts that get full attention."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec
 from embedwell_models.config.json_config import JsonConfig
@@ -11,8 +11,8 @@ _BLOCKS_OF_WINDOWS = 5
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a BigBird: a BERT.
 
-    transformers computes sparse attention in full for texts of few blocks, which are the ones that
-    this encoder takes; in longer ones it depends on random numbers and on the padding.
+    transformers computes full attention for texts of few blocks, and this encoder accepts only
+    these. The sparse attention of longer texts depends on random numbers and on the padding.
     """
     options.require("use_bias", True)
     sparse = options.choice("attention_type", _ATTENTION_IS_SPARSE, "block_sparse")

@@ -5,7 +5,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.positions.schemes import Alibi
 
-TRAINED = 2048  # tokens of the longest training text, which few configs state
+TRAINED = 2048  # tokens of the longest training text; few configs contain it
 
 TENSORS = {
     "word_embeddings.weight": "token_table",
@@ -23,7 +23,7 @@ TENSORS = {
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a BLOOM."""
     options.require("apply_residual_connection_post_layernorm", False)
-    options.require("is_causal", True)  # its bias would favour later tokens
+    options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
     width = options.first_of("hidden_size", "n_embed")
     config = EncoderConfig(
         family="bloom",

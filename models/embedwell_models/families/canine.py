@@ -1,4 +1,4 @@
-"""CANINE (Clark et al. 2022, arXiv 2103.06874): a transformer over characters, by code points."""
+"""CANINE (Clark et al. 2022, arXiv 2103.06874): a transformer over Unicode code points."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -8,12 +8,12 @@ from embedwell_models.tokenizer.words.code_points import SIZE
 
 FAMILY = "canine"
 RATE, BLOCK = 4, 128
-"""Defaults: characters of a downsampled position, and of a block that attends within itself."""
+"""Defaults: characters of a downsampled position, and characters of a block of local attention."""
 MAX_HASHES = 16
 LAYERS_OVER_CHARACTERS = ("initial", "final")
-"""Our names of the first and the last layer."""
+"""Our names of the first and the last layer, which attend to characters."""
 _STATES_BESIDE_DEEP = 4
-"""Those after the first layer, downsampling, upsampling and the last layer."""
+"""States after the first layer, the downsampling, the upsampling and the last layer."""
 _LAYER = {theirs: ours for theirs, ours in bert.TENSORS.items() if theirs.startswith("encoder.")}
 _TENSORS = {
     "char_embeddings.char_position_embeddings.weight": "position_table",
@@ -33,7 +33,7 @@ _TENSORS = {
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a CANINE; its states are numbered as transformers' hidden_states are."""
+    """Build the spec of a CANINE; its states have the numbers of transformers' hidden_states."""
     buckets, hashes = options.get("num_hash_buckets", 16384), options.get("num_hash_functions", 8)
     deep = options["num_hidden_layers"]
     config = bert.config(
@@ -45,7 +45,10 @@ def read(options: JsonConfig) -> CheckpointSpec:
     )
     width = config.hidden_size
     if hashes > MAX_HASHES or width % hashes:
-        raise ValueError(f"{hashes} hash functions: at most {MAX_HASHES}, and a divisor of {width}")
+        raise ValueError(
+            f"{hashes} hash functions: at most {MAX_HASHES} are supported, and they must divide "
+            f"hidden_size {width}"
+        )
     rate, kernel = options.get("downsampling_rate", RATE), options.get("upsampling_kernel_size", 4)
     if options.get("local_transformer_stride", BLOCK) < rate:
         raise ValueError(f"local_transformer_stride is less than downsampling_rate {rate}")

@@ -1,4 +1,4 @@
-"""CLIP: texts and images in one space (Radford et al. 2021, arXiv 2103.00020)."""
+"""CLIP, which embeds texts and images in one space (Radford et al. 2021, arXiv 2103.00020)."""
 
 from dataclasses import replace
 
@@ -25,11 +25,11 @@ UNUSED = (
 )
 
 
-_WRONG_END = 2  # in older files: not the id that their tokenizers append
+_WRONG_END = 2  # in older files, which differs from the id that their tokenizers append
 
 
 def text_only(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a text encoder alone, with its projection if it has one."""
+    """Build the spec of a text encoder without image encoder, with its projection if it has one."""
     spec = _encoder(options)
     if "CLIPTextModelWithProjection" not in options.get("architectures", ()):
         return spec
@@ -37,7 +37,7 @@ def text_only(options: JsonConfig) -> CheckpointSpec:
 
 
 def text_and_images(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of the encoders of a model of texts and images."""
+    """Build the spec of a model of texts and images."""
     text, images = (_older_first(options, f"{kind}_config") for kind in ("text", "vision"))
     projection = _projection(options, text, always=True)
     visual = Projection(tensor="visual_projection.weight", width=projection.width)

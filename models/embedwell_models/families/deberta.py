@@ -1,4 +1,4 @@
-"""DeBERTa of the second and third version (He et al. 2021, arXiv 2006.03654 and 2111.09543)."""
+"""DeBERTa, versions 2 and 3 (He et al. 2021, arXiv 2006.03654 and 2111.09543)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
 UNUSED = (
     *("embeddings.position_ids", "pooler.*", "cls.*", "classifier.*", "qa_outputs.*"),
     *("lm_predictions.*", "mask_predictions.*"),
-    # Checkpoints contain these even if the options disable them.
+    # Checkpoints contain these tensors even if the options disable them.
     *("embeddings.position_embeddings.weight", "encoder.rel_embeddings.weight"),
     "encoder.LayerNorm.*",
 )
@@ -51,7 +51,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def _position_scores(options: JsonConfig) -> set[str]:
-    # The scores that are added to the content-to-content score.
+    # Scores that are added to the content-to-content score.
     kinds: Any = options.get("pos_att_type", [])
     kinds = kinds.lower().split("|") if isinstance(kinds, str) else kinds
     added = {kind.strip() for kind in kinds} - {"", "none"}

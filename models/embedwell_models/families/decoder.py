@@ -1,4 +1,4 @@
-"""Causal masks and sliding windows of decoders, as config.json states them."""
+"""Causal masks and sliding windows of decoders, from config.json."""
 
 import re
 from collections.abc import Callable
@@ -13,12 +13,13 @@ _KINDS = ("full_attention", "sliding_attention")
 
 
 def is_causal(options: JsonConfig, family: str) -> bool:
-    """Whether a token sees only those before it; `is_causal: false` lets it see all.
+    """Whether a token attends only to earlier tokens; `is_causal: false` in config.json says no.
 
     family: prefixes of its class names, separated by '|'.
 
-    Raises ModelError if only the checkpoint's own code would tell, as for those of LLM2Vec
-    (BehnamGhader et al. 2024, arXiv 2404.05961): its class is not of the family, or is in a file.
+    Raises ModelError if only the checkpoint's own code decides it, because its class is not of the
+    family or is in a file of the folder. An example is LLM2Vec (BehnamGhader et al. 2024, arXiv
+    2404.05961).
     """
     stated: bool | None = options.require("is_causal", None, True, False)
     if stated is not None:
@@ -37,7 +38,7 @@ def is_causal(options: JsonConfig, family: str) -> bool:
 
 
 def sliding_window(options: JsonConfig) -> int | None:
-    """Return the sliding window: None for null, transformers' default if it is missing."""
+    """Return the sliding window: None if it is null, transformers' default if it is missing."""
     window: int | None = options.nullable("sliding_window", 4096)
     return window
 
@@ -45,9 +46,9 @@ def sliding_window(options: JsonConfig) -> int | None:
 def layer_windows(
     options: JsonConfig, causal: bool, window: int | None, slides: Callable[[int], bool]
 ) -> tuple[int | None, ...]:
-    """Return how many tokens each layer sees on each side; None for the whole text.
+    """Return the number of visible tokens on each side for each layer; None for the whole text.
 
-    slides: whether a layer has the window, if config.json has no layer_types.
+    slides: whether a layer has the window; used if config.json has no layer_types.
 
     Raises ModelError for a kind of layer that is not implemented.
     """
@@ -57,6 +58,6 @@ def layer_windows(
     supported = _KINDS[:1] if window is None else _KINDS
     if len(kinds) != len(layers) or not set(kinds) <= set(supported):
         raise options.unsupported("layer_types", kinds, f"{len(layers)} of {supported}")
-    # A window that looks back counts the token itself.
+    # A causal window counts the token itself.
     visible = window and window - causal
     return tuple(visible if kind == "sliding_attention" else None for kind in kinds)

@@ -8,7 +8,7 @@ FAMILY = "doc2vec"
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Doc2Vec; the id after those of its words is that of unknown ones."""
+    """Build the spec of a Doc2Vec; the id after the ids of its words means an unknown word."""
     words, width = options["vocab_size"], options["hidden_size"]
     config = EncoderConfig(
         family=FAMILY,

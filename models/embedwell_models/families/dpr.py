@@ -1,4 +1,4 @@
-"""DPR (Karpukhin et al. 2020, arXiv 2004.04906): a BERT for questions, and one for passages."""
+"""DPR (Karpukhin et al. 2020, arXiv 2004.04906): a BERT for questions and a BERT for passages."""
 
 from dataclasses import replace
 

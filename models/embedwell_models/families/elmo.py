@@ -6,12 +6,12 @@ from embedwell_models.config.json_config import JsonConfig
 
 FAMILY = "elmo"
 CHARACTERS, BYTES = 261, 256
-"""Rows of the table of characters; those of them that a text can have."""
+"""Rows of the table of characters, and the number of these rows that a text can use."""
 _LSTM = ("input.weight", "input.bias", "recurrent.weight", "projection.weight")
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of an ELMo; its last layer is the sum of the others by weights."""
+    """Build the spec of an ELMo; its last layer is the weighted sum of the other layers."""
     width, layers = options["hidden_size"], options["num_hidden_layers"]
     config = EncoderConfig(
         family=FAMILY,

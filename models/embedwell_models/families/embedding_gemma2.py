@@ -1,7 +1,7 @@
-"""EmbeddingGemma 2 for texts: a Gemma in which tokens see both sides, gated in each layer.
+"""EmbeddingGemma 2 for texts: a bidirectional Gemma with an input gate in each layer.
 
 Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. The encoders of
-images, sounds and videos beside it are not read.
+images, sounds and videos are not read.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ _GATES = {
     **linear("layers.{}.ple_block.post_per_layer_input_norm", "layers.{}.gate_norm"),
 }
 _PLACEHOLDERS = {"image": 258_880, "video": 258_884, "audio": 258_881}
-"""Ids that stand for other media, unless the file names others."""
+"""Ids of placeholders for other media, unless the file names other ids."""
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
@@ -39,12 +39,12 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def text_only(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a text encoder alone."""
+    """Build the spec of a model that only has a text encoder."""
     return _spec(options, "")
 
 
 def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, int]:
-    # In texts, they have the vector of the padding token.
+    # In texts, these ids have the vector of the padding token.
     padding = text.get("pad_token_id", 0)
     if padding not in range(ids):
         raise text.unsupported("pad_token_id", padding, f"an id below {ids}")
@@ -53,7 +53,7 @@ def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, 
 
 
 def _spec(options: JsonConfig, prefix: str) -> CheckpointSpec:
-    # The projection is of each token's state; as it has no bias, it may follow the mean.
+    # The model projects each token's state. The projection has no bias, so it may follow the mean.
     width, biased = options.get("embedding_dim", 768), options.get("attention_bias", False)
     tensors = llama.tensors(biased, biased, False) | gemma.SANDWICH | qwen.NORMS | _GATES
     config = _config(options)
@@ -73,7 +73,7 @@ def _config(options: JsonConfig) -> EncoderConfig:
     windows = layer_windows(
         options, False, options.get("sliding_window", 512), lambda layer: (layer + 1) % every > 0
     )
-    windows = (*windows[:-1], None)  # whatever the file says of the last layer
+    windows = (*windows[:-1], None)  # the last layer always sees the whole text
     count, width = options.get("num_attention_heads", 4), options.get("hidden_size", 512)
     heads = _heads(options, count, windows)
     whole, local = heads[-1], next((each for each in heads if each != heads[-1]), heads[-1])

@@ -1,4 +1,4 @@
-"""ERNIE (Sun et al. 2020, arXiv 1907.12412): BERT's names, without task ids."""
+"""ERNIE (Sun et al. 2020, arXiv 1907.12412): a BERT without task ids."""
 
 from dataclasses import replace
 

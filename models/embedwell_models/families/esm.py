@@ -9,7 +9,7 @@ from embedwell_models.families import bert
 from embedwell_models.positions.schemes import Learned, Rotary, Scheme
 
 _LAYER = "encoder.layer.{}"
-_UNMASKED = 1 - 0.15 * 0.8  # the share of tokens that the training did not mask
+_UNMASKED = 1 - 0.15 * 0.8  # the share of tokens that were not masked in training
 _FREQUENCIES = "rotary_embeddings.inv_freq"
 TENSORS = {
     "embeddings.word_embeddings.weight": "token_table",
@@ -33,8 +33,8 @@ UNUSED = (
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of an ESM.
 
-    With `token_dropout` a text's scale depends on its number of <mask> tokens. That token is
-    refused: its row, the last of the table, is left out.
+    With `token_dropout` the scale of a text depends on its number of <mask> tokens. <mask> is
+    therefore refused: its row, the last one of the table, is left out.
     """
     options.require("is_folding_model", False)
     options.require("position_embedding_type", "absolute", "rotary")
@@ -74,7 +74,7 @@ def _rotary(options: JsonConfig) -> Rotary:
 
 
 def _stored(folder: Path) -> tuple[float, ...]:
-    # Older checkpoints contain the frequencies of the training, in half precision.
+    # Older checkpoints contain the frequencies of the training in half precision.
     stored = safetensors_files.weight_files(folder)
     names = sorted(safetensors_files.headers(folder)) if stored else []
     match = next((name for name in names if name.endswith(_FREQUENCIES)), None)

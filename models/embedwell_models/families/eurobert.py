@@ -1,4 +1,4 @@
-"""EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a Llama that sees the whole text."""
+"""EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a bidirectional Llama."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec
 from embedwell_models.config.json_config import JsonConfig

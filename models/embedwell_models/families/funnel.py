@@ -1,4 +1,4 @@
-"""Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): blocks over ever fewer positions."""
+"""Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): each block has fewer positions."""
 
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
@@ -19,7 +19,7 @@ _EMBEDDINGS = {
     "embeddings.word_embeddings.weight": "token_table",
     **affine("embeddings.layer_norm", "norm"),
 }
-_PARTS = {  # of a layer -> our names
+_PARTS = {  # names in a layer -> our names
     "attention.q_head.weight": "query.weight",
     **affine("attention.k_head", "key"),
     **affine("attention.v_head", "value"),
@@ -36,12 +36,12 @@ _PARTS = {  # of a layer -> our names
 }
 _UNUSED = (
     *("discriminator_predictions.*", "lm_head.*", "classifier.*", "qa_outputs.*"),
-    "decoder.*",  # of a FunnelBaseModel
+    "decoder.*",  # prefix in a FunnelBaseModel
 )
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Funnel; its states are numbered as transformers' hidden_states are."""
+    """Build the spec of a Funnel; its states have the numbers of transformers' hidden_states."""
     for key, value in _REQUIRED.items():
         options.require(key, value)
     applied, decoder = layers(options), decoder_layers(options)
@@ -69,7 +69,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def _config(options: JsonConfig, blocks: int, encoder: int, decoder: int) -> EncoderConfig:
-    # encoder, decoder: numbers of layers; what the decoder reads is a state of its own.
+    # encoder, decoder: numbers of layers. The input of the decoder is one more state.
     width = options.get("d_model", 768)
     config = EncoderConfig(
         family=FAMILY,
@@ -92,7 +92,7 @@ def _config(options: JsonConfig, blocks: int, encoder: int, decoder: int) -> Enc
 
 
 def _tensors(numbers: set[int], has_decoder: bool) -> dict[str, str]:
-    # numbers: of the layers of a block. Checkpoints number blocks first, and so do our names.
+    # numbers: the layers of a block. Checkpoints and our names number the block first.
     names = {f"encoder.blocks.{{}}.{number}": f"layers.{{}}.{number}" for number in numbers}
     if has_decoder:
         names["decoder.layers.{}"] = "layers.{}.decoder"
@@ -105,12 +105,12 @@ def _tensors(numbers: set[int], has_decoder: bool) -> dict[str, str]:
 
 
 def layers(options: JsonConfig) -> tuple[tuple[int, int], ...]:
-    """Return the number of the block and that in the block of each layer, as they are applied."""
+    """Return the block and the number in the block of each layer, in the order of application."""
     sizes = options.get("block_sizes", [4, 4, 4])
     repeats = options.get("block_repeats", [1] * len(sizes))
     if not sizes or len(sizes) != len(repeats) or min(*sizes, *repeats) < 1:
         raise options.unsupported(
-            "block_sizes, block_repeats", (sizes, repeats), "as many numbers above 0 in each"
+            "block_sizes, block_repeats", (sizes, repeats), "equally many numbers above 0"
         )
     return tuple(
         (block, layer)
@@ -121,12 +121,12 @@ def layers(options: JsonConfig) -> tuple[tuple[int, int], ...]:
 
 
 def layers_of_first_block(options: JsonConfig) -> int:
-    """Return after how many layers the state is that the decoder reads."""
+    """Return the number of layers before the state of the first block, which the decoder reads."""
     return int(options.get("block_sizes", [4, 4, 4])[0])
 
 
 def decoder_layers(options: JsonConfig) -> int:
-    """Return the layers of the decoder, 0 for a model that has none: FunnelBaseModel."""
+    """Return the number of decoder layers, 0 for FunnelBaseModel, which has no decoder."""
     if "FunnelBaseModel" in options.get("architectures", []):
         return 0
     return int(options.get("num_decoder_layers", 2))

@@ -21,14 +21,14 @@ SANDWICH = {
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a Gemma."""
     options.require("hidden_activation", "gelu_pytorch_tanh")
-    # The first checkpoints say gelu, but were trained with the tanh approximation.
+    # The first checkpoints state gelu, but were trained with its tanh approximation.
     names = {**ACTIVATIONS, "gelu": "gelu_tanh"}
     activation = options.choice("hidden_act", names, "gelu_pytorch_tanh")
     return _spec(options, {}, activation=activation, causal=_is_causal(options, "Gemma"))
 
 
 def gemma2(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Gemma 2: every second layer has the window, and scores are capped."""
+    """Build the spec of a Gemma 2: every second layer has a window, and scores are soft-capped."""
     causal = _is_causal(options, "Gemma2")
     return _spec(
         options,
@@ -43,9 +43,9 @@ def gemma2(options: JsonConfig) -> CheckpointSpec:
 
 
 def gemma3(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Gemma 3 that reads text: layers with a window have their own frequencies.
+    """Build the spec of a Gemma 3 for texts: layers with a window have their own frequencies.
 
-    EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354) sees half the window on each side.
+    In EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354), half of the window is on each side.
     """
     options.require("attn_logit_softcapping", None)
     every, width = options.get("sliding_window_pattern", 6), sliding_window(options)
@@ -90,7 +90,7 @@ def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
     size = options.get("head_dim", _HEAD_SIZE)
     if kind == "full_attention":
         return rotary(options, size, base=options.get("rope_theta", base), kind=kind)
-    # The older keys never scale the frequencies of layers with a window.
+    # With the older keys, frequencies of layers with a window are never scaled.
     return rotary(
         options.without("rope_scaling"),
         size,

@@ -18,7 +18,7 @@ TENSORS = {
     **affine("h.{}.mlp.c_proj", "layers.{}.down"),
     **affine("ln_f", "final_norm"),
 }
-# Stored as (in, out): they are Conv1D modules in transformers.
+# Stored as (in, out), because they are Conv1D modules in transformers.
 _TRANSPOSED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
 
 

@@ -1,4 +1,4 @@
-"""GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer sees only near tokens."""
+"""GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer has a window."""
 
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
@@ -8,7 +8,7 @@ from embedwell_models.families.decoder import is_causal
 from embedwell_models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"
-_DEFAULT = [[["global", "local"], 12]]  # alternating kinds of layers, and how often they repeat
+_DEFAULT = [[["global", "local"], 12]]  # alternating kinds of layers, and the number of repetitions
 TENSORS = {
     "wte.weight": "token_table",
     "wpe.weight": "position_table",
@@ -30,7 +30,7 @@ UNUSED = (
 
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a GPT-Neo."""
-    options.require("is_causal", True)  # its layers have causal masks
+    options.require("is_causal", True)  # GPT-Neo's layers have causal masks
     width, layers = options["hidden_size"], options.first_of("num_layers", "num_hidden_layers")
     config = EncoderConfig(
         family="gpt_neo",

@@ -1,4 +1,4 @@
-"""GPT-NeoX (Black et al. 2022, arXiv 2204.06745), and Pythia, which has its names."""
+"""GPT-NeoX (Black et al. 2022, arXiv 2204.06745) and Pythia, which uses the same names."""
 
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear

@@ -1,4 +1,4 @@
-"""GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), in its own names and in transformers'."""
+"""GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), with its own or transformers' names."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
 from embedwell_models.config.json_config import JsonConfig
@@ -35,7 +35,7 @@ UNUSED = (*bert.UNUSED, "lm_head.*", "rotary_emb.*", "embeddings.rotary_emb.*")
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a GTE v1.5; the oldest ones have no segments."""
+    """Build the spec of a GTE v1.5; the oldest checkpoints have no segments."""
     options.require("position_embedding_type", "rope")
     options.require("layer_norm_type", "layer_norm")
     options.require("logn_attention_scale", False)

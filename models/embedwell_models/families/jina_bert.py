@@ -1,6 +1,6 @@
-"""JinaBERT (Günther et al. 2023, arXiv 2310.19923): a BERT with ALiBi on both sides and gates.
+"""JinaBERT (Günther et al. 2023, arXiv 2310.19923): a BERT with symmetric ALiBi and GLU.
 
-Its code for programming languages normalises queries, keys and the attention's sum once more.
+The variant for programming languages also normalises queries, keys and the sum after attention.
 """
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
@@ -36,7 +36,7 @@ _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a JinaBERT; only the name of its code tells the code model apart."""
+    """Build the spec of a JinaBERT; the name of its remote code identifies the code variant."""
     code = "qk-post-norm" in f"{options.get('_name_or_path')} {options.get('auto_map')}"
     config = bert.config(
         options,

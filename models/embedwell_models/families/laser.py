@@ -1,7 +1,7 @@
 """LASER 2 and 3 (Heffernan et al. 2022, arXiv 2205.12654), as `convert.laser` writes them.
 
-LASER 2 is a bidirectional LSTM (Artetxe and Schwenk 2018, arXiv 1812.10464), LASER 3 a transformer
-for each language whose vectors are in the same space.
+LASER 2 is a bidirectional LSTM (Artetxe and Schwenk 2018, arXiv 1812.10464). LASER 3 has a
+transformer for each language, whose vectors are in the space of LASER 2.
 """
 
 from embedwell_models.config.activations import ACTIVATIONS

@@ -1,4 +1,4 @@
-"""LFM2 (Amini et al. 2025, arXiv 2511.23404): short convolutions, and attention in some layers.
+"""LFM2 (Amini et al. 2025, arXiv 2511.23404): short convolutions, with attention in some layers.
 
 LFM2.5-Embedding and -ColBERT: liquid.ai/blog/lfm2-5-retrievers.
 """
@@ -31,9 +31,9 @@ _TENSORS = {
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of an LFM2, whose tokens see those before them, or of LFM2.5's, which see all.
+    """Build the spec of an LFM2 (causal) or of an LFM2.5 embedding model (bidirectional).
 
-    In the latter convolutions are centred, too.
+    In the bidirectional model, convolutions are centred too.
     """
     causal = not _is_bidirectional(options)
     if causal and not is_causal(options, "Lfm2"):

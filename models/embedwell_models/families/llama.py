@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (arXiv 2310.06825) and relatives."""
+"""Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (arXiv 2310.06825) and related models."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def config(options: JsonConfig, *, head_size: int = 0, **overrides: Any) -> Enco
 
     head_size: the default if config.json has none; 0 for hidden_size / heads.
     """
-    if overrides["causal"]:  # the option asks for the opposite, and transformers ignores it
+    if overrides["causal"]:  # the option would change the arrangement, but transformers ignores it
         options.require("use_bidirectional_attention", False)
     heads, width = options["num_attention_heads"], options["hidden_size"]
     head_size = options.get("head_dim", head_size or width // heads)
@@ -104,9 +104,9 @@ def bidirectional(options: JsonConfig) -> CheckpointSpec:
 
 
 def ministral3(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Ministral 3, for texts up to its original maximum length.
+    """Build the spec of a Ministral 3 for texts up to its original maximum length.
 
-    For longer ones the model scales queries by their positions, which is not supported.
+    For longer texts, the model scales queries by their positions, which is not supported.
     """
     if not options.get("rope_parameters", {}) and not options.get("rope_scaling", {}):
         options = options.without("rope_parameters").with_defaults(

@@ -1,6 +1,6 @@
 """Longformer (Beltagy et al. 2020, arXiv 2004.05150) without global attention: a RoBERTa.
 
-As in transformers, unless it is told otherwise for each text, every token sees a window alone.
+Every token attends only to a window, which is transformers' default without a global mask.
 """
 
 from dataclasses import replace

@@ -9,11 +9,11 @@ from embedwell_models.families import roberta
 UNUSED = (
     *roberta.UNUSED,
     *("entity_embeddings.*", "entity_predictions.*"),
-    # Queries from and to entities; words attend to words by the usual ones.
+    # Query matrices for entities; attention between words uses the usual query matrix.
     "encoder.layer.{}.attention.self.???_query.*",
 )
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a LUKE; `use_entity_aware_attention` changes nothing without entities."""
+    """Build the spec of a LUKE; `use_entity_aware_attention` has no effect without entities."""
     return replace(roberta.read(options), unused=UNUSED, prefixes=("luke.",))

@@ -21,7 +21,7 @@ _EMBEDDINGS = {
     **affine("embeddings.embedding_transformation", "trigram"),
     **affine("embeddings.LayerNorm", "norm"),
 }
-_PARTS = {  # of a layer -> our names
+_PARTS = {  # names in a layer -> our names
     "bottleneck.input.dense": "narrow",
     "bottleneck.input.LayerNorm": "narrow_norm",
     "bottleneck.attention.dense": "narrow_attention",
@@ -42,7 +42,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         options.require(key, value)
     narrow, heads = options.get("intra_bottleneck_size", 128), options["num_attention_heads"]
     if narrow % heads:
-        raise ValueError(f"intra_bottleneck_size {narrow} does not divide into {heads} heads")
+        raise ValueError(f"{heads} heads do not divide intra_bottleneck_size {narrow}")
     config = bert.config(
         options.with_defaults({"hidden_act": "relu"}), family=FAMILY, head_size=narrow // heads
     )

@@ -1,4 +1,4 @@
-"""MPNet (Song et al. 2020, arXiv 2004.09297): a table of positions, and buckets of distances."""
+"""MPNet (Song et al. 2020, arXiv 2004.09297), with a position table and buckets of distances."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
 from embedwell_models.config.json_config import JsonConfig
@@ -24,7 +24,7 @@ UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of an MPNet; its positions begin at 2, whatever the padding token."""
+    """Build the spec of an MPNet; its positions begin at 2 for any padding token."""
     config = bert.config(
         options,
         max_positions=options["max_position_embeddings"] - _OFFSET,

@@ -31,7 +31,7 @@ _ATTENTION: dict[str, tuple[object, ...]] = {  # supported values of attn_config
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of an MPT."""
     options.require("no_bias", True)
-    options.require("is_causal", True)  # its bias would favour later tokens
+    options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
     options.require("norm_type", "low_precision_layernorm", "layernorm")
     attention = options.nested("attn_config")
     for key, allowed in _ATTENTION.items():

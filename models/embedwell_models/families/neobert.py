@@ -20,7 +20,7 @@ _TENSORS = {
 
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a NeoBERT, as its own code (class NeoBERT) computes it."""
-    for key in ("rope", "rms_norm"):  # options of the code that it was trained by
+    for key in ("rope", "rms_norm"):  # options of the code that trained it
         options.require(key, True)
     options.require("hidden_act", "swiglu", "SwiGLU")
     options.require("ngpt", False)

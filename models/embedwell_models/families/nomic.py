@@ -1,6 +1,6 @@
-"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's names or transformers'.
+"""NomicBERT (Nussbaum et al. 2024, arXiv 2402.01613), with Nomic's or transformers' names.
 
-Nomic's second version (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
+Nomic Embed v2 (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _TENSORS = {
     **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
 }
 _GATES = {"swiglu": "silu", "geglu": "gelu"}  # the activation of the gate
-_MULTIPLE = 256  # Nomic's code rounds the width of gated networks up to a multiple of it
+_MULTIPLE = 256  # Nomic's code rounds the width of gated networks up to a multiple of this
 _REQUIRED = {  # the supported values of further options of Nomic's code
     "prenorm": False,
     "parallel_block": False,
@@ -55,7 +55,7 @@ _EXPERTS = {
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a NomicBERT; Nomic's own config.json has GPT-2's keys."""
+    """Build the spec of a NomicBERT; Nomic's own config.json uses GPT-2's keys."""
     if options.get("n_embd"):
         config = _nomic_config(options)
         keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
@@ -75,7 +75,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def _absent(config: EncoderConfig, tensors: Mapping[str, str]) -> frozenset[str]:
-    # Layers have either one feed-forward network or experts.
+    # A layer has either one feed-forward network or experts.
     own = [name for name in tensors.values() if ".up." in name or ".down." in name]
     return frozenset(
         name.format(layer)

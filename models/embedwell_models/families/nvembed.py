@@ -1,6 +1,6 @@
 """NV-Embed (Lee et al. 2024, arXiv 2405.17428): a Mistral, and attention to trained latents.
 
-In its Mistral each token sees all others, at whatever distance. Defaults are those of its own code.
+Its Mistral is bidirectional and has no window. Defaults are those of its own code.
 """
 
 from dataclasses import replace

@@ -18,7 +18,7 @@ _TENSORS = {
 }
 _MAX_POSITIONS = 4096
 _KINDS = {"default": "default", **dict.fromkeys(("longrope", "su", "yarn"), "longrope")}
-"""Scalings by their names in config.json: all but the default are LongRoPE."""
+"""Scalings by their names in config.json; all but the default are LongRoPE."""
 
 
 def read(options: JsonConfig) -> CheckpointSpec:

@@ -1,4 +1,4 @@
-"""Qwen2 (Yang et al. 2024, arXiv 2407.10671), Qwen3 (Yang et al. 2025, arXiv 2505.09388), kin."""
+"""Qwen2 (Yang et al. 2024, arXiv 2407.10671), Qwen3 (arXiv 2505.09388) and related models."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def qwen3(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a Qwen3: each head of queries and keys is normalised."""
+    """Build the spec of a Qwen3: each query head and key head is normalised."""
     code = str(options.get("auto_map", {}).get("AutoModel", ""))
     if code.rpartition(".")[2] == VOYAGE and options.get("use_bidirectional_attention", False):
         return _voyage(options)
@@ -25,15 +25,15 @@ def qwen3(options: JsonConfig) -> CheckpointSpec:
 
 
 def pplx(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of Perplexity's pplx-embed: a Qwen3 in which each token sees all others."""
+    """Build the spec of Perplexity's pplx-embed, a bidirectional Qwen3."""
     options.require("use_bidirectional_attention", True)
     return _qwen3(options, causal=False)
 
 
 def _voyage(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of voyage-4-nano, whose matrix of each token's state is applied to the mean.
+    """Build the spec of voyage-4-nano, with its token projection applied to the mean.
 
-    As the matrix has no bias, that is the mean of the products.
+    The projection has no bias, so the result is the mean of the projected states.
     """
     spec = _qwen3(options, causal=False, family="voyage")
     projection = Projection(tensor="linear.weight", width=options["num_labels"], pooling="mean")

@@ -1,6 +1,6 @@
-"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts; its encoder of images is not read.
+"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts; its image encoder is not read.
 
-In a text the three positions of a token are equal, and so its rotations are those of a Qwen 3.
+In a text the three positions of a token are equal, so the rotations are those of a Qwen3.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ _OTHER_TOWER = "visual.*"
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of the text encoder of a model that also reads images and videos."""
     options.require("is_causal", True)
-    is_causal(options, "Qwen3VL")  # refuses code of its own
+    is_causal(options, "Qwen3VL")  # refuses remote code
     text = options.nested("text_config")
     text.require("model_type", "qwen3_vl_text")
     spec = text_only(text)
@@ -32,7 +32,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
 
 
 def text_only(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a text encoder alone."""
+    """Build the spec of a model that only has a text encoder."""
     options.require("is_causal", True)
     biased = options.get("attention_bias", False)
     config = llama.config(

@@ -1,11 +1,11 @@
-"""Code in model repositories (`auto_map`) is never run: which classes a family replaces."""
+"""Classes of remote code (`auto_map`) that a family replaces; remote code is never run."""
 
 from collections.abc import Mapping
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 
-REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code that it computes
+REPLACED: Mapping[str, tuple[str, ...]] = {  # family -> classes of remote code that it replaces
     "bidirectional_pplx_qwen3": ("PPLXQwen3Model",),
     "eurobert": ("EuroBertModel",),
     "gte": ("GteModel", "NewModel"),
@@ -24,7 +24,7 @@ REPLACED: Mapping[str, tuple[str, ...]] = {  # by family: classes of remote code
 _PLAMO = (
     "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
 )
-_ONLY_CODE: Mapping[str, str] = {  # by model_type or class: what nothing but that code tells
+_ONLY_CODE: Mapping[str, str] = {  # model_type or class -> facts that only the code tells
     "jasper_vl": "how Jasper reads texts and images, and which of its matrices follow the pooling",
     "plamo": _PLAMO,
     "PlamoBiModel": _PLAMO,
@@ -32,7 +32,7 @@ _ONLY_CODE: Mapping[str, str] = {  # by model_type or class: what nothing but th
 
 
 def refuse_undescribed(options: JsonConfig) -> None:
-    """Raise ModelError that says why for a model that only code of its own describes."""
+    """Raise ModelError, with the reason, for a model that only its own code describes."""
     names = [options.get("model_type", ""), *options.get("architectures", [])]
     for name in names:
         if name in _ONLY_CODE:
@@ -45,7 +45,7 @@ def refuse_undescribed(options: JsonConfig) -> None:
 def refuse_unknown_code(options: JsonConfig, family: str) -> None:
     """Raise ModelError if config.json names remote code that the family does not replace.
 
-    With `is_causal` in config.json, a decoder counts as one of its family: see families.decoder.
+    A decoder with `is_causal` in config.json is accepted, see families.decoder.
     """
     code = options.get("auto_map", {}).get("AutoModel")
     if code is None or "is_causal" in options:

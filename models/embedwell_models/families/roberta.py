@@ -1,4 +1,4 @@
-"""RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT: BERT's names."""
+"""RoBERTa (Liu et al. 2019, arXiv 1907.11692), XLM-RoBERTa and CamemBERT, with BERT's names."""
 
 from embedwell_models.config.checkpoint_spec import CheckpointSpec
 from embedwell_models.config.json_config import JsonConfig
@@ -11,7 +11,7 @@ UNUSED = (*bert.UNUSED, "lm_head.*")
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of a RoBERTa."""
     options.require("position_embedding_type", "absolute")
-    # The table's rows up to the padding token's id belong to no position.
+    # Rows of the position table up to the padding token's id belong to no position.
     offset = options.get("pad_token_id", 1) + 1
     config = bert.config(
         options,

@@ -1,4 +1,4 @@
-"""RoPE settings in config.json, in the current keys and those of older releases."""
+"""RoPE settings in config.json, under the current and the older keys."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ def rotary(
 ) -> Rotary:
     """Read the rotary scheme of config.json.
 
-    base: its default. kind: of layer, if the file has settings for several kinds; the keys beside
-    them then count only as `base`. share: default of the share of a head's features that is
-    rotated; None for all of them, whatever the file says, as in most families.
+    base: the default base. kind: the kind of layer if the file has settings for several kinds; of
+    the other keys only `base` is then read. share: default share of a head's features that are
+    rotated; None to rotate all features in any case, as in most families.
 
     Raises ModelError for a scaling that is not supported.
     """
@@ -40,17 +40,16 @@ def rotary(
 
 
 def original_positions(options: JsonConfig, settings: JsonConfig) -> Any:
-    """Return the maximum tokens of a text in the training.
+    """Return the maximum number of tokens of a text in training.
 
-    As in transformers, the key beside the settings has priority over that among them.
+    The key beside the settings has priority over the key inside them, as in transformers.
     """
     nested = settings.get(_ORIGINAL, options["max_position_embeddings"])
     return options.get(_ORIGINAL, nested)
 
 
 def _settings(options: JsonConfig, kind: str) -> JsonConfig:
-    # transformers prefers the older key; if the settings are by kind of layer, the older key
-    # overrides them.
+    # As in transformers, the older key has priority, and overrides settings by kind of layer.
     scaling, parameters = options.nested("rope_scaling"), options.nested("rope_parameters")
     if not kind:
         return scaling if options.get("rope_scaling", {}) else parameters

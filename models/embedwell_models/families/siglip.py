@@ -1,4 +1,4 @@
-"""SigLIP and SigLIP 2 of a fixed resolution: texts and images in one space.
+"""SigLIP and SigLIP 2 of a fixed resolution, which embed texts and images in one space.
 
 Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
@@ -16,9 +16,9 @@ UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", 
 
 
 def text_and_images(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of the encoders of a model of texts and images.
+    """Build the spec of a model of texts and images.
 
-    Raises ModelError if their vectors have different widths.
+    Raises ModelError if text and image vectors have different widths.
     """
     text, images = options.nested("text_config"), vision.siglip(options.nested("vision_config"))
     config = _text_config(text)

@@ -1,4 +1,4 @@
-"""Static embeddings: a table of token vectors that are averaged, without layers or positions.
+"""Static embeddings: the average of token vectors from a table, without layers and positions.
 
 sentence-transformers calls it StaticEmbedding, model2vec (Tulkens and van Dongen 2024) a
 StaticModel.
@@ -22,7 +22,7 @@ FAMILIES: Mapping[str, TensorNames] = {
 
 
 def read_folder(folder: Path) -> CheckpointSpec:
-    """Build the spec from the checkpoint's header, and model2vec's config.json if there is one.
+    """Build the spec from the checkpoint's header and model2vec's config.json, if there is one.
 
     Raises ModelError if there is no table.
     """

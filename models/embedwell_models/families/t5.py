@@ -1,4 +1,4 @@
-"""The encoders of T5 (Raffel et al. 2020, arXiv 1910.10683), mT5 (2010.11934), umT5 (2304.09151).
+"""Encoders of T5 (Raffel et al. 2020, arXiv 1910.10683), mT5 (2010.11934), umT5 (2304.09151).
 
 Each layer of an umT5 has its own buckets.
 """
@@ -10,7 +10,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.positions.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest training text; T5 has no limit
-_NETWORKS = {  # whether the network is gated, and its activation
+_NETWORKS = {  # name -> whether the network is gated, and its activation
     **{name: (False, name) for name in ACTIVATIONS},
     **{f"gated-{name}": (True, name) for name in ACTIVATIONS},
     "gated-gelu": (True, "gelu_new"),
@@ -19,7 +19,7 @@ _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
 def read(options: JsonConfig) -> CheckpointSpec:
-    """Build the spec of a T5's encoder, whether the checkpoint includes a decoder or not."""
+    """Build the spec of a T5's encoder; a decoder in the checkpoint is ignored."""
     gated, activation = _feed_forward(options)
     shared = options["model_type"] != "umt5"
     options.require("is_decoder", False)

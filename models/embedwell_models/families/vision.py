@@ -1,4 +1,4 @@
-"""Image encoders of CLIP and SigLIP: the same transformer, over the patches of an image."""
+"""Image encoders of CLIP and SigLIP, which share a transformer over the patches of an image."""
 
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_spec import CheckpointSpec, ImageSpec, Projection, affine
@@ -52,13 +52,13 @@ _CHANNELS = 3
 
 
 def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
-    """Read CLIP's vision_config; a class token, whose last state is projected."""
+    """Build the spec from CLIP's vision_config: the last state of a class token is projected."""
     config = _config(options, class_tokens=1, patch=32, activation="quick_gelu", eps=1e-5)
     return _spec(options, config, 32, _CLIP, projection)
 
 
 def siglip(options: JsonConfig) -> ImageSpec:
-    """Read SigLIP's vision_config; patches alone, pooled by attention."""
+    """Build the spec from SigLIP's vision_config: patches are pooled by attention."""
     options.require("vision_use_head", True)
     config = _config(options, class_tokens=0, patch=16, activation="gelu_pytorch_tanh", eps=1e-6)
     return _spec(options, config, 16, _SIGLIP, None)
@@ -109,7 +109,7 @@ def _spec(
 
 
 def _shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
-    # Of a patch's projection, and of the head that pools by attention.
+    # Names of the tensors of the patch projection and of the head that pools by attention.
     width, inner = config.hidden_size, config.intermediate_size
     matrices = {
         "patch": (width, pixels),

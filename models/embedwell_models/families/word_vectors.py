@@ -1,4 +1,4 @@
-"""Tables of word vectors: WordEmbeddings of sentence-transformers, and converted files.
+"""Tables of word vectors: WordEmbeddings of sentence-transformers and converted files.
 
 Word2Vec (Mikolov et al. 2013, arXiv 1301.3781), GloVe (Pennington et al. 2014), fastText
 (Bojanowski et al. 2016, arXiv 1607.04606).
@@ -25,9 +25,9 @@ _TOKENIZER = "WhitespaceTokenizer"
 
 
 def read_folder(folder: Path) -> CheckpointSpec:
-    """Build the spec from the options and the checkpoint's header.
+    """Build the spec of a table from the options and the checkpoint's header.
 
-    Raises ModelError if there is no table, and for another tokenizer.
+    Raises ModelError if there is no table, and for another tokenizer class.
     """
     options = JsonConfig(folder / OPTIONS)
     tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
@@ -38,7 +38,7 @@ def read_folder(folder: Path) -> CheckpointSpec:
     if not {*tensors} - {NAMES.scales}:
         raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
     if {*tensors} == {TABLE, NAMES.scales} and arrays[TABLE].dtype != np.int8:
-        raise ModelError(f"{folder}: {NAMES.scales} go with rows of int8, one for each")
+        raise ModelError(f"{folder}: {NAMES.scales} go with int8 rows, one scale for each row")
     table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
     rows, width = len(table), table.width
     config = EncoderConfig(

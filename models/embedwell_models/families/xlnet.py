@@ -21,7 +21,7 @@ TENSORS = {
     **affine("layer.{}.ff.layer_2", "layers.{}.down"),
     **affine("layer.{}.ff.layer_norm", "layers.{}.ffn_norm"),
 }
-UNUSED = (  # a text is one segment, and no token is masked
+UNUSED = (  # a text has one segment, and no token is masked
     "mask_emb",
     "layer.{}.rel_attn.r_s_bias",
     "layer.{}.rel_attn.seg_embed",
@@ -32,9 +32,9 @@ UNUSED = (  # a text is one segment, and no token is masked
 def read(options: JsonConfig) -> CheckpointSpec:
     """Build the spec of an XLNet.
 
-    All tokens are in one segment, where segment scores are the same for every key. XLNet's
-    tokenizer puts the last token, <cls>, in another segment: with its type ids, the reference
-    model's states differ slightly.
+    All tokens are in one segment, so segment scores are the same for every key. XLNet's tokenizer
+    puts the last token, <cls>, in another segment; with its type ids, the states of the reference
+    model differ slightly.
     """
     options.require("attn_type", "bi")
     options.require("bi_data", False)

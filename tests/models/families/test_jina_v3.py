@@ -95,7 +95,7 @@ def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> 
         write_modules(folder)
     chosen = [Folder.read(tmp_path / "own", adapter=task).fingerprint() for task in TASKS]
     assert len({*chosen}) == len(TASKS)
-    with pytest.raises(ModelError, match="code of the model, which is not run"):
+    with pytest.raises(ModelError, match="remote code, which is not run"):
         Folder.read(tmp_path / "merged")
 
 

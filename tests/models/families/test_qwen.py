@@ -229,5 +229,5 @@ def test_voyage_has_no_other_pooling_than_the_mean(
     pooling: dict[str, Any], setting: str, tmp_path: Path
 ) -> None:
     write_bidirectional(tmp_path, MODULES, pooling, VOYAGE)
-    with pytest.raises(ModelError, match="no other pooling than mean"):
+    with pytest.raises(ModelError, match="supports only the pooling mean"):
         Folder.read(tmp_path, setting)

@@ -225,7 +225,7 @@ def test_a_chat_template_decides_the_fingerprint(tmp_path: Path) -> None:
     before = Folder.read(tmp_path).fingerprint()
     assert tmp_path / "chat_template.json" in Folder.read(tmp_path).files()
     save(tmp_path, "chat_template.json", {"chat_template": "{{ messages[0].content[0].text }}"})
-    with pytest.raises(ModelError, match="does not tell how a text is read"):
+    with pytest.raises(ModelError, match="cannot format a text"):
         Folder.read(tmp_path)
     template = "{% for m in messages %}{{ m.content[0].text }}<|im_end|>{% endfor %}"
     save(tmp_path, "chat_template.json", {"chat_template": template})
