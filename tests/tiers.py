@@ -48,7 +48,7 @@ def packages(path: Path) -> frozenset[str]:
     found: set[str] = set()
     for module in _imported_modules(path):
         top = module.partition(".")[0]
-        if top not in ("tests", "deploy"):
+        if top != "tests":
             found.add(top)
             continue
         for helper in ROOT / f"{module.replace('.', '/')}.py", _parent_file(module):
