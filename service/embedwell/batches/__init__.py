@@ -1,1 +1,1 @@
-"""Requests in a file, computed while the server has nothing else to do."""
+"""Batches: requests in a file, computed while the server is idle."""

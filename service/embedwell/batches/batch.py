@@ -1,4 +1,4 @@
-"""A batch: requests of a file, and how far they are."""
+"""A batch: requests of a file, and its progress."""
 
 from typing import Literal
 
@@ -20,7 +20,10 @@ FINAL = {"failed", "completed", "expired", "cancelled"}
 
 
 class Problem(BaseModel):
-    """Why a batch failed. line: of the file, from 1; None if it is not about one."""
+    """A reason why a batch failed.
+
+    - `line`: line of the file, from 1; null if the reason does not concern a line.
+    """
 
     code: str
     message: str
@@ -40,7 +43,7 @@ class RequestCounts(BaseModel):
 
 
 class Batch(BaseModel):
-    """A batch as OpenAI's API has it. Times are in seconds since 1970."""
+    """A batch in OpenAI's format. Times are in seconds since 1970."""
 
     id: str
     object: Literal["batch"] = "batch"
@@ -65,7 +68,7 @@ class Batch(BaseModel):
 
 
 class Progress(BaseModel):
-    """Bytes of the three files of a batch that are done with."""
+    """Bytes of a batch's three files that have been processed."""
 
     input: int = 0
     output: int = 0
@@ -82,7 +85,7 @@ class Ending(BaseModel):
 
 
 class StoredBatch(BaseModel):
-    """A batch and what is needed to go on with it after a restart."""
+    """A batch, and the data to resume it after a restart."""
 
     batch: Batch
     progress: Progress = Field(default_factory=Progress)

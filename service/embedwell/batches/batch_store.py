@@ -1,4 +1,4 @@
-"""The batches of a folder."""
+"""The batches in a folder."""
 
 import os
 import shutil
@@ -15,12 +15,12 @@ from embedwell.errors import NotFound
 
 
 class BatchStore:
-    """A folder of batches. Any process creates and cancels them; one, the runner, changes them."""
+    """A folder of batches. Any process creates and cancels them; only the runner changes them."""
 
     def __init__(self, folder: Path, files: FileStore, limits: BatchLimits) -> None:
-        """files: where the requests of a batch come from."""
+        """files: the files with the requests of batches."""
         self._folder, self._files, self._limits = folder, files, limits
-        self._ended: set[str] = set()  # batches that need not be read again to find the next one
+        self._ended: set[str] = set()  # batches that `next` need not read again
         folder.mkdir(parents=True, exist_ok=True)
 
     def create(
@@ -30,9 +30,9 @@ class BatchStore:
         completion_window: tuple[str, int],
         metadata: Mapping[str, str] | None,
     ) -> Batch:
-        """Create a batch; raises NotFound without the file.
+        """Create a batch; raises NotFound if the file does not exist.
 
-        completion_window: the time in which it is computed, as the client wrote it and in seconds.
+        completion_window: the time limit of the batch, as the client wrote it and in seconds.
         """
         content, id, now = self._files.content(input_file_id), new_id(BATCH), int(time.time())
         batch = Batch(
@@ -46,49 +46,49 @@ class BatchStore:
         )
         folder = self.folder(id)
         folder.mkdir()
-        os.link(content, folder / "input.jsonl")  # stays if the client deletes the file
+        os.link(content, folder / "input.jsonl")  # the link remains if the client deletes the file
         self.save(StoredBatch(batch=batch))
         return batch
 
     def folder(self, id: str) -> Path:
-        """Path of the folder of a batch."""
+        """Return the path of a batch's folder."""
         return self._folder / id
 
     def load_stored(self, id: str) -> StoredBatch:
-        """A batch as it was saved, with what the runner needs; raises NotFound."""
+        """Return a saved batch with the runner's data; raises NotFound."""
         fields = read_json(self.folder(id) / "batch.json") if is_id(id, BATCH) else None
         if fields is None:
             raise NotFound(f"there is no batch {id!r}", code="batch_not_found", param="id")
         return StoredBatch(**fields)
 
     def get(self, id: str) -> Batch:
-        """A batch as clients see it: perhaps as cancelling; raises NotFound."""
+        """Return a batch as clients see it, perhaps as cancelling; raises NotFound."""
         return self._seen(self.load_stored(id).batch)
 
     def all(self) -> list[Batch]:
-        """All batches as clients see them, the newest first."""
+        """Return all batches as clients see them, newest first."""
         stored = self._stored(sorted(self._ids(), reverse=True))
         return [self._seen(item.batch) for item in stored]
 
     def save(self, stored: StoredBatch) -> None:
-        """Replace what is known of a batch."""
+        """Replace the saved data of a batch."""
         write_json(self.folder(stored.batch.id) / "batch.json", stored.model_dump())
 
     def cancel(self, id: str) -> Batch:
-        """Have a batch end early, which the runner does; nothing happens to one that has ended."""
+        """Request that the runner ends a batch early; does nothing for a batch that has ended."""
         if self.get(id).status not in FINAL:
             (self.folder(id) / "cancel").touch(exist_ok=True)
         return self.get(id)
 
     def cancelled_at(self, id: str) -> int | None:
-        """When somebody cancelled a batch."""
+        """Return the time at which a client cancelled a batch, if any did."""
         try:
             return int((self.folder(id) / "cancel").stat().st_mtime)
         except FileNotFoundError:
             return None
 
     def next(self) -> StoredBatch | None:
-        """The oldest batch with something left to do."""
+        """Return the oldest batch that is unfinished."""
         for stored in self._stored(sorted({*self._ids()} - self._ended)):
             if stored.batch.status not in FINAL:
                 return stored
@@ -96,7 +96,7 @@ class BatchStore:
         return None
 
     def remove_expired(self) -> None:
-        """Delete batches that have ended and expired, and been kept long enough since."""
+        """Delete batches that ended and have been kept for the retention time."""
         oldest = time.time() - self._limits.retention
         for batch in [stored.batch for stored in self._stored([*self._ids()])]:
             if batch.status in FINAL and batch.expires_at <= oldest:
@@ -112,7 +112,7 @@ class BatchStore:
     def _stored(self, ids: Iterable[str]) -> Iterator[StoredBatch]:
         for id in ids:
             fields = read_json(self.folder(id) / "batch.json")
-            if fields is not None:  # None: removed since
+            if fields is not None:  # None if it was removed meanwhile
                 yield StoredBatch(**fields)
 
     def _ids(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""One batch being computed: reads its requests, writes its results, and keeps its state."""
+"""Compute one batch: read its requests, write its results, and save its state."""
 
 import os
 import time
@@ -22,9 +22,9 @@ _ENDED_EARLY = {
 
 
 class BatchWork:
-    """A batch being computed.
+    """A batch that is being computed.
 
-    Results are written behind those that the saved progress counts, so a kill loses none.
+    Results are written before the progress that counts them is saved, so a kill loses none.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class BatchWork:
 
     @property
     def batch(self) -> Batch:
-        """The batch as it is saved: never as cancelling."""
+        """The batch as it is saved, never as cancelling."""
         return self._stored.batch
 
     def start(self) -> bool:
-        """Check a new batch, or go on with another; returns whether requests are left."""
+        """Check a new batch, or resume one; return whether requests are left."""
         if self._stored.ending is not None:
             self._publish(self._stored.ending)
             return False
@@ -60,11 +60,11 @@ class BatchWork:
         return True
 
     def next_requests(self, max_bytes: int) -> list[RequestLine]:
-        """The next requests, so many bytes of them or a single one; none at the end."""
+        """Return the next requests, up to so many bytes or a single one; none at the end."""
         return next(request_groups(self._input, self._stored.progress.input, max_bytes), [])
 
     def record(self, results: Sequence[tuple[RequestLine, RouteResponse]]) -> None:
-        """Write results, and count their requests; raises TooLarge if the folder is full."""
+        """Write results and count their requests; raises TooLarge if the folder is full."""
         counts, progress = self.batch.request_counts, self._stored.progress
         good = [_result_line(*result) for result in results if result[1].status == 200]
         bad = [_result_line(*result) for result in results if result[1].status != 200]
@@ -77,7 +77,7 @@ class BatchWork:
         self._batches.save(self._stored)
 
     def finish(self, status: Status) -> None:
-        """End the batch; what was not computed is among the errors."""
+        """End the batch; requests that were not computed become errors."""
         progress = self._stored.progress
         for group in request_groups(self._input, progress.input, self._limits.line_bytes):
             lines = [_error_line(line, *_ENDED_EARLY[status]) for line in group]
@@ -85,7 +85,7 @@ class BatchWork:
         self._end(Ending(status=status))
 
     def fail(self, code: str, message: str) -> None:
-        """End the batch for a reason that is none of its requests'."""
+        """End the batch for a reason that none of its requests caused."""
         problems = Problems(data=[Problem(code=code, message=message)])
         self._end(Ending(status="failed", errors=problems))
 
@@ -99,7 +99,7 @@ class BatchWork:
         self._publish(ending)
 
     def _publish(self, ending: Ending) -> None:
-        """Make files of the results. After a kill this is done again."""
+        """Make files of the results. After a kill this is repeated."""
         batch = self.batch
         for path, id in (
             (self._output, ending.output_file_id),
@@ -121,7 +121,7 @@ def _truncate(path: Path, size: int) -> None:
 
 
 def _append(path: Path, lines: Sequence[bytes]) -> int:
-    """Add lines to a file, and wait until the disk has them; returns how many bytes they take."""
+    """Append lines to a file and sync it to the disk; return the number of bytes."""
     content = b"".join(lines)
     with path.open("ab") as file:
         file.write(content)
@@ -133,7 +133,7 @@ def _append(path: Path, lines: Sequence[bytes]) -> int:
 def _result_line(line: RequestLine, response: RouteResponse) -> bytes:
     head = {"id": response.request_id, "custom_id": line.custom_id, "error": None}
     described = {"status_code": response.status, "request_id": response.request_id}
-    # The body is JSON already, and large.
+    # The body is large, and JSON already.
     start, inner = orjson.dumps(head)[:-1], orjson.dumps(described)[:-1]
     return b'%s,"response":%s,"body":%s}}\n' % (start, inner, response.body)
 

@@ -1,4 +1,4 @@
-"""The files of batches: requests that clients uploaded, and results."""
+"""The files of batches: uploaded requests, and results."""
 
 import os
 import shutil
@@ -31,14 +31,14 @@ class StoredFile(BaseModel):
 
 
 class FileStore:
-    """A folder of files; several processes may use it at once."""
+    """A folder of files that several processes can use at once."""
 
     def __init__(self, folder: Path, limits: BatchLimits) -> None:
         self._folder, self._limits = folder, limits
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, source: IO[bytes], filename: str) -> StoredFile:
-        """Keep what a client uploaded; raises TooLarge if the folder is full."""
+        """Store an upload of a client; raises TooLarge if the folder is full."""
         size = source.seek(0, os.SEEK_END)
         source.seek(0)
         self.check_space(size)
@@ -55,7 +55,7 @@ class FileStore:
         return file
 
     def adopt(self, path: Path, id: str, filename: str) -> None:
-        """Take over a file of results; nothing happens if that was done before."""
+        """Move a file of results into the folder; does nothing if that was done before."""
         if path.exists():
             file = self._describe(id, path.stat().st_size, filename, "batch_output")
             (self._folder / id).mkdir(exist_ok=True)
@@ -63,18 +63,18 @@ class FileStore:
             path.replace(self._folder / id / "content")
 
     def get(self, id: str) -> StoredFile:
-        """Raises NotFound."""
+        """Return the description of a file; raises NotFound."""
         fields = read_json(self._folder / id / "file.json") if is_id(id, FILE) else None
         if fields is None:
             raise NotFound(f"there is no file {id!r}", code="file_not_found", param="id")
         return StoredFile(**fields)
 
     def content(self, id: str) -> Path:
-        """Path of the content of a file; raises NotFound."""
+        """Return the path of a file's content; raises NotFound."""
         return self._folder / self.get(id).id / "content"
 
     def all(self) -> list[StoredFile]:
-        """All files, the newest first."""
+        """Return all files, newest first."""
         return sorted(self._files(), key=lambda file: file.id, reverse=True)
 
     def remove(self, id: str) -> None:
@@ -82,18 +82,18 @@ class FileStore:
         shutil.rmtree(self._folder / self.get(id).id, ignore_errors=True)
 
     def remove_expired(self) -> None:
-        """Delete the files that have been kept long enough."""
+        """Delete the files that have been kept for the retention time."""
         for file in self._files():
             if file.expires_at <= time.time():
                 self.remove(file.id)
 
     def check_space(self, size: int) -> None:
-        """Raise TooLarge if the folder has no room for so many bytes more."""
+        """Raise TooLarge if the folder has no room for so many more bytes."""
         used = sum(file.bytes for file in self._files())
         if used + size > self._limits.folder_bytes:
             raise TooLarge(
-                f"the files take {used} of {self._limits.folder_bytes} bytes, and {size} more do "
-                "not fit: delete some, or raise EMBEDWELL_BATCH_MAX_BYTES",
+                f"the files take {used} of {self._limits.folder_bytes} bytes, and {size} more "
+                "do not fit; delete files, or raise EMBEDWELL_BATCH_MAX_BYTES",
                 code="storage_full",
             )
 

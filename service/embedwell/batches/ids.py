@@ -6,15 +6,15 @@ import time
 
 FILE, BATCH, REQUEST = "file-", "batch_", "batch_req_"
 LOCK = "lock"
-"""The file in the folder of batches that the process which computes them has locked."""
+"""Name of the lock file in the folder of batches; the process that computes them holds the lock."""
 _DIGITS = re.compile(r"[0-9a-f]{24}")
 
 
 def new_id(prefix: str) -> str:
-    """Create a name that sorts by the time at which it was created."""
+    """Create an id that sorts by its creation time."""
     return f"{prefix}{time.time_ns():016x}{secrets.token_hex(4)}"
 
 
 def is_id(text: str, prefix: str) -> bool:
-    """Whether a text has the form of a name, and so is safe as part of a path."""
+    """Return whether a text has the form of an id, so that it is safe as part of a path."""
     return text.startswith(prefix) and _DIGITS.fullmatch(text.removeprefix(prefix)) is not None

@@ -1,4 +1,4 @@
-"""Small JSON files that a reader never sees half written."""
+"""Small JSON files that readers never see half written."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import orjson
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Replace a file at once. Each file has one writer."""
+    """Replace a file atomically. Each file has one writer."""
     partial = path.with_name(f"{path.name}.new")
     with partial.open("wb") as file:
         file.write(orjson.dumps(content))
@@ -18,7 +18,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a file; None if there is none."""
+    """Read a file; None if it does not exist."""
     try:
         return orjson.loads(path.read_bytes())
     except FileNotFoundError:

@@ -1,15 +1,18 @@
-"""Limits of what is kept for batches."""
+"""Limits of files and batches."""
 
 from dataclasses import dataclass
 
 MAX_REQUESTS = 50_000
-"""Most requests of a batch, as in OpenAI's API."""
+"""Maximum requests of a batch, as in OpenAI's API."""
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """file_bytes: of an uploaded file. folder_bytes: of all files. line_bytes: of one request.
+    """Limits of files and batches.
 
+    file_bytes: maximum bytes of an uploaded file.
+    folder_bytes: maximum bytes of all files.
+    line_bytes: maximum bytes of one request.
     retention: seconds for which files and finished batches are kept.
     """
 

@@ -25,7 +25,12 @@ class _Fields(BaseModel):
 
 @dataclass(frozen=True)
 class RequestLine:
-    """A request. custom_id: the client's name for it. body: as JSON. end: byte after its line."""
+    """A request of a batch.
+
+    custom_id: the client's name for it.
+    body: the body as JSON.
+    end: position in bytes after its line.
+    """
 
     custom_id: str
     body: bytes
@@ -33,9 +38,9 @@ class RequestLine:
 
 
 def check_requests(path: Path, endpoint: str, line_bytes: int) -> tuple[int, list[Problem]]:
-    """Count the requests of a file, and find what is wrong with it: at most 100 problems.
+    """Count the requests of a file, and return up to 100 problems.
 
-    line_bytes: most of a request.
+    line_bytes: maximum bytes of a request.
     """
     problems: list[Problem] = []
     ids: set[str] = set()
@@ -43,21 +48,23 @@ def check_requests(path: Path, endpoint: str, line_bytes: int) -> tuple[int, lis
         for number, line in _numbered_lines(file, line_bytes):
             problem = _find_problem(number, line, endpoint, ids, line_bytes)
             if len(ids) > MAX_REQUESTS:
-                message = f"a batch has at most {MAX_REQUESTS} requests"
+                message = f"a batch can have at most {MAX_REQUESTS} requests; split the file"
                 problem = Problem(code="too_many_requests", message=message)
             if problem is not None:
                 problems.append(problem)
             if len(problems) >= _MAX_PROBLEMS or len(ids) > MAX_REQUESTS:
                 break
     if not ids and not problems:
-        problems.append(Problem(code="empty_file", message="the file has no requests"))
+        problems.append(
+            Problem(code="empty_file", message="the file has no requests; write one on each line")
+        )
     return len(ids), problems
 
 
 def request_groups(path: Path, start: int, max_bytes: int) -> Iterator[list[RequestLine]]:
-    """Read the requests of a file without problems in groups of so many bytes, or one request.
+    """Read the requests of a file without problems, in groups of so many bytes or one request.
 
-    start: byte of the first line to read.
+    start: position in bytes of the first line to read.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -78,7 +85,7 @@ def request_groups(path: Path, start: int, max_bytes: int) -> Iterator[list[Requ
 
 
 def _numbered_lines(file: Any, line_bytes: int) -> Iterator[tuple[int, bytes]]:
-    # One byte beyond the limit shows that a line exceeds it, and nothing after it is read.
+    # One byte above the limit shows that a line exceeds it; the rest of the line is not read.
     number = 0
     while line := file.readline(line_bytes + 1):
         number += 1
@@ -91,13 +98,13 @@ def _numbered_lines(file: Any, line_bytes: int) -> Iterator[tuple[int, bytes]]:
 def _find_problem(
     number: int, line: bytes, endpoint: str, ids: set[str], line_bytes: int
 ) -> Problem | None:
-    """Find what is wrong with a line; adds its name to `ids`."""
+    """Return the problem of a line, if any; adds its name to `ids`."""
 
     def problem(code: str, message: str, param: str | None = None) -> Problem:
         return Problem(code=code, message=message, param=param, line=number)
 
     if len(line) > line_bytes:
-        return problem("line_too_long", f"a request has at most {line_bytes} bytes")
+        return problem("line_too_long", f"the request has more than {line_bytes} bytes; split it")
     try:
         fields = _Fields.model_validate(orjson.loads(line))
     except orjson.JSONDecodeError as error:
@@ -108,9 +115,9 @@ def _find_problem(
         message = ": ".join(filter(None, [location, first["msg"]]))
         return problem("invalid_request", message, location or None)
     if fields.url != endpoint:
-        return problem("invalid_url", f"url: the batch is for {endpoint!r}", "url")
+        return problem("invalid_url", f"url must be {endpoint!r}, the endpoint of the batch", "url")
     if fields.custom_id in ids:
-        message = f"custom_id: an earlier request has {fields.custom_id!r}, too"
+        message = f"custom_id must be unique, but an earlier request also has {fields.custom_id!r}"
         return problem("duplicate_custom_id", message, "custom_id")
     ids.add(fields.custom_id)
     return None

@@ -17,7 +17,7 @@ from embedwell.request.memory_budget import MemoryBudget, Reservation
 from embedwell.request.request_context import RequestContext
 
 _TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-_MAX_PAUSE = 10.0  # seconds until a request that was refused for a while is sent again
+_MAX_PAUSE = 10.0  # seconds until a temporarily rejected request is sent again
 _JSON = (b"content-type", b"application/json")
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RouteResponse:
-    """The response to a request of a batch. body: JSON."""
+    """The response to a request of a batch.
+
+    body: the body as JSON.
+    """
 
     request_id: str
     status: int
@@ -33,19 +36,22 @@ class RouteResponse:
 
 
 class RouteCalls:
-    """Sends bodies to the routes that take one, and nothing else of a request."""
+    """Calls routes with a body, without any other part of an HTTP request."""
 
     def __init__(self, routes: Mapping[str, Route], budget: MemoryBudget) -> None:
-        """routes: by their paths. budget: of large requests, which it shares with clients."""
+        """routes: routes by path.
+
+        budget: memory for large requests, shared with clients.
+        """
         self._routes, self._budget = routes, budget
 
     @property
     def paths(self) -> list[str]:
-        """The paths of the routes."""
+        """Paths of the routes."""
         return [*self._routes]
 
     async def post(self, path: str, body: bytes) -> RouteResponse:
-        """Respond to a body as the route does; waits while the server refuses it for a while."""
+        """Call a route with a body; wait and retry while the server rejects it temporarily."""
         while True:
             context = RequestContext(new_id(REQUEST), path, memory=Reservation(self._budget))
             try:
@@ -72,7 +78,9 @@ class RouteCalls:
         await self._routes[context.path].app(scope, receive, send)
         head, *parts = sent
         if _JSON not in head["headers"]:
-            raise BadRequest("a batch has responses in JSON alone: request no bytes or .npy")
+            raise BadRequest(
+                "a batch returns JSON only; leave out options that need a binary response"
+            )
         return b"".join(part["body"] for part in parts)
 
     def _failure(self, error: Exception, context: RequestContext) -> ServiceError:

@@ -1,4 +1,4 @@
-"""Computes batches, one after the other, while clients have nothing for the engine to do."""
+"""Compute batches, one after the other, while the engine has no work from clients."""
 
 import asyncio
 import contextlib
@@ -24,17 +24,17 @@ R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
-_POLL = 0.5  # seconds between looks for a batch, and attempts to become the runner
-_SWEEP = 600.0  # seconds between looks for what has expired
-_PAUSE = 10.0  # seconds after an error that is no request's
-_GROUP_SECONDS = 0.1  # seconds of work that the engine is given at a time
-_TOKEN_BYTES = 4  # of English text, about
+_POLL = 0.5  # seconds between searches for a batch, and attempts to become the runner
+_SWEEP = 600.0  # seconds between searches for expired batches and files
+_PAUSE = 10.0  # seconds to wait after an error that no request caused
+_GROUP_SECONDS = 0.1  # seconds of work that the engine gets at a time
+_TOKEN_BYTES = 4  # approximate bytes per token of English text
 _MIN_GROUP_BYTES, _MAX_GROUP_BYTES = 1 << 12, 1 << 22
-_IDLE_POLL = 0.01  # seconds between looks whether clients wait for the engine
+_IDLE_POLL = 0.01  # seconds between checks whether clients wait for the engine
 
 
 class BatchRunner:
-    """Of all processes that use a folder, the one that holds its lock computes the batches."""
+    """Computes the batches of a folder in the one process that holds the folder's lock."""
 
     def __init__(  # noqa: PLR0913 - the last two by name
         self,
@@ -47,25 +47,28 @@ class BatchRunner:
         busy: Callable[[], bool],
         tokens_per_second: Callable[[], float],
     ) -> None:
-        """busy: whether clients wait for the engine. tokens_per_second: 0 if unknown."""
+        """busy: returns whether clients wait for the engine.
+
+        tokens_per_second: returns the engine's speed; 0 if unknown.
+        """
         self._lock, self._batches, self._files = folder / LOCK, batches, files
         self._calls = calls
         self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
         self._swept = -_SWEEP
 
     async def run(self) -> None:
-        """Compute batches until cancelled; a batch that is then unfinished is resumed later."""
+        """Compute batches until cancelled; an unfinished batch is resumed later."""
         async with self._alone():
             while True:
                 try:
                     if not await self._compute_next():
                         await asyncio.sleep(_POLL)
-                except Exception:  # as of a full disk: nothing that was saved is lost
-                    log.exception("batches cannot be computed; they are tried again in a while")
+                except Exception:  # such as a full disk; saved data is not lost
+                    log.exception("batches cannot be computed; trying again in a few seconds")
                     await asyncio.sleep(_PAUSE)
 
     async def _compute_next(self) -> bool:
-        """Compute the oldest batch; returns False if there is none."""
+        """Compute the oldest batch; return False if there is none."""
         await _in_thread(self._sweep)
         stored = await _in_thread(self._batches.next)
         if stored is not None:
@@ -83,7 +86,7 @@ class BatchRunner:
         log.info("batch %s: %s", work.batch.id, work.batch.status)
 
     async def _send(self, work: BatchWork) -> Status:
-        """Send all requests, or as many as there is time for; returns how the batch ends."""
+        """Send all requests, or as many as the time limit allows; return how the batch ends."""
         while True:
             requests = await _in_thread(partial(work.next_requests, self._group_bytes()))
             if not requests:
@@ -95,12 +98,12 @@ class BatchRunner:
                         return early
                     await asyncio.wait([computing], timeout=_POLL)
             finally:
-                computing.cancel()  # what is not done counts as not computed
+                computing.cancel()  # unfinished requests count as not computed
             results = zip(requests, computing.result(), strict=True)
             await _in_thread(partial(work.record, [*results]))
 
     async def _respond(self, path: str, requests: Sequence[RequestLine]) -> list[RouteResponse]:
-        """Compute requests once no client waits for the engine."""
+        """Compute requests when no client waits for the engine."""
         while self._busy():
             await asyncio.sleep(_IDLE_POLL)
         return await asyncio.gather(*[self._calls.post(path, line.body) for line in requests])
@@ -111,13 +114,13 @@ class BatchRunner:
         return "expired" if time.time() >= batch.expires_at else None
 
     def _group_bytes(self) -> int:
-        # More would make small requests of clients wait, or be refused.
+        # More work would make small requests of clients wait, or be rejected.
         work = int(_GROUP_SECONDS * self._tokens_per_second()) * _TOKEN_BYTES
         return min(max(work, _MIN_GROUP_BYTES), _MAX_GROUP_BYTES)
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        with self._lock.open("wb") as file:  # whose end, also by a kill, unlocks it
+        with self._lock.open("wb") as file:  # the end of the process unlocks it, even a kill
             while True:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -135,7 +138,7 @@ class BatchRunner:
 
 
 async def _in_thread(work: Callable[[], R]) -> R:
-    """Read or write files. At a cancellation that ends first, before the lock is given up."""
+    """Read or write files in a thread; a cancellation waits for it before the lock is released."""
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(future)

@@ -18,7 +18,8 @@ _DAY = 86400  # seconds
 class BatchService:
     """The stores of files and batches in a folder, and the runner that computes them.
 
-    endpoints: the paths that a batch may be for. run: computes until it is cancelled.
+    endpoints: the paths that a batch can be for.
+    run: computes until it is cancelled.
     """
 
     def __init__(
@@ -29,7 +30,10 @@ class BatchService:
         busy: Callable[[], bool],
         tokens_per_second: Callable[[], float],
     ) -> None:
-        """busy: whether clients wait for the engine. tokens_per_second: 0 if unknown."""
+        """busy: returns whether clients wait for the engine.
+
+        tokens_per_second: returns the engine's speed; 0 if unknown.
+        """
         self.files = FileStore(folder / "files", limits)
         self.batches = BatchStore(folder / "batches", self.files, limits)
         self.endpoints = calls.paths
@@ -47,9 +51,9 @@ class BatchService:
 def batch_service(
     settings: Settings, models: Sequence[ServedModel], calls: RouteCalls
 ) -> BatchService | None:
-    """Create the service that the settings ask for; None if they name no folder.
+    """Create the service that the settings enable; None if they name no folder.
 
-    calls: to the routes that a batch may be for.
+    calls: calls the routes that a batch can be for.
     """
     if settings.batch_folder is None:
         return None
@@ -72,7 +76,7 @@ def require_enabled(service: BatchService | None) -> BatchService:
     """Return the service; raise Forbidden if the server computes no batches."""
     if service is None:
         raise Forbidden(
-            "this server computes no batches: set EMBEDWELL_BATCH_FOLDER to allow them",
+            "batches are disabled; set EMBEDWELL_BATCH_FOLDER to enable them",
             code="batches_disabled",
         )
     return service

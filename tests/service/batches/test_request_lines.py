@@ -39,9 +39,9 @@ def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
         ("[]", "invalid_request", None, "Input should be a valid dictionary"),
         (line(body=None), "invalid_request", "body", "body: Input should be a valid dictionary"),
         (line(method="GET"), "invalid_request", "method", "method: Input should be 'POST'"),
-        (line(url="/embed"), "invalid_url", "url", "url: the batch is for '/v1/embeddings'"),
-        (line("good"), "duplicate_custom_id", "custom_id", "an earlier request has 'good', too"),
-        (line(body={"input": "x" * 1000}), "line_too_long", None, "at most 1000 bytes"),
+        (line(url="/embed"), "invalid_url", "url", "url must be '/v1/embeddings'"),
+        (line("good"), "duplicate_custom_id", "custom_id", "an earlier request also has 'good'"),
+        (line(body={"input": "x" * 1000}), "line_too_long", None, "more than 1000 bytes"),
     ],
 )
 def test_a_problem_names_its_line_and_field(

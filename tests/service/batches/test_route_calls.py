@@ -77,4 +77,4 @@ def test_what_is_refused_for_a_while_is_sent_again() -> None:
 
 def test_a_response_that_is_not_json_is_an_error() -> None:
     response = call(b'{"text": "a"}', [BinaryResponse(b"application/x-npy", b"123", [])])
-    assert response.status == 400 and b"JSON alone" in response.body
+    assert response.status == 400 and b"JSON only" in response.body
