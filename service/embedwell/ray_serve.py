@@ -1,6 +1,6 @@
 """The application for Ray Serve: `serve run embedwell.ray_serve:build dtype=bfloat16 cpus=4`.
 
-Each replica has an engine of its own. Serve adds and removes replicas by the work that is queued.
+Each replica has an engine of its own. Serve adds and removes replicas by their queued work.
 """
 
 import asyncio
@@ -25,15 +25,16 @@ from embedwell.ray.autoscaling import LoadMeter, LoadPolicy
 from embedwell.ray.resources import actor_defaults
 from embedwell.ray.settings import check_names
 
-_MAX_REQUESTS = 1000  # of a replica: its engine makes batches of them, or refuses them with 429
-_STOP_SECONDS = 65.0  # for the requests of a replica that goes
+_MAX_REQUESTS = 1000  # requests of a replica, whose engine batches them, or rejects them with 429
+_STOP_SECONDS = 65.0  # seconds for the requests of a replica that is removed
 _READY_INTERVAL = 0.1  # seconds
 
 
 class Arguments(BaseModel):
     """Arguments of a deployment; any others are settings of the server, such as model.
 
-    cpus, gpus: of each replica. wait, utilization: see LoadPolicy.
+    cpus, gpus: resources of each replica.
+    wait, utilization: see LoadPolicy.
     """
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
@@ -59,7 +60,10 @@ class Arguments(BaseModel):
 )
 @serve.ingress()
 class EmbeddingServer:
-    """A replica. settings: of the server, beside EMBEDWELL_* of its environment."""
+    """A replica.
+
+    settings: settings of the server, besides EMBEDWELL_* of its environment.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = {**actor_defaults(), **settings}
@@ -68,7 +72,7 @@ class EmbeddingServer:
     def __serve_build_asgi_app__(self) -> ASGIApp:
         try:
             app = create(**self._settings)
-        except SystemExit as error:  # would end Serve's thread without a word
+        except SystemExit as error:  # it would end Serve's thread silently
             raise RuntimeError(str(error)) from None
         transport = httpx.ASGITransport(app)
         self._client = httpx.AsyncClient(transport=transport, base_url="http://localhost")
@@ -81,7 +85,7 @@ class EmbeddingServer:
             await asyncio.sleep(_READY_INTERVAL)
 
     async def record_autoscaling_stats(self) -> Mapping[str, float]:
-        """The load since the last call."""
+        """Return the load since the last call."""
         return self._load.read((await self._client.get("/metrics")).text)
 
 
@@ -95,7 +99,7 @@ def build(arguments: Arguments) -> serve.Application:
         min_replicas=arguments.min_replicas,
         max_replicas=arguments.max_replicas,
         upscale_delay_s=0,
-        downscale_delay_s=0,  # LoadPolicy keeps them for a while
+        downscale_delay_s=0,  # LoadPolicy delays the removal itself
         metrics_interval_s=1,
         look_back_period_s=2,
         policy=policy,

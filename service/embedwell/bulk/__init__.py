@@ -1,1 +1,1 @@
-"""Embed more texts than fit in memory: files in, parts of a folder out."""
+"""Embed more texts than fit into memory, from files into a folder of parts."""

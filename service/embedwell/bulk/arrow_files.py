@@ -1,4 +1,4 @@
-"""Read Parquet, and Arrow's files and streams (Feather), in batches."""
+"""Read Parquet files, and Arrow files and streams (Feather), in batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +12,8 @@ from embedwell.bulk.files import InputFile
 from embedwell.bulk.origin import Rows, text_problems, with_origin
 
 _BATCH_ROWS = 1024
-_BUFFER_BYTES = 8 << 20  # of a request to an object store
-_MAGIC = b"ARROW1"  # of a file of Arrow, other than a stream
+_BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
+_MAGIC = b"ARROW1"  # first bytes of an Arrow file that is not a stream
 _IS_TEXT = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -47,7 +47,7 @@ class ParquetReader:
 
 
 class IpcReader:
-    """A file or a stream of Arrow."""
+    """An Arrow file or stream."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._source, self._size = source, source.size()
@@ -83,7 +83,7 @@ ARROW_SUFFIXES = tuple(_READERS)
 
 @contextmanager
 def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
-    """Open a file by its suffix. Raises BulkError for one that is broken."""
+    """Open a file by its suffix. Raises BulkError for a corrupt file."""
     try:
         with file.files.open_input_file(file.path) as source:
             yield _READERS[suffix](source)
@@ -92,18 +92,21 @@ def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
 
 
 def check_text_column(schema: pa.Schema, text: str, file: str) -> None:
-    """Raise BulkError for a column of other values than texts."""
+    """Raise BulkError if the column has values other than texts."""
     kind = schema.field(text).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if not any(is_text(kind) for is_text in _IS_TEXT):
-        raise BulkError(f"{file}: the column {text!r} is {kind}, not text")
+        raise BulkError(
+            f"{file}: the column {text!r} has the type {kind}, not text; choose another with "
+            "--column"
+        )
 
 
 def arrow_batches(
     reader: ArrowReader, schema: pa.Schema, text: str, file: str
 ) -> Iterator[tuple[Rows, float]]:
-    """Batches of the columns of a schema, with the share of the file that has been read."""
+    """Yield batches of a schema's columns, each with the share of the file that has been read."""
     position = 0
     for batch, done in reader.batches(schema.names):
         values = batch.cast(schema)

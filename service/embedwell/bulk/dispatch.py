@@ -1,4 +1,4 @@
-"""Share texts among workers, such as servers: each takes the next ones as soon as it is free."""
+"""Distribute texts among workers, such as servers; each gets more as soon as it is free."""
 
 import time
 from collections import deque
@@ -17,11 +17,11 @@ from embedwell_models.vectors import Floats
 
 @dataclass
 class Dispatcher:
-    """A TextEncoder of workers, of which the least busy gets the next texts; for one thread.
+    """A TextEncoder of workers, the least busy of which gets the next texts; for one thread.
 
-    max_texts, max_characters: of a call, which has one text at least. failure_timeout: seconds of
-    failures, without a success, that end a run. max_deaths: number of workers that may die of the
-    same texts.
+    max_texts, max_characters: limits of a call, which has at least one text.
+    failure_timeout: seconds of failures without a success that end a run.
+    max_deaths: number of workers that may die on the same texts.
     """
 
     workers: Sequence[Worker]
@@ -33,7 +33,7 @@ class Dispatcher:
     _waiting: "deque[_Call]" = field(default_factory=deque, init=False)
     _running: "dict[Future[Any], tuple[Worker, _Call]]" = field(default_factory=dict, init=False)
     _failing_since: float | None = field(default=None, init=False)
-    _problem: str = field(default="no worker takes a call", init=False)
+    _problem: str = field(default="no worker accepts a call", init=False)
 
     @property
     def dim(self) -> int:
@@ -44,7 +44,7 @@ class Dispatcher:
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         dispatched = DispatchedTexts(self, texts, advance, vectors, len(texts))
         calls = cut_into_calls([*map(len, texts)], self.max_texts, self.max_characters)
-        # The longest first: no worker is left alone with them at the end.
+        # The longest texts first, so that no worker is left alone with them at the end.
         self._waiting.extend(_Call(dispatched, rows) for rows in reversed(calls))
         self._submit()
         while self._waiting:
@@ -52,7 +52,7 @@ class Dispatcher:
         return dispatched
 
     def step(self) -> None:
-        """Receive the results of the next call to end, of whichever texts, and submit others."""
+        """Receive the results of the next call to end, of any texts, and submit others."""
         self._receive()
         self._submit()
 
@@ -68,7 +68,7 @@ class Dispatcher:
         return min(free, key=lambda worker: worker.in_flight, default=None)
 
     def _seconds_until_free(self) -> float | None:
-        """Seconds until a worker takes another call; None if that is unknown."""
+        """Return the seconds until a worker accepts another call; None if that is unknown."""
         free_at = min(worker.free_at for worker in self.workers)
         return None if free_at == np.inf else max(0.0, free_at - time.monotonic())
 
@@ -114,7 +114,10 @@ class Dispatcher:
 
 @dataclass
 class DispatchedTexts:
-    """Texts that workers embed: a Pending. left: number of those without a result."""
+    """Texts that workers embed: a Pending.
+
+    left: number of texts without a result.
+    """
 
     dispatcher: Dispatcher
     texts: Sequence[str]
@@ -141,7 +144,10 @@ class DispatchedTexts:
 
 @dataclass
 class _Call:
-    """Some of the texts. deaths: number of workers that died of them."""
+    """Texts of one call.
+
+    deaths: number of workers that died on them.
+    """
 
     of: DispatchedTexts
     rows: range
@@ -153,7 +159,7 @@ class _Call:
 
 
 def cut_into_calls(lengths: Sequence[int], max_texts: int, max_characters: int) -> list[range]:
-    """Cut texts of ascending lengths into ranges within both bounds, but of one text at least."""
+    """Split texts of ascending lengths into ranges within both limits, of at least one text."""
     calls: list[range] = []
     start = characters = 0
     for row, length in enumerate(lengths):

@@ -1,5 +1,5 @@
-"""The error of a run."""
+"""The error of a bulk run."""
 
 
 class BulkError(Exception):
-    """A run that cannot start or go on; the message says what to do."""
+    """A run cannot start or continue; the message says how to fix it."""

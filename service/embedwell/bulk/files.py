@@ -1,4 +1,4 @@
-"""Files on this machine and in object stores: local paths, s3://, gs:// and what fsspec knows."""
+"""Files on this machine and in object stores: local paths, s3://, gs:// and fsspec's schemes."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,18 @@ from pyarrow.fs import (
 
 from embedwell.bulk.errors import BulkError
 
-_NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow reads them by itself
-_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # where making one would write an empty object
+_NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow reads these itself
+_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there, creating a folder would write an empty object
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of texts. address: as in messages. size: bytes. modified: nanoseconds, or None."""
+    """A file of texts.
+
+    address: address as written in messages.
+    size: bytes.
+    modified: nanoseconds, or None.
+    """
 
     address: str
     files: FileSystem
@@ -36,7 +41,7 @@ class InputFile:
 
 
 def find_inputs(addresses: Sequence[str]) -> list[InputFile]:
-    """The files of addresses: of a folder all, of a glob those that match, by name.
+    """Return the files of addresses: all files of a folder, the matches of a glob, by name.
 
     Names that begin with a dot or an underscore are left out of folders and globs. Raises BulkError
     if an address has no file.
@@ -62,12 +67,12 @@ def _find(address: str) -> Iterator[InputFile]:
 
 
 def resolve_filesystem(address: str) -> tuple[FileSystem, str]:
-    """The file system of an address, and the path in it. Raises BulkError."""
+    """Return the file system of an address, and the path in it. Raises BulkError."""
     scheme, separator, path = address.partition("://")
     if not separator or scheme == "file":
         return LocalFileSystem(), os.path.abspath(path if separator else address)
     with _errors(address):
-        if scheme in _NATIVE:  # no URI as a whole: a name may have a space or an asterisk
+        if scheme in _NATIVE:  # not parsed as a URI, because a name can have a space or an asterisk
             return FileSystem.from_uri(f"{scheme}://{path.partition('/')[0]}")[0], path.rstrip("/")
         files, path = fsspec.core.url_to_fs(address)
         return PyFileSystem(FSSpecHandler(files)), path
@@ -75,7 +80,7 @@ def resolve_filesystem(address: str) -> tuple[FileSystem, str]:
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """A folder whose files appear whole or not at all."""
+    """A folder whose files appear atomically."""
 
     address: str
     files: FileSystem
@@ -83,7 +88,7 @@ class OutputFolder:
 
     @classmethod
     def open(cls, address: str) -> "OutputFolder":
-        """Make the folder if need be. Raises BulkError."""
+        """Create the folder if it does not exist. Raises BulkError."""
         files, path = resolve_filesystem(address)
         with _errors(address):
             if files.type_name not in _WITHOUT_FOLDERS:
@@ -97,12 +102,12 @@ class OutputFolder:
             if isinstance(self.files, LocalFileSystem):
                 _replace(Path(path), content)
                 return
-            # Object stores show a file when it is closed.
+            # In object stores a file appears when it is closed.
             with self.files.open_output_stream(path, compression=None) as stream:
                 stream.write(content)
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None if there is none. Raises BulkError."""
+        """Return the content of a file; None if it does not exist. Raises BulkError."""
         path = f"{self.path}/{name}"
         with _errors(f"{self.address}/{name}"):
             if not self.files.get_file_info(path).is_file:
@@ -112,14 +117,16 @@ class OutputFolder:
             return content
 
     def sizes(self) -> dict[str, int]:
-        """The size of each file in bytes, by name. Raises BulkError."""
+        """Return the size of each file in bytes, by name. Raises BulkError."""
         with _errors(self.address):
             infos = self.files.get_file_info(FileSelector(self.path, allow_not_found=True))
             return {info.base_name: info.size for info in infos if info.is_file}
 
 
 def _replace(path: Path, content: bytes | Buffer) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")  # the same after a kill, which leaves it
+    temporary = path.with_name(
+        f".{path.name}.tmp"
+    )  # the same name after a kill, which leaves the file
     with temporary.open("wb") as file:
         file.write(content)
         file.flush()
@@ -129,7 +136,7 @@ def _replace(path: Path, content: bytes | Buffer) -> None:
 
 @contextmanager
 def _errors(address: str) -> Iterator[None]:
-    """Turn errors of file systems into a BulkError with the address."""
+    """Convert errors of file systems to a BulkError with the address."""
     try:
         yield
     except (OSError, ImportError, ValueError) as error:

@@ -10,16 +10,16 @@ from embedwell.bulk.errors import BulkError
 from embedwell.bulk.line_reader import MAX_LINE_BYTES, LineReader
 
 Record = tuple[int, Mapping[str, Any] | None, str | None]
-"""The number of a line, its values by column, and why it has none, if so."""
+"""Number of a line, its values by column, and the reason if it has none."""
 
 Parser = Callable[[LineReader], Iterator[Record]]
 
-LINE_COLUMN = "text"  # of the lines of a plain text
+LINE_COLUMN = "text"  # column of the lines of a plain text
 _TOO_LONG = f"longer than {MAX_LINE_BYTES >> 20} MiB"
 
 
 def parse_text(lines: LineReader) -> Iterator[Record]:
-    """A record for each line."""
+    """Yield a record for each line."""
     for number, line in lines:
         if line is None:
             yield number, None, _TOO_LONG
@@ -31,7 +31,7 @@ def parse_text(lines: LineReader) -> Iterator[Record]:
 
 
 def parse_jsonl(lines: LineReader) -> Iterator[Record]:
-    """A record for each line that is not blank."""
+    """Yield a record for each line that is not blank."""
     for number, line in lines:
         if line is None:
             yield number, None, _TOO_LONG
@@ -46,7 +46,7 @@ def parse_jsonl(lines: LineReader) -> Iterator[Record]:
 
 
 def csv_parser(delimiter: str) -> Parser:
-    """Parser of CSV, whose first line names the columns; values are strings."""
+    """Create a parser of CSV, whose first line names the columns; values are strings."""
 
     def parse(lines: LineReader) -> Iterator[Record]:
         csv.field_size_limit(MAX_LINE_BYTES)
@@ -54,7 +54,7 @@ def csv_parser(delimiter: str) -> Parser:
         try:
             header = next(rows, [])
         except csv.Error as error:
-            raise BulkError(f"the first line is no header of CSV: {error}") from None
+            raise BulkError(f"the first line is not a CSV header: {error}") from None
         while True:
             try:
                 row = next(rows)
@@ -76,7 +76,7 @@ def _decoded(lines: LineReader) -> Iterator[str]:
 
 def _csv_record(number: int, header: list[str], row: list[str]) -> Record:
     if len(row) != len(header):
-        return number, None, f"{len(row)} fields, and the header has {len(header)}"
+        return number, None, f"{len(row)} fields, but the header has {len(header)}"
     try:
         "".join(row).encode()
     except UnicodeEncodeError:  # a byte that could not be decoded

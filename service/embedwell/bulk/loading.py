@@ -1,4 +1,4 @@
-"""Load the model of the settings into this process, for a run."""
+"""Load the model of the settings into this process for a run."""
 
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel
@@ -18,7 +18,10 @@ _OTHER_KINDS = {
 
 
 def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
-    """Load the model. prompt: None for the model's. Raises BulkError."""
+    """Load the model. Raises BulkError.
+
+    prompt: None for the model's default prompt.
+    """
     try:
         folder = sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
         embedder = load(folder, settings)
@@ -34,6 +37,6 @@ def check_dense(embedder: Embedder) -> None:
     if DENSE not in embedder.output_names:
         kinds = " and ".join(_OTHER_KINDS[name] for name in embedder.output_names)
         raise BulkError(
-            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}: "
-            "`embedwell serve` offers these"
+            f"the model has no dense vectors of texts, but {kinds or 'scores of labels'}; use "
+            "`embedwell serve` for these"
         )

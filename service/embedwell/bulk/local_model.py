@@ -1,4 +1,4 @@
-"""A model of this process as a TextEncoder."""
+"""A model in this process as a TextEncoder."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -18,7 +18,10 @@ _CHUNK = 1024  # texts between two updates of the progress
 
 @dataclass(frozen=True)
 class LocalModel:
-    """An Embedder as a TextEncoder. budget: tokens of a forward pass."""
+    """An Embedder as a TextEncoder.
+
+    budget: tokens of a forward pass.
+    """
 
     embedder: Embedder
     name: str
@@ -42,13 +45,13 @@ class LocalModel:
         }
 
     def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
-        """As TextEncoder.begin, with all of the vectors at once."""
+        """Like TextEncoder.begin; computes all vectors before it returns."""
         computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
         computed.set_result(self.embed(texts, advance))
         return computed
 
     def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        """Vectors (B, dim) of texts, and those rejected: see Encoded."""
+        """Return vectors (B, dim) of texts, and the rejected texts: see Encoded."""
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         rejected: dict[int, str] = {}
         for start in range(0, len(texts), _CHUNK):
@@ -60,7 +63,7 @@ class LocalModel:
     def _embed_rows(
         self, texts: Sequence[str], rows: Sequence[int], vectors: Floats
     ) -> Mapping[int, str]:
-        """Fill in the vectors of some texts: -> those rejected."""
+        """Fill in the vectors of some texts, and return the rejected texts."""
         try:
             vectors[rows] = self._vectors([texts[row] for row in rows])
             return {}
@@ -75,7 +78,7 @@ class LocalModel:
         try:
             return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
         except PromptTooLongError as error:
-            raise BulkError(f"{error}: shorten it") from None
+            raise BulkError(f"{error}; shorten it") from None
 
     def _reason(self, text: str) -> str | None:
         """Return why a text has no vector; None if it has one."""
@@ -84,5 +87,5 @@ class LocalModel:
         except UnsplittableTextError as error:
             return str(error)
         if len(ids) < self.embedder.config.min_tokens:
-            return "the text has no tokens, and the model needs one"
+            return "the text has no tokens, but the model needs at least one"
         return None

@@ -1,4 +1,4 @@
-"""The manifest of a run: what the vectors are of, and the parts that are complete."""
+"""The manifest of a run: what its vectors depend on, and the complete parts."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _FORMAT_VERSION = 1
 
 
 def describe_inputs(files: Sequence[InputFile]) -> dict[str, Any]:
-    """The number and bytes of files, and a checksum of their addresses, sizes and times."""
+    """Return the number and bytes of files, and a checksum of addresses, sizes and times."""
     listing = orjson.dumps([[file.address, file.size, file.modified] for file in files])
     return {
         "files": len(files),
@@ -26,25 +26,26 @@ def describe_inputs(files: Sequence[InputFile]) -> dict[str, Any]:
 
 
 def read_manifest(folder: OutputFolder, name: str, resume: bool) -> Mapping[str, Any] | None:
-    """Read the manifest of a run that may be resumed; None if there is none.
+    """Read the manifest of a run that can be resumed; None if there is none.
 
-    Raises BulkError if there is one and it should not be resumed.
+    Raises BulkError if there is one, but it should not be resumed.
     """
     if (content := folder.read(name)) is None:
         return None
     if not resume:
         raise BulkError(
-            f"{folder.address} has a {name}: --resume goes on with that run; for another, name "
-            "another folder"
+            f"{folder.address} has the {name} of an earlier run; continue that run with "
+            "--resume, or choose another folder"
         )
     return _parse(content, f"{folder.address}/{name}")
 
 
 @dataclass
 class Manifest:
-    """The manifest of a run, which counts the parts that need not be computed again.
+    """The manifest of a run, with counts of the parts that need not be computed again.
 
-    identity: all that decides the output. parts: the complete ones, by index.
+    identity: everything that decides the output.
+    parts: the complete parts, by index.
     """
 
     name: str
@@ -59,13 +60,16 @@ class Manifest:
         identity: Mapping[str, Any],
         stored: Mapping[str, Any] | None,
     ) -> "Manifest":
-        """Begin a run, or go on with a stored one. Raises BulkError if that was a different one."""
+        """Begin a run, or resume a stored one. Raises BulkError if that was a different run."""
         manifest = cls(name, orjson.loads(orjson.dumps(identity)))
         if stored is None:
             manifest.write(folder, complete=False)
             return manifest
         if differences := _differences(stored["run"], manifest.identity):
-            raise BulkError(f"{folder.address} is of another run: {differences}")
+            raise BulkError(
+                f"{folder.address} belongs to a different run ({differences}); use the same "
+                "options and inputs, or choose another folder"
+            )
         sizes = folder.sizes()
         for part in stored["parts"]:
             if all(sizes.get(name) == file["bytes"] for name, file in part["files"].items()):
@@ -75,7 +79,7 @@ class Manifest:
     def complete_part(
         self, folder: OutputFolder, part: int, counts: Mapping[str, int], files: Mapping[str, Any]
     ) -> None:
-        """Write the files of a part, and then that it is complete. Raises BulkError."""
+        """Write the files of a part, then record it as complete. Raises BulkError."""
         for name, content in files.items():
             folder.write(name, content)
         described = {name: _describe(content) for name, content in files.items()}
@@ -83,9 +87,9 @@ class Manifest:
         self.write(folder, complete=False)
 
     def write(self, folder: OutputFolder, complete: bool) -> Mapping[str, int]:
-        """Write the manifest: -> the counts of its parts. Raises BulkError.
+        """Write the manifest, and return the counts of its parts. Raises BulkError.
 
-        complete: whether there are no more parts.
+        complete: whether all parts are complete.
         """
         parts = [self.parts[index] for index in sorted(self.parts)]
         names = ("rows", "embedded", "errors", "computed")
@@ -107,16 +111,21 @@ def _parse(content: bytes, address: str) -> Mapping[str, Any]:
         stored: Mapping[str, Any] = orjson.loads(content)
         version = stored["version"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise BulkError(f"{address} is no manifest of this command") from None
+        raise BulkError(
+            f"{address} is not a manifest of `embedwell embed`; choose another folder"
+        ) from None
     if version != _FORMAT_VERSION:
-        raise BulkError(f"{address} is of version {version}, and this program reads version 1")
+        raise BulkError(
+            f"{address} has version {version}, but this program reads version 1; choose another "
+            "folder"
+        )
     return stored
 
 
 def _differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str:
     names = [name for name in {**stored, **current} if stored.get(name) != current.get(name)]
     return "; ".join(
-        f"{name} was {_shown(stored.get(name))}, and is {_shown(current.get(name))}"
+        f"{name} was {_shown(stored.get(name))}, now it is {_shown(current.get(name))}"
         for name in names
     )
 

@@ -1,4 +1,4 @@
-"""Rows with their origin: where each comes from, and why it has no text, if so."""
+"""Rows with their origin: their position in a file, and the reason if they have no text."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -11,15 +11,18 @@ VALUES, FILE, POSITION, REASON = "values", "file", "position", "reason"
 Rows: TypeAlias = pa.RecordBatch
 """Columns: values (a struct of the input's columns), file, position and reason.
 
-position: of a row in its file; lines count from 1, rows of Parquet and Arrow files from 0.
-reason: why a row cannot be embedded; null for a good one.
+position: position of a row; lines count from 1, rows of Parquet and Arrow files from 0.
+reason: why a row cannot be embedded; null for a valid row.
 """
 
 
 def with_origin(
     values: pa.RecordBatch, file: str, positions: Sequence[int] | pa.Array, reasons: pa.Array
 ) -> Rows:
-    """Put the origin beside the values of n rows. positions, reasons: (n,)."""
+    """Add the origin to the values of n rows.
+
+    positions, reasons: (n,).
+    """
     columns = {
         VALUES: values.to_struct_array(),
         FILE: pa.repeat(pa.scalar(file), len(values)).dictionary_encode(),
@@ -30,12 +33,12 @@ def with_origin(
 
 
 def input_columns(rows: pa.Table) -> pa.Table:
-    """The columns of the input."""
+    """Return the columns of the input."""
     return pa.Table.from_struct_array(rows[VALUES])
 
 
 def text_problems(texts: pa.StringArray, column: str) -> pa.StringArray:
-    """Return the problem of each text (n,): null, or bytes that are not UTF-8; else null."""
+    """Return the problem of each text (n,), a null or bytes that are not UTF-8; null for none."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

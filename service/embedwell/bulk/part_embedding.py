@@ -1,4 +1,4 @@
-"""A part of the input that is being embedded."""
+"""A part of the input while it is embedded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class EmbeddedPart:
-    """n rows, their vectors (n, dim), the rows that have none, and counts."""
+    """n rows, their vectors (n, dim), the rows without a vector, and counts."""
 
     rows: pa.Table
     vectors: Floats
@@ -30,7 +30,8 @@ class EmbeddedPart:
 class PartEmbedding:
     """A part whose texts are being embedded.
 
-    texts: the rows that have one. reasons: why a row has none; None for the others.
+    texts: texts of the rows that have one.
+    reasons: why a row has no text; None for the others.
     """
 
     part: Part
@@ -44,7 +45,7 @@ class PartEmbedding:
     def begin(
         cls, part: Part, columns: Columns, encoder: TextEncoder, progress: Progress
     ) -> "PartEmbedding":
-        """As TextEncoder.begin. Raises BulkError."""
+        """Like TextEncoder.begin. Raises BulkError."""
         reasons = _reasons(part.rows, columns.id)
         texts = [index for index, reason in enumerate(reasons) if reason is None]
         column = input_columns(part.rows)[columns.text].take(pa.array(texts, pa.int64()))
@@ -64,7 +65,7 @@ class PartEmbedding:
         return encoded
 
     def embedded(self, encoded: Encoded) -> EmbeddedPart:
-        """Put the vectors beside the rows that have one."""
+        """Combine the vectors with the rows that have one."""
         values, reasons = input_columns(self.part.rows), [*self.reasons]
         for index, reason in encoded.rejected.items():
             reasons[self.texts[index]] = reason

@@ -1,4 +1,4 @@
-"""The files of a part: rows and vectors as Parquet or .npy, and the rows that have none."""
+"""The files of a part: rows and vectors as Parquet or .npy, and the rows without a vector."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ FORMATS = (PARQUET, NPY)
 def part_files(
     part: int, format: str, rows: pa.Table, vectors: Floats, errors: Sequence[Mapping[str, Any]]
 ) -> dict[str, bytes | pa.Buffer]:
-    """The content of each file of a part: the same bytes for the same rows.
+    """Return the content of each file of a part: the same bytes for the same rows.
 
-    rows, vectors: n of each; a part of .npy has its rows in a Parquet file of their own.
+    rows, vectors: n of each. A part in .npy has its rows in a separate Parquet file.
     """
     files: dict[str, bytes | pa.Buffer] = {}
     if errors:
@@ -38,12 +38,12 @@ def part_files(
 
 
 def vector_column(vectors: Floats) -> pa.Array:
-    """Vectors (n, dim) as lists of a fixed size."""
+    """Convert vectors (n, dim) to lists of a fixed size."""
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
 
 
 def _parquet(rows: pa.Table) -> pa.Buffer:
-    # Vectors neither repeat nor shrink: dictionaries, statistics and compression are for the rest.
+    # Dictionaries, statistics and compression gain nothing with vectors.
     others = [name for name in rows.column_names if name != EMBEDDING]
     codecs = dict.fromkeys(others, "zstd")
     sink = pa.BufferOutputStream()

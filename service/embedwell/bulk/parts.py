@@ -1,4 +1,4 @@
-"""Cut the rows of an input into parts, the same ones in every run."""
+"""Split the rows of an input into parts, the same ones in every run."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ import pyarrow as pa
 
 from embedwell.bulk.origin import Rows
 
-MAX_PART_BYTES = 256 << 20  # of the input's columns
+MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of the input, which become one part of the output.
+    """Rows of the input that become one part of the output.
 
-    first_row: the number of the first one in the whole input, from 0. before, after: the share of
-    the input that has been read before and after it.
+    first_row: number of the first row in the whole input, from 0.
+    before, after: share of the input that has been read before and after it.
     """
 
     index: int
@@ -30,7 +30,7 @@ def cut_into_parts(
 ) -> Iterator[Part]:
     """Yield parts of at most max_rows rows, and of about max_bytes.
 
-    batches: each with the share of the input that has been read with it.
+    batches: batches, each with the share of the input that has been read with it.
     """
     index = first_row = 0
     before = done = 0.0

@@ -1,18 +1,22 @@
-"""Progress with the rate and the time left, on a terminal or in a log."""
+"""Progress with the rate and the remaining time, on a terminal or in a log."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-_SECONDS_BETWEEN = {True: 0.2, False: 30.0}  # two lines, on a terminal and elsewhere
+_SECONDS_BETWEEN = {
+    True: 0.2,
+    False: 30.0,
+}  # seconds between two lines, on a terminal and elsewhere
 
 
 @dataclass
 class Progress:
-    """Counts texts from the first one that is computed, so that a resumed run shows its own rate.
+    """Counts texts from the first computed one, so that a resumed run shows its own rate.
 
-    stream: None for no output. clock: returns seconds.
+    stream: None for no output.
+    clock: returns seconds.
     """
 
     stream: TextIO | None
@@ -23,16 +27,19 @@ class Progress:
     _printed: float = field(default=0.0, init=False)
 
     def begin(self, done: float) -> None:
-        """Start the clock, at the first call only. done: share of the input before that."""
+        """Start the clock at the first call.
+
+        done: share of the input before that.
+        """
         if self._start is None:
             self._printed = self.clock()
             self._start = self._printed, done
 
     def update(self, texts: int, done: float | None) -> None:
-        """Count texts as embedded.
+        """Count embedded texts.
 
-        done: share of the input; None if its length is not known. The largest counts: the last
-        texts of a window may come after the first of the next one.
+        done: share of the input; None if its length is unknown. The largest value counts, because
+            the last texts of a window may come after the first of the next one.
         """
         self._texts += texts
         if done is not None:
@@ -61,7 +68,7 @@ class Progress:
 class WindowProgress:
     """The progress of texts that are embedded together.
 
-    before, after: the share of the input without and with them; None if its length is not known.
+    before, after: share of the input without and with them; None if its length is unknown.
     """
 
     progress: Progress
@@ -76,7 +83,7 @@ class WindowProgress:
         self.progress.update(count, self._share())
 
     def end(self) -> None:
-        """Count those that are equal to others."""
+        """Count the texts that equal others."""
         self.progress.update(self.texts - self._computed, self.after)
 
     def _share(self) -> float | None:
@@ -86,7 +93,11 @@ class WindowProgress:
 
 
 def progress_line(texts: int, seconds: float, done: float | None, done_before: float) -> str:
-    """Describe the progress. done: share of the input; done_before: when the clock started."""
+    """Describe the progress.
+
+    done: share of the input.
+    done_before: the share when the clock started.
+    """
     rate = texts / seconds if seconds else 0.0
     line = f"{texts:,} texts, {rate:,.0f} texts/s"
     if done is None:

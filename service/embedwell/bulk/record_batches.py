@@ -1,4 +1,4 @@
-"""Records of lines to Arrow, with types taken from the first lines of the input."""
+"""Convert records of lines to Arrow, with types taken from the first lines of the input."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ from embedwell.bulk.origin import Rows, with_origin
 
 log = logging.getLogger(__name__)
 
-SAMPLE = 1000  # lines of which the columns and their types are taken
+SAMPLE = 1000  # lines from which columns and types are inferred
 _BATCH_ROWS, _BATCH_BYTES = 1024, 16 << 20
-_JSON = {b"encoding": b"json"}  # metadata of a column of JSON texts
+_JSON = {b"encoding": b"json"}  # metadata of a column with JSON texts
 
 
 def infer_schema(records: Iterable[Record]) -> pa.Schema:
-    """The columns of the first records. Objects, and values of several types, become JSON texts."""
+    """Infer the columns of the first records. Objects, and mixed types, become JSON texts."""
     samples = [values for _, values, _ in islice(records, SAMPLE) if values is not None]
     names = dict.fromkeys(name for values in samples for name in values)
     return pa.schema([_infer_field(name, [v.get(name) for v in samples]) for name in names])
@@ -33,7 +33,9 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
         kind = None
     if pa.types.is_null(kind):
         return pa.field(name, pa.string())
-    if kind is None or "struct" in str(kind):  # a struct would lose what only later rows have
+    if kind is None or "struct" in str(
+        kind
+    ):  # a struct would lose fields that only later rows have
         return pa.field(name, pa.string(), metadata=_JSON)
     return pa.field(name, kind)
 
@@ -41,7 +43,7 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
 def record_batches(
     records: Iterator[Record], schema: pa.Schema, text: str, file: str, lines: LineReader
 ) -> Iterator[Rows]:
-    """Batches of the records of lines. Values that do not fit the schema make a row a bad one."""
+    """Convert records to batches. A value that does not fit the schema invalidates its row."""
     for batch in _cut(records, lines):
         reasons = [reason or _text_problem(values or {}, text) for _, values, reason in batch]
         columns = [
@@ -59,12 +61,12 @@ def record_batches(
 def warn_of_late_columns(
     records: Iterable[Record], known: Iterable[str], file: str
 ) -> Iterator[Record]:
-    """Pass records on, and log columns that are not known, each once."""
+    """Yield records unchanged, and log each column that the schema lacks once."""
     names = {*known}
     for number, values, reason in records:
         if late := (values or {}).keys() - names:
             log.warning(
-                "%s, line %d: %s left out, as it is not in the first %d lines",
+                "%s, line %d: the column %s is left out, because the first %d lines do not have it",
                 *(file, number, ", ".join(sorted(late)), SAMPLE),
             )
             names |= late
@@ -91,7 +93,7 @@ def _text_problem(values: Mapping[str, Any], text: str) -> str | None:
 
 
 def _column(values: list[Any], field: pa.Field, reasons: list[str | None]) -> pa.Array:
-    """Convert values, and put the reason of each one that does not fit into `reasons`."""
+    """Convert values, and write the reason of each value that does not fit into `reasons`."""
     if field.metadata == _JSON:
         values = [None if value is None else orjson.dumps(value).decode() for value in values]
     try:
@@ -103,5 +105,5 @@ def _column(values: list[Any], field: pa.Field, reasons: list[str | None]) -> pa
             pa.array([value], field.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             values[index] = None
-            reasons[index] = reasons[index] or f"{field.name} is not of the type {field.type}"
+            reasons[index] = reasons[index] or f"{field.name} does not have the type {field.type}"
     return pa.array(values, field.type)

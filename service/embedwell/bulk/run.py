@@ -1,4 +1,4 @@
-"""Embed an input part by part into a folder."""
+"""Embed an input, part by part, into a folder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Shard:
     @property
     def manifest_name(self) -> str:
         suffix = "" if self.count == 1 else f"-{self.number}-of-{self.count}"
-        return f"_manifest{suffix}.json"  # readers of a folder of Parquet leave out _ and .
+        return f"_manifest{suffix}.json"  # readers of Parquet folders ignore names with _ and .
 
     def has(self, part: int) -> bool:
         return part % self.count == self.number - 1
@@ -40,7 +40,8 @@ class Shard:
 class BulkJob:
     """A bulk run: the files to embed, and the folder to write.
 
-    inputs, output: paths or addresses. part_rows: most rows of a part.
+    inputs, output: paths or addresses.
+    part_rows: maximum rows of a part.
     """
 
     inputs: Sequence[str]
@@ -53,14 +54,13 @@ class BulkJob:
 
 
 Load = Callable[[str | None], TextEncoder]
-"""Returns a model in a precision; None for that of its options."""
+"""Loads a model in a precision; None for the precision of its options."""
 
 
 def run(job: BulkJob, load: Load, progress: Progress) -> Mapping[str, int]:
-    """Embed the input: -> the counts of the manifest.
+    """Embed the input, and return the counts of the manifest. Raises BulkError.
 
-    load: called when all else has been checked, with the precision of a run that is resumed. Raises
-    BulkError.
+    load: called after all other checks, with the precision of a run that is resumed.
     """
     files = find_inputs(job.inputs)
     source = Source.open(files, job.columns)

@@ -1,4 +1,4 @@
-"""A running server that embeds: its model, and when it takes another request."""
+"""A running server as a worker: its model, and when it accepts another request."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,18 @@ from embedwell_models.vectors import Floats
 
 IN_FLIGHT = 8  # requests to a server
 _MAX_PAUSE = 30.0  # seconds without requests to a server that fails
-_TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses with which another attempt may succeed
+_TRANSIENT = (None, 429, 500, 502, 503, 504)  # statuses after which another attempt may succeed
 
 
 @dataclass(eq=False)
 class ServerWorker:
     """A running server as a Worker.
 
-    pool: of the threads that send. prompt: None for the model's. in_flight: number of unfinished
-    requests. failures: since the last success. paused_until: of time.monotonic.
+    pool: threads that send.
+    prompt: None for the model's default prompt.
+    in_flight: number of unfinished requests.
+    failures: number of failures since the last success.
+    paused_until: in seconds of time.monotonic.
     """
 
     url: str
@@ -61,11 +64,14 @@ class ServerWorker:
             self.failures += 1
 
     def check_model(self) -> None:
-        """Raise BulkError if the server has another model than at the start, or RequestFailed."""
+        """Raise BulkError if the server's model has changed since the start, or RequestFailed."""
         if (description := describe_model(self.client, self.url)) is None:
             raise RequestFailed(503, "model_loading", "the model is not loaded yet")
         if description != self.description:
-            raise BulkError(f"{self.url} has another model than before")
+            raise BulkError(
+                f"{self.url} has another model than at the start; run the command again with "
+                "--resume"
+            )
 
     def _embed(self, texts: Sequence[str]) -> tuple[Floats, Mapping[int, str]]:
         if self.failures:
@@ -89,12 +95,14 @@ class ServerWorker:
 
 
 def describe_model(client: Client, url: str) -> dict[str, Any] | None:
-    """The model of a server; None until it is loaded. Raises RequestFailed and BulkError."""
+    """Describe a server's model; None until it is loaded. Raises RequestFailed and BulkError."""
     info = client.info()
     if (engine := info["engine"]) is None:
         return None
     if DENSE not in info["outputs"]:
-        raise BulkError(f"{url}: the model has no dense vectors of texts")
+        raise BulkError(
+            f"{url}: the model has no dense vectors of texts; choose a server whose model has"
+        )
     return {
         "model": info["model"],
         "fingerprint": engine["fingerprint"],

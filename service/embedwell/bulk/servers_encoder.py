@@ -10,15 +10,15 @@ from embedwell.bulk.errors import BulkError
 from embedwell.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
 from embedwell_client import Client, RequestFailed, request_builders
 
-_TEXTS, _CHARACTERS = 64, 16384  # of a request, which has one text at least
-_RETRIES = 1  # of the client: another server may be free
-_FAILURE_TIMEOUT = 120.0  # seconds without a success of any server after which a run ends
+_TEXTS, _CHARACTERS = 64, 16384  # maximum of a request, which has at least one text
+_RETRIES = 1  # none by the client, because another server may be free
+_FAILURE_TIMEOUT = 120.0  # seconds without a success of any server that end a run
 
 _client_log = logging.getLogger(request_builders.__name__)
 
 
 class _First(logging.Filter):
-    """Passes one record on: the client warns of cut texts at every request."""
+    """Passes only one record: the client warns of truncated texts at every request."""
 
     passed = False
 
@@ -34,9 +34,10 @@ def connect(
     prompt: str | None,
     failure_timeout: float = _FAILURE_TIMEOUT,
 ) -> Iterator[Dispatcher]:
-    """Connect to servers of one model. Raises BulkError if one cannot be reached or differs.
+    """Connect to servers of one model. Raises BulkError if one is unreachable or differs.
 
-    prompt: None for the model's. failure_timeout: seconds of failures of all that end a run.
+    prompt: None for the model's default prompt.
+    failure_timeout: seconds of failures of all servers that end a run.
     """
     with ExitStack() as stack:
         first = _First()
@@ -51,10 +52,13 @@ def connect(
             except RequestFailed as error:
                 raise BulkError(f"{url}: {error}") from None
             if description is None:
-                raise BulkError(f"{url} has not loaded its model yet: try again")
+                raise BulkError(f"{url} has not loaded its model yet; try again in a minute")
             servers.append(ServerWorker(url, client, description, pool, prompt))
             if servers[-1].description != servers[0].description:
-                raise BulkError(f"{url} has another model or precision than {urls[0]}")
+                raise BulkError(
+                    f"{url} has another model or precision than {urls[0]}; choose servers with "
+                    "the same"
+                )
         description = dict(servers[0].description)
         if prompt is not None:
             description["prompt"] = prompt

@@ -1,4 +1,4 @@
-"""The input of a run: files of one set of columns, read one after the other."""
+"""The input of a run: files with the same columns, read one after the other."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,10 @@ _PARSERS: Mapping[str, Parser] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Files of the same columns. schema: of the columns that are read; texts are strings."""
+    """Files with the same columns.
+
+    schema: schema of the columns that are read; texts are strings.
+    """
 
     files: list[InputFile]
     columns: Columns
@@ -33,16 +36,19 @@ class Source:
 
     @classmethod
     def open(cls, files: list[InputFile], columns: Columns) -> "Source":
-        """Take the columns of the first file with rows. Raises BulkError if another has others."""
+        """Take the columns of the first file with rows. Raises BulkError if others differ."""
         schemas = ((file, _schema(file, columns)) for file in files)
         first, schema = next(((file, schema) for file, schema in schemas if schema), (None, None))
         if first is None or schema is None:
-            raise BulkError(f"{files[0].address} has no rows")
+            raise BulkError(f"{files[0].address} has no rows; give files with rows")
         for file in files:
             if not _is_lines(file) and (other := _schema(file, columns)) != schema:
                 fields = [str(field) for field in other or () if field not in [*schema]]
                 differences = ", ".join(fields) or "fewer columns"
-                raise BulkError(f"{file.address} differs from {first.address}: {differences}")
+                raise BulkError(
+                    f"the columns of {file.address} differ from those of {first.address}: "
+                    f"{differences}"
+                )
         return cls(files, columns, schema)
 
     def batches(self) -> Iterator[tuple[Rows, float]]:
@@ -71,7 +77,7 @@ class Source:
 
 
 def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
-    """The columns of a file that are read; None for a file of lines without rows."""
+    """Return the columns of a file that are read; None for a file of lines without rows."""
     if _is_lines(file):
         with open_lines(file) as lines:
             schema = infer_schema(_parser(file)(lines))
@@ -90,7 +96,7 @@ def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type whose rows pyarrow can take."""
+    """Return the type whose rows pyarrow can take."""
     return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(
         kind, kind
     )

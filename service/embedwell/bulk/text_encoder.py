@@ -14,9 +14,10 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Encoded:
-    """Vectors (B, dim) of B texts. rejected: why texts have none, by index; their rows are zeros.
+    """Vectors (B, dim) of B texts.
 
-    computed: the number of distinct texts.
+    rejected: why texts have no vector, by index; their rows are zeros.
+    computed: number of distinct texts.
     """
 
     vectors: Floats
@@ -31,30 +32,33 @@ class Pending(Protocol):
         """Whether `result` would not wait."""
 
     def result(self) -> tuple[Floats, Mapping[int, str]]:
-        """Vectors (B, dim), and those rejected: see Encoded. Raises BulkError."""
+        """Return vectors (B, dim), and the rejected texts: see Encoded. Raises BulkError."""
 
 
 class TextEncoder(Protocol):
-    """A model, loaded here or served elsewhere."""
+    """A model that is loaded here or served elsewhere."""
 
     @property
     def dim(self) -> int: ...
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """All that decides the vectors: model, fingerprint, precision, prompt, as JSON."""
+        """Everything that decides the vectors, for JSON: model, fingerprint, precision, prompt."""
 
     def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
         """Begin to embed distinct texts of ascending length.
 
-        Waits until others should be begun: that none of the workers of a model is idle. Raises
+        Returns when other texts should be begun, so that no worker of the model is idle. Raises
         BulkError.
         """
 
 
 @dataclass(frozen=True)
 class Window:
-    """B texts that are being embedded. distinct: those that are computed."""
+    """B texts that are being embedded.
+
+    distinct: those that are computed.
+    """
 
     texts: Sequence[str]
     distinct: Sequence[str]
@@ -62,7 +66,7 @@ class Window:
 
     @classmethod
     def begin(cls, encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> "Window":
-        """As TextEncoder.begin, of any texts."""
+        """Like TextEncoder.begin, for any texts."""
         distinct = sorted(dict.fromkeys(texts), key=len)
         return cls(texts, distinct, encoder.begin(distinct, advance))
 
@@ -76,5 +80,5 @@ class Window:
 
 
 def embed_window(encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> Encoded:
-    """Embed B texts, of which each distinct one is computed once. Raises BulkError."""
+    """Embed B texts; each distinct text is computed once. Raises BulkError."""
     return Window.begin(encoder, texts, advance).result()

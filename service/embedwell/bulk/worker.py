@@ -1,4 +1,4 @@
-"""Process that embeds texts, of which a Dispatcher has several."""
+"""Interface of a process that embeds texts; a Dispatcher has several."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -16,25 +16,28 @@ class WorkerDied(WorkerFailed):
 
 
 class Worker(Protocol):
-    """Handle of a process that embeds texts. in_flight: number of unfinished calls."""
+    """Handle of a process that embeds texts.
+
+    in_flight: number of unfinished calls.
+    """
 
     in_flight: int
 
     @property
     def free_at(self) -> float:
-        """When it takes another call, in seconds of time.monotonic: infinity if that is unknown."""
+        """Time when it accepts another call, by time.monotonic; infinity if unknown."""
 
     def submit(self, texts: Sequence[str]) -> "Future[Any]":
         """Begin a call."""
 
     def result(self, future: "Future[Any]") -> tuple[Floats, Mapping[int, str]]:
-        """Return the vectors of a call, and the texts rejected: see Encoded.
+        """Return the vectors of a call, and the rejected texts: see Encoded.
 
         Raises WorkerFailed, and BulkError to end the run.
         """
 
     def note_success(self) -> None:
-        """Called after a call that succeeded."""
+        """Record that a call succeeded."""
 
     def note_failure(self) -> None:
-        """Called after a WorkerFailed: the worker may take no call for a while."""
+        """Record a WorkerFailed; the worker may accept no call for a while."""

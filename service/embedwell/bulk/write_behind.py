@@ -22,9 +22,9 @@ E = TypeVar("E", bound=Embedding)
 
 
 def write_behind(embeddings: Iterable[E], write: Callable[[E, Encoded], None]) -> None:
-    """Write parts in their order, in a thread; no more than two have been begun and not written.
+    """Write parts in order, in a thread; at most two are begun and not written.
 
-    embeddings: each is begun when it is asked for.
+    embeddings: each is begun when it is requested.
     """
     begun: deque[E] = deque()
     with ThreadPoolExecutor(1) as thread:

@@ -1,1 +1,1 @@
-"""Pictures of texts and position encodings, for `embedwell plot`."""
+"""Plots of texts and position encodings, for `embedwell plot`."""

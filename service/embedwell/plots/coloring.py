@@ -1,4 +1,4 @@
-"""Colours of points: by the categories or numbers of a column, or by cluster."""
+"""Colours of points: by a column's categories or numbers, or by cluster."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +11,16 @@ import numpy.typing as npt
 from embedwell.plots.style import MAX_CATEGORIES, shorten
 from embedwell_models.vectors import Doubles, Floats
 
-_NAME_LENGTH = 32  # characters of a category in the legend
+_NAME_LENGTH = 32  # maximum characters of a category in the legend
 
 
 @dataclass(frozen=True)
 class Categories:
     """A category for each of B points.
 
-    names: in the order of the legend. codes (B,): the index of each point's name, -1 for a point
-    without a value. descriptions: of each point, in full.
+    names: names in the order of the legend.
+    codes (B,): the index of each point's name, -1 for a point without a value.
+    descriptions: the full text for each point.
     """
 
     title: str
@@ -30,14 +31,14 @@ class Categories:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A number for each of B points: values (B,), NaN for a point without one."""
+    """A number for each of B points: values (B,), NaN for a point without a number."""
 
     title: str
     values: Doubles
 
     @property
     def descriptions(self) -> list[str]:
-        """The number of each point, as text."""
+        """Describe the number of each point."""
         return ["" if np.isnan(value) else f"{self.title}: {value:g}" for value in self.values]
 
 
@@ -45,9 +46,9 @@ Coloring = Categories | Numbers
 
 
 def color_by_column(title: str, values: Sequence[Any]) -> Coloring:
-    """Numbers if all values but None are numbers, else categories, the most frequent first.
+    """Return Numbers if all values but None are numbers, else categories, the most frequent first.
 
-    The categories beyond MAX_CATEGORIES share the last name, "others".
+    Categories beyond MAX_CATEGORIES share the last name, "others".
     """
     present = [value for value in values if value is not None]
     if present and all(type(value) in (int, float) for value in present):
@@ -70,9 +71,10 @@ def color_by_column(title: str, values: Sequence[Any]) -> Coloring:
 def color_by_cluster(
     texts: Sequence[str], vectors: Floats, labels: npt.NDArray[np.int64]
 ) -> Categories:
-    """Clusters in the order of their size, each named by the text nearest to its centre.
+    """Return clusters in the order of their size, each named by the text nearest to its centre.
 
-    vectors: (B, D), of unit length. labels: (B,), the cluster of each text.
+    vectors: (B, D), of unit length.
+    labels: (B,), the cluster of each text.
     """
     order = [label for label, _ in Counter(labels.tolist()).most_common()]
     codes = np.argsort(order)[labels]

@@ -1,4 +1,4 @@
-"""Heat maps: matrices as colours, one or several in a picture."""
+"""Heat maps: matrices as colours, one or several in a figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,18 @@ from embedwell.plots.style import diverging_colors, set_title
 Array = npt.NDArray[Any]
 
 _PANEL = 4.2  # inches of a heat map among several
-_SMALL_PANEL = 2.6  # of one among more than four
+_SMALL_PANEL = 2.6  # inches of a heat map among more than four
 _COLUMNS = 4  # heat maps in a row
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How values become colours. label: of the colour bar.
+    """Mapping of values to colours.
 
-    cubic: colours by the cube root of a value, so that small ones differ, too. clipped: whether
-    some values lie beyond the ends. ticks: of the colour bar, by default chosen.
+    label: label of the colour bar.
+    cubic: whether colours use the cube root of a value, so that small values differ visibly.
+    clipped: whether some values lie beyond the ends.
+    ticks: ticks of the colour bar; chosen automatically by default.
     """
 
     label: str
@@ -49,7 +51,7 @@ class Scale:
 
     @property
     def norm(self) -> Normalize:
-        """The norm of matplotlib for the values."""
+        """Create matplotlib's norm for the values."""
         if self.cubic:
             return FuncNorm((np.cbrt, lambda root: root**3), self.low, self.high)
         return Normalize(self.low, self.high)
@@ -57,9 +59,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Panel:
-    """A matrix of positions: values (R, C), NaN where a cell is masked.
+    """A matrix of positions: values (R, C), NaN for a masked cell.
 
-    rows, columns: what they are. first: the position of the first row.
+    rows, columns: names of the row and column axes.
+    first_row: position of the first row.
     """
 
     title: str
@@ -71,7 +74,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], title: str) -> Picture:
-    """Draw heat maps side by side; neighbours of the same scale share a colour bar."""
+    """Draw heat maps side by side; adjacent ones with the same scale share a colour bar."""
     count = len(panels)
     across = min(count, 2 if count == 4 else _COLUMNS)
     down = -(-count // across)
@@ -94,7 +97,10 @@ def draw_panels(panels: Sequence[Panel], title: str) -> Picture:
 
 
 def draw_image(axes: Axes, panel: Panel, *, bar: bool) -> None:
-    """Draw a heat map into axes. bar: with a colour bar beside it."""
+    """Draw a heat map into axes.
+
+    bar: whether to add a colour bar.
+    """
     height, width = panel.values.shape
     first, last = panel.first_row, panel.first_row + height - 1
     colors = mpl.colormaps[panel.scale.colors].with_extremes(bad=mpl.rcParams["axes.edgecolor"])

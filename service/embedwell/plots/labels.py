@@ -1,4 +1,4 @@
-"""Write texts beside points so that none covers another."""
+"""Write texts beside points without overlaps."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,11 @@ from embedwell.plots.style import shorten
 from embedwell_models.vectors import Doubles, Floats
 
 _LENGTH = 30  # characters
-_GAP = 6.0  # points between a point and its label
-_RADIUS = 4.0  # of a point, in pixels
-_MAX_TRIED = 1000  # texts, evenly chosen: no page has room for more, and each is measured
+_GAP = 6.0  # typographic points between a point and its label
+_RADIUS = 4.0  # radius of a point, in pixels
+_MAX_TRIED = (
+    1000  # maximum texts, evenly chosen; no page has room for more, and measuring each takes time
+)
 
 Side = tuple[str, str, float, float]
 """Alignment of a label, and the direction in which it lies from its point."""
@@ -26,13 +28,13 @@ _SIDES: Sequence[Side] = (
 
 
 def place(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
-    """Label points (B, 2) of laid-out axes; returns how many labels found room.
+    """Label points (B, 2) of laid-out axes; return the number of labels that fit.
 
     A label takes the first side of its point where it covers neither labels nor other points.
     """
     pixels = axes.transData.transform(points)
     area = np.array(axes.bbox.extents)
-    boxes = np.empty((0, 4))  # of the labels: left, bottom, right, top in pixels
+    boxes = np.empty((0, 4))  # boxes of the labels: left, bottom, right, top in pixels
     for index in range(0, len(texts), -(-len(texts) // _MAX_TRIED)):
         text = shorten(texts[index], _LENGTH)
         label = axes.annotate(
@@ -49,7 +51,7 @@ def place(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
 
 
 def _move(label: Annotation, side: Side) -> Doubles:
-    """Move a label to a side of its point: its new box."""
+    """Move a label to a side of its point, and return its new box."""
     horizontal, vertical, right, up = side
     label.set(ha=horizontal, va=vertical, position=(right * _GAP, up * _GAP))
     return np.array(label.get_window_extent().extents)
@@ -60,12 +62,12 @@ def _inside(box: Doubles, area: Doubles) -> bool:
 
 
 def _overlaps(box: Doubles, boxes: Doubles) -> bool:
-    """Whether a box overlaps one of (N, 4) others."""
+    """Return whether a box overlaps one of (N, 4) others."""
     beside = (box[:2] >= boxes[:, 2:]).any(axis=1) | (box[2:] <= boxes[:, :2]).any(axis=1)
     return not beside.all()
 
 
 def _covers(box: Doubles, points: Doubles) -> bool:
-    """Whether a box covers one of the points (B, 2)."""
+    """Return whether a box covers one of the points (B, 2)."""
     inside = (points > box[:2] - _RADIUS) & (points < box[2:] + _RADIUS)
     return bool(inside.all(axis=1).any())

@@ -10,11 +10,11 @@ from embedwell.plots.heatmap import Array, Panel, Scale
 from embedwell.plots.style import cyclic_colors, diverging_colors
 from embedwell_models.vectors import cosine
 
-_MAX_HEADS = 16  # that a picture has room for
+_MAX_HEADS = 16  # maximum that fit into a figure
 
 
 def title(encoding: Mapping[str, Any], model: str) -> str:
-    """The scheme and its parameters; and the model, if the numbers are trained."""
+    """Return the scheme and its parameters, and the model if the numbers are trained."""
     parameters = encoding["parameters"].items()
     described = [f"{name} {_short(value)}" for name, value in parameters]
     is_trained = encoding["scheme"] == "learned" or (
@@ -25,7 +25,7 @@ def title(encoding: Mapping[str, Any], model: str) -> str:
 
 
 def panels(encoding: Mapping[str, Any]) -> list[Panel]:
-    """The heat maps of an encoding; raises ClickException for the scheme none."""
+    """Return the heat maps of an encoding; raises ClickException for the scheme none."""
     match encoding:
         case {"cos": cos, "sin": sin}:
             return _rotary(cos, sin)
@@ -37,7 +37,7 @@ def panels(encoding: Mapping[str, Any]) -> list[Panel]:
             return [_vectors(vectors, "query - key", int(distances[0]))]
         case {"vectors": vectors}:
             return [_vectors(vectors, "position", 0), _likeness(vectors)]
-    raise click.ClickException("the scheme 'none' has no numbers: name another with --scheme")
+    raise click.ClickException("the scheme 'none' has no numbers; choose another with --scheme")
 
 
 def _rotary(cos: Array, sin: Array) -> list[Panel]:
@@ -51,7 +51,7 @@ def _rotary(cos: Array, sin: Array) -> list[Panel]:
 
 
 def _bias(bias: Array, slopes: Array | None) -> list[Panel]:
-    """One heat map of each head, on the same scale; of many heads, some evenly chosen."""
+    """Return one heat map for each head, on the same scale; if there are many heads, for some."""
     values = np.where(np.isfinite(bias), bias, np.nan)
     low, high = np.nanmin(values), np.nanmax(values)
     label = "added to the score"

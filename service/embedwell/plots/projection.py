@@ -1,4 +1,4 @@
-"""Projections of vectors to a plane, and clusters of them, on scikit-learn and umap-learn."""
+"""Project vectors to a plane, and cluster them, with scikit-learn and umap-learn."""
 
 import warnings
 from collections.abc import Callable
@@ -14,12 +14,17 @@ from embedwell_models.vectors import Floats
 _SEED = 0
 
 MIN_TEXTS = {"pca": 3, "tsne": 5, "umap": 5}
-"""How many texts each method needs."""
+"""Minimum number of texts of each method."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """points: (B, 2). axes: the name of each axis. name: the method and its parameters."""
+    """Points of a projection.
+
+    points: (B, 2).
+    axes: name of each axis.
+    name: the method and its parameters.
+    """
 
     points: Floats
     axes: tuple[str, str]
@@ -29,16 +34,18 @@ class Projection:
 def project(vectors: Floats, method: str) -> Projection:
     """Project B vectors of unit length to a plane: (B, D) -> (B, 2).
 
-    The seed is fixed: the same vectors have the same projection.
-    Raises ClickException if all vectors are equal.
+    The seed is fixed, so the same vectors have the same projection. Raises ClickException if all
+    vectors are equal.
     """
     if (vectors == vectors[0]).all():
-        raise click.ClickException("all texts have the same vector: there is nothing to project")
+        raise click.ClickException(
+            "all texts have the same vector, so there is nothing to draw; give different texts"
+        )
     return _METHODS[method](vectors)
 
 
 def cluster(vectors: Floats, count: int) -> npt.NDArray[np.int64]:
-    """The cluster of each of B vectors of unit length by k-means: (B, D) -> (B,).
+    """Assign each of B vectors of unit length to a cluster by k-means: (B, D) -> (B,).
 
     Raises ClickException for fewer different vectors than clusters.
     """
@@ -47,14 +54,14 @@ def cluster(vectors: Floats, count: int) -> npt.NDArray[np.int64]:
     different = len(np.unique(vectors, axis=0))
     if different < count:
         raise click.ClickException(
-            f"--clusters is {count}; the number of different vectors is {different}"
+            f"--clusters is {count}, but there are only {different} different vectors"
         )
     labels: Any = KMeans(count, n_init=10, random_state=_SEED).fit_predict(vectors)
     return np.asarray(labels, np.int64)
 
 
 def _pca(vectors: Floats) -> Projection:
-    """Principal components, with the share of the variance that each explains."""
+    """Project to the principal components, with the share of variance that each explains."""
     from sklearn.decomposition import PCA  # type: ignore[import-untyped]
 
     pca = PCA(2, svd_solver="full")
@@ -67,7 +74,7 @@ def _pca(vectors: Floats) -> Projection:
 
 
 def _tsne(vectors: Floats) -> Projection:
-    """t-SNE from a PCA, which keeps the global arrangement (Kobak & Berens 2019)."""
+    """Project by t-SNE from a PCA, which keeps the global arrangement (Kobak & Berens 2019)."""
     from sklearn.manifold import TSNE  # type: ignore[import-untyped]
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)
@@ -76,9 +83,9 @@ def _tsne(vectors: Floats) -> Projection:
 
 
 def _umap(vectors: Floats) -> Projection:
-    """UMAP (McInnes et al. 2018, arXiv 1802.03426), from a PCA."""
+    """Project by UMAP (McInnes et al. 2018, arXiv 1802.03426), from a PCA."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImportWarning)  # of a part that needs TensorFlow
+        warnings.simplefilter("ignore", ImportWarning)  # warning of a part that needs TensorFlow
         from umap import UMAP  # type: ignore[import-untyped]
 
     neighbors = min(15, len(vectors) - 1)

@@ -1,4 +1,4 @@
-"""Write pictures as PNG, SVG, or a page of HTML that shows texts and values on hover."""
+"""Render figures as PNG, SVG, or an HTML page that shows texts and values on hover."""
 
 import io
 import re
@@ -19,12 +19,12 @@ from embedwell_models.vectors import Doubles
 
 SUFFIXES = (".png", ".svg", ".html")
 
-_MAX_CELLS = 1_000_000  # of a page: about 10 MB
-_DPI = 200  # twice the 100 of matplotlib
+_MAX_CELLS = 1_000_000  # maximum cells of a page, about 10 MB
+_DPI = 200  # twice matplotlib's default of 100
 _PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 
 Point = tuple[float, float, str]
-"""Where a point lies, as fractions of the picture from its left top, and its text."""
+"""Position of a point, as fractions of the figure from its top left, and its text."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Grid:
     values: Doubles
 
     def as_json(self) -> dict[str, Any]:
-        """The grid with its place as fractions of the picture: left, top, right, bottom."""
+        """Describe the grid with its place as fractions of the figure: left, top, right, bottom."""
         box = self.axes.get_position()
         return {
             "box": [box.x0, 1 - box.y1, box.x1, 1 - box.y0],
@@ -49,9 +49,9 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """A laid-out figure, and what a page shows on hover.
+    """A laid-out figure, and the content that a page shows on hover.
 
-    omitted: how many labels found no room.
+    omitted: number of labels that did not fit.
     """
 
     figure: Figure
@@ -61,15 +61,15 @@ class Picture:
 
 
 def freeze_layout(figure: Figure) -> None:
-    """Lay a figure out, and keep that layout for good."""
+    """Lay a figure out, and keep that layout."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
 
 
 def render(picture: Picture, suffix: str, title: str) -> bytes:
-    """A picture in the format of a suffix, one of SUFFIXES; the same bytes for the same picture.
+    """Render a figure in the format of a suffix, one of SUFFIXES, deterministically.
 
-    Raises ClickException for a page of too many numbers.
+    Raises ClickException for a page with too many numbers.
     """
     if suffix == ".png":
         return _save(picture.figure, "png", {})
@@ -88,8 +88,8 @@ def _page(picture: Picture, svg: str, title: str) -> bytes:
     cells = sum(grid.values.size for grid in picture.grids)
     if cells > _MAX_CELLS:
         raise click.ClickException(
-            f"the page would have {cells:,} numbers, of at most {_MAX_CELLS:,}: draw fewer "
-            "positions or heads, or write .png or .svg"
+            f"the page would have {cells:,} numbers, but the limit is {_MAX_CELLS:,}; draw "
+            "fewer positions or heads, or write .png or .svg"
         )
     data = {"points": picture.points, "grids": [grid.as_json() for grid in picture.grids]}
     json = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).decode()
@@ -97,6 +97,6 @@ def _page(picture: Picture, svg: str, title: str) -> bytes:
         "title": escape(title),
         "background": to_hex(picture.figure.get_facecolor()),
         "svg": re.sub("<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL),
-        "data": json.replace("<", "\\u003c"),  # no text ends the script
+        "data": json.replace("<", "\\u003c"),  # no text can end the script
     }
     return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], _PAGE).encode()

@@ -1,4 +1,4 @@
-"""A map of texts: one point for each."""
+"""A map of texts, with one point for each text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from embedwell.plots.style import (
 )
 
 _WIDTH, _HEIGHT = 9.0, 6.5  # inches
-_MANY = 5000  # points, which an SVG holds as one image
+_MANY = 5000  # more points than this become one image in an SVG
 _HOVER_LENGTH = 500  # characters of a text
 
 
@@ -35,14 +35,14 @@ def draw_map(
 ) -> Picture:
     """Draw B points, with colours and a legend if there is a coloring.
 
-    with_labels: write the texts beside their points, as many as find room.
+    with_labels: write the texts beside their points, as many as fit.
     """
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
     set_title(figure, f"{title}\n{projection.name}")
     axes = figure.subplots()
     axes.set(xlabel=projection.axes[0], ylabel=projection.axes[1])
     axes.margins(0.08)
-    axes.set(xticks=[], yticks=[])  # only distances mean something
+    axes.set(xticks=[], yticks=[])  # only distances have a meaning
     axes.spines[["top", "right"]].set_visible(False)
     _draw_points(axes, projection, coloring)
     freeze_layout(figure)
@@ -56,7 +56,7 @@ def _draw_points(axes: Axes, projection: Projection, coloring: Coloring | None) 
     count = len(projection.points)
     style: dict[str, Any] = {
         "s": float(np.clip(6000 / count, 10, 40)),  # square points
-        "edgecolors": axes.get_facecolor(),  # around points that overlap
+        "edgecolors": axes.get_facecolor(),  # outline of points that overlap
         "linewidths": 0.4,
         "rasterized": count > _MANY,
     }

@@ -11,18 +11,18 @@ from embedwell.plots.render import Grid, Picture, freeze_layout
 from embedwell.plots.style import set_title, shorten
 from embedwell_models.vectors import Floats
 
-_MAX_LABELS = 100  # texts on a side that have labels
-_MAX_NUMBERS = 20  # texts on a side of a matrix whose cells show their values
-_LABEL_LENGTHS = (40, 28)  # characters of rows and columns
+_MAX_LABELS = 100  # maximum texts on a side with labels
+_MAX_NUMBERS = 20  # maximum texts on a side with values in the cells
+_LABEL_LENGTHS = (40, 28)  # characters of row and column labels
 _DISTANCES = ("euclidean", "manhattan")
 
 
 def draw_similarity(
     scores: Floats, metric: str, rows: Sequence[str], columns: Sequence[str], title: str
 ) -> Picture:
-    """Draw scores (R, C), of texts beside rows with texts below columns.
+    """Draw scores (R, C) of row texts with column texts.
 
-    Distances, which come as negative scores, are shown as they are, with reversed colours.
+    Distances, which are given as negative scores, are shown as distances, with reversed colours.
     """
     is_distance = metric in _DISTANCES
     values = np.abs(scores).astype(np.float64) if is_distance else scores.astype(np.float64)
@@ -48,7 +48,7 @@ def draw_similarity(
 
 
 def _size(shape: tuple[int, ...]) -> tuple[float, float]:
-    """Width and height in inches: of cells that numbers or a label fit in, and of labels."""
+    """Return width and height in inches, so that numbers or labels fit."""
     sides = []
     for count in shape:
         cell = 0.5 if max(shape) <= _MAX_NUMBERS else max(0.17, 8 / count)
@@ -72,7 +72,7 @@ def _label_sides(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> Non
 
 
 def _write_values(axes: Axes, image: AxesImage) -> None:
-    """Write each value into its cell, in black or white, whichever contrasts with its colour."""
+    """Write each value into its cell, in black or white for the better contrast."""
     values = np.asarray(image.get_array())
     largest = np.abs(values).max()
     decimals = 2 if largest < 10 else 1 if largest < 100 else 0

@@ -1,4 +1,4 @@
-"""Colours, fonts and texts that all pictures share."""
+"""Colours, fonts and text styles of all plots."""
 
 import textwrap
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from matplotlib.colors import Colormap, ListedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
-# Of Tableau, without its grey, which stands for points without a value.
+# Tableau's colours without grey, which marks points without a value.
 PALETTE = (
     *("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd"),
     *("#8c564b", "#e377c2", "#bcbd22", "#17becf"),
@@ -48,51 +48,51 @@ def theme(dark: bool) -> Iterator[None]:
         "axes.titlesize": 10,
         "figure.titlesize": 12,
         "legend.frameon": False,
-        "text.parse_math": False,  # a text with two dollar signs is no formula
-        "svg.fonttype": "none",  # texts can be searched, and have all glyphs of the reader's fonts
-        "svg.hashsalt": "embedwell",  # the same picture has the same bytes
+        "text.parse_math": False,  # a text with two dollar signs is not a formula
+        "svg.fonttype": "none",  # texts are searchable, and use the glyphs of the reader's fonts
+        "svg.hashsalt": "embedwell",  # makes the bytes of a figure reproducible
     }
     with mpl.rc_context({**colors, **options}):
         yield
 
 
 def is_dark() -> bool:
-    """Whether the current theme is dark."""
+    """Return whether the current theme is dark."""
     return bool(mpl.rcParams["figure.facecolor"] == _DARK)
 
 
 def set_title(figure: Figure, title: str) -> None:
-    """Write a title at the left top, on as many lines as it needs."""
+    """Write a title at the top left, on as many lines as it needs."""
     width = int(figure.get_figwidth() * 11)  # characters
     lines = [wrapped for line in title.split("\n") for wrapped in textwrap.wrap(line, width)]
     figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=11)
 
 
 def diverging_colors() -> str:
-    """A colour map whose middle is near the background."""
+    """Return a colour map whose middle is near the background."""
     return "berlin" if is_dark() else "RdBu_r"
 
 
 def cyclic_colors() -> str:
-    """A colour map whose ends are the same, and whose middle is near the background."""
+    """Return a colour map whose ends are the same, and whose middle is near the background."""
     return "twilight" if is_dark() else "twilight_shifted"
 
 
 def point_colors() -> Colormap:
-    """A colour map of which every colour contrasts with the background."""
+    """Return a colour map whose colours all contrast with the background."""
     shades = np.linspace(0.3, 1, 256) if is_dark() else np.linspace(0, 0.9, 256)
     return ListedColormap(mpl.colormaps["viridis"](shades))
 
 
 def category_colors(count: int) -> list[str]:
-    """A colour for each of `count` categories."""
+    """Return a colour for each of `count` categories."""
     if count <= MAX_CATEGORIES:
         return list(PALETTE[:count])
     return [to_hex(color) for color in mpl.colormaps["turbo"](np.linspace(0.05, 0.95, count))]
 
 
 def shorten(text: str, length: int) -> str:
-    """Put a text on one line of at most `length` characters, with an ellipsis if it is cut."""
+    """Return a text on one line of at most `length` characters, cut with an ellipsis."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     line = " ".join(printable.split())
     return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"

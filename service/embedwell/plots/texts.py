@@ -1,4 +1,4 @@
-"""Read the texts of a file, and a column beside them."""
+"""Read the texts of a file, and another column of it."""
 
 import csv
 import io
@@ -15,12 +15,12 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _DEFAULT_COLUMN = "text"
 
 Row = tuple[int, Mapping[str, Any]]
-"""The number of a line, and its values by column."""
+"""Number of a line, and its values by column."""
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """B texts, and for each its value in another column, if one was asked for.
+    """B texts, each with its value in another column, if one was requested.
 
     Values are all numbers or None, or else strings, booleans or None.
     """
@@ -30,10 +30,12 @@ class TextTable:
 
 
 def read_texts(path: Path, column: str | None = None, value_column: str | None = None) -> TextTable:
-    """Read the texts of a file: a column of .csv, .tsv or .jsonl, lines of any other.
+    """Read the texts of a file: a column of .csv, .tsv or .jsonl, the lines of any other.
 
-    Blank texts are left out. column: "text" by default, or the only one.
-    Raises ClickException for a file that cannot be read, a missing column, or no texts.
+    Blank texts are left out. Raises ClickException for a file that cannot be read, a missing
+    column, or no texts.
+
+    column: "text" by default, or the only column.
     """
     rows = list(_read_rows(path, column or value_column))
     columns = list(dict.fromkeys(name for _, row in rows for name in row))
@@ -46,7 +48,7 @@ def read_texts(path: Path, column: str | None = None, value_column: str | None =
     texts = [_text(path, row, text_column) for row in rows]
     kept = [index for index, text in enumerate(texts) if text.strip()]
     if not kept:
-        raise click.ClickException(f"{path} has no texts")
+        raise click.ClickException(f"{path} has no texts; write one on each line")
     values = [rows[index][1].get(value_column) for index in kept] if value_column else []
     if path.suffix.lower() in _DELIMITERS:
         values = _parse_numbers(values)
@@ -56,21 +58,21 @@ def read_texts(path: Path, column: str | None = None, value_column: str | None =
 def _read_rows(path: Path, column: str | None) -> Iterator[Row]:
     suffix, content = path.suffix.lower(), read_utf8(path)
     if suffix == ".json":
-        raise click.ClickException(f"{path}: JSON is read as .jsonl, one object on each line")
+        raise click.ClickException(f"{path}: write JSON as .jsonl, with one object on each line")
     if suffix in _DELIMITERS:
         return _csv_rows(path, content, _DELIMITERS[suffix])
     if suffix == ".jsonl":
         return _jsonl_rows(path, content)
     if column is not None:
         raise click.ClickException(
-            f"{path} is read as lines of text, without columns: name it .csv, .tsv or .jsonl"
+            f"{path} has no columns, because its suffix is not .csv, .tsv or .jsonl; rename it"
         )
     lines = enumerate(content.split("\n"), start=1)
     return ((number, {_DEFAULT_COLUMN: line.removesuffix("\r")}) for number, line in lines)
 
 
 def read_utf8(path: Path) -> str:
-    """The text of a file, without a byte order mark. Raises ClickException."""
+    """Return the text of a file, without a byte order mark. Raises ClickException."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -78,7 +80,7 @@ def read_utf8(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise click.ClickException(
-            f"{path} is not UTF-8 (line {line}): convert it first, with iconv, say"
+            f"{path} is not UTF-8 (line {line}); convert it first, for example with iconv"
         ) from None
 
 
@@ -88,8 +90,8 @@ def _csv_rows(path: Path, content: str, delimiter: str) -> Iterator[Row]:
         for row in reader:
             if None in row:
                 raise click.ClickException(
-                    f"{path}, line {reader.line_num}: more fields than the header has; "
-                    "a text with the separator in it must be quoted"
+                    f"{path}, line {reader.line_num}: more fields than the header; quote "
+                    "texts that contain the separator"
                 )
             yield reader.line_num, row
     except csv.Error as error:
@@ -115,12 +117,12 @@ def _text(path: Path, row: Row, column: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise click.ClickException(f"{path}, line {number}: {column!r} is not a string")
+        raise click.ClickException(f"{path}, line {number}: {column!r} must be a string")
     return text
 
 
 def _parse_numbers(values: Sequence[str | None]) -> list[Any]:
-    """Numbers for the strings of a CSV column, if all but the blank ones are numbers."""
+    """Convert the strings of a CSV column to numbers, if all but the blank ones are numbers."""
     strings = [value.strip() if value else "" for value in values]
     try:
         return [_finite(float(value)) if value else None for value in strings]

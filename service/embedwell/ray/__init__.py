@@ -1,1 +1,1 @@
-"""Embedding on the machines of a Ray cluster."""
+"""Embed on the machines of a Ray cluster."""

@@ -1,4 +1,4 @@
-"""An actor of a Ray cluster, which has a model: one that dies is replaced."""
+"""An actor of a Ray cluster with a model; an actor that dies is replaced."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ from embedwell.ray.resources import Resources
 from embedwell.ray.settings import read_settings
 from embedwell_models.vectors import Floats
 
-_IN_FLIGHT = 2  # calls of an actor: the next one is there when it has computed one
-_POLL = 0.1  # seconds between two looks at whether an actor has loaded its model
+_IN_FLIGHT = 2  # calls of an actor; the next one waits while it computes one
+_POLL = 0.1  # seconds between checks whether an actor has loaded its model
 _ACTOR_DIED = (RayActorError, OutOfMemoryError, NodeDiedError)
-_MAX_LOADS = 3  # of a model whose actor dies of it
+_MAX_LOADS = 3  # attempts to load a model whose actor dies
 
 
 class ModelActor:
-    """A model in a process of the cluster, which is loaded at the first call."""
+    """A model in a process of the cluster; it is loaded at the first call."""
 
     def __init__(self, settings: Mapping[str, Any], prompt: str | None) -> None:
         self._settings, self._prompt = read_settings(settings), prompt
@@ -43,20 +43,23 @@ class ModelActor:
         return load_local_model(self._settings, self._prompt)
 
     def describe(self) -> Mapping[str, Any]:
-        """As TextEncoder.description. Raises BulkError."""
+        """Like TextEncoder.description. Raises BulkError."""
         return self._model.description
 
     def embed(self, texts: Sequence[str], fingerprint: str) -> tuple[Floats, Mapping[int, str]]:
-        """As LocalModel.embed. Raises BulkError if the model is not the one of the fingerprint."""
+        """Like LocalModel.embed. Raises BulkError if the fingerprint is another model's."""
         if self._model.embedder.fingerprint != fingerprint:
             node = ray.get_runtime_context().get_node_id()
-            raise BulkError(f"the node {node} has another model or precision than the first one")
+            raise BulkError(
+                f"the node {node} has another model or precision than the first node; give all "
+                "nodes the same"
+            )
         return self._model.embed(texts, lambda _: None)
 
 
 @dataclass(eq=False)
 class ActorWorker:
-    """A ModelActor as a Worker, which starts another one when it has died."""
+    """A ModelActor as a Worker; starts another actor when it has died."""
 
     number: int
     resources: Resources
@@ -64,7 +67,7 @@ class ActorWorker:
     prompt: str | None
     in_flight: int = 0
     fingerprint: str = ""
-    _calls: dict["Future[Any]", Any] = field(default_factory=dict)  # and the handle of each
+    _calls: dict["Future[Any]", Any] = field(default_factory=dict)  # and the handle of each actor
     _suspect: "Future[Any] | None" = None  # the call during which the actor died
 
     def __post_init__(self) -> None:
@@ -82,9 +85,11 @@ class ActorWorker:
         self._loaded = self.description_ref.future()
 
     def describe(self, timeout: float) -> Mapping[str, Any]:
-        """Return ModelActor.describe, of an actor that has lived to load the model.
+        """Return ModelActor.describe of an actor that survived loading the model.
 
-        timeout: seconds for all that are started. Raises BulkError.
+        Raises BulkError.
+
+        timeout: seconds for all actors that are started.
         """
         end = time.monotonic() + timeout
         for left in reversed(range(_MAX_LOADS)):
@@ -95,8 +100,8 @@ class ActorWorker:
                 break
             except GetTimeoutError:
                 raise BulkError(
-                    f"no actor has loaded the model in {timeout:.0f} s: `ray status` shows "
-                    f"whether the cluster has {self.resources} free"
+                    f"no actor has loaded the model in {timeout:.0f} s; check with `ray "
+                    f"status` that the cluster has {self.resources} free"
                 ) from None
             except _ACTOR_DIED as error:
                 if not left:
@@ -124,12 +129,14 @@ class ActorWorker:
             vectors, rejected = future.result()
         except RayTaskError as error:
             raise _bulk_error(error) from None
-        except RayError as error:  # with the actor, or its result alone with a node
-            if isinstance(error, _ACTOR_DIED) and handle is self.handle:  # else replaced already
+        except RayError as error:  # died with the actor, or its result was lost with a node
+            if (
+                isinstance(error, _ACTOR_DIED) and handle is self.handle
+            ):  # otherwise it is replaced already
                 self._suspect = self._computed_by(handle)
                 self._start()
             kind = WorkerDied if future is self._suspect else WorkerFailed
-            raise kind(f"the actor {self.number} has failed: {error}") from None
+            raise kind(f"the actor {self.number} failed: {error}") from None
         finally:
             del self._calls[future]
         return vectors, rejected
@@ -138,7 +145,7 @@ class ActorWorker:
     def note_failure(self) -> None: ...
 
     def _computed_by(self, handle: Any) -> "Future[Any] | None":
-        """The call that an actor computed when it died; None if it was loading the model."""
+        """Return the call that an actor computed when it died; None if it was loading the model."""
         if self._loaded.exception() is not None:
             return None
         calls = [call for call, of in self._calls.items() if of is handle]

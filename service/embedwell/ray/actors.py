@@ -15,11 +15,11 @@ from embedwell.ray.actor_worker import ActorWorker
 from embedwell.ray.resources import check_nodes, plan_actors
 
 LOCAL = "local"
-"""The address of a cluster that is started on this machine, and ends with the run."""
+"""Address of a cluster that is started on this machine, and ends with the run."""
 
-_TEXTS, _CHARACTERS = 256, 65536  # of a call, which has one text at least
+_TEXTS, _CHARACTERS = 256, 65536  # maximum of a call, which has at least one text
 _CONNECT_SECONDS = 10.0
-_FAILURE_TIMEOUT = 600.0  # seconds in which a cluster has to start an actor, or to mend a failure
+_FAILURE_TIMEOUT = 600.0  # seconds for a cluster to start an actor, or to recover from a failure
 
 
 @contextmanager
@@ -32,8 +32,10 @@ def connect(
 ) -> Iterator[Dispatcher]:
     """Connect to a cluster, and start its actors. Raises BulkError.
 
-    address: LOCAL, or one that ray.init takes. settings: of the model. prompt: None for the
-    model's. actors, cpus: see plan_actors.
+    address: LOCAL, or an address for ray.init.
+    settings: settings of the model.
+    prompt: None for the model's default prompt.
+    actors, cpus: see plan_actors.
     """
     _init(address)
     try:
@@ -42,7 +44,7 @@ def connect(
         check_nodes(nodes, plan)
         workers = [ActorWorker(1, plan[0], settings, prompt)]
         description = workers[0].describe(_FAILURE_TIMEOUT)
-        # `auto` may choose another precision on another processor.
+        # `auto` may choose different precisions on different processors.
         pinned = {**settings, "dtype": description["precision"]}
         workers += [ActorWorker(i, each, pinned, prompt) for i, each in enumerate(plan[1:], 2)]
         for worker in workers:
@@ -53,12 +55,14 @@ def connect(
 
 
 def _init(address: str) -> None:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here
+    os.environ.setdefault(
+        "RAY_USAGE_STATS_ENABLED", "0"
+    )  # arguments for a cluster that is started here
     host, _, port = address.rpartition(":")
     dashboard = False if address == LOCAL else None
     try:
-        if host:  # ray.init would wait for minutes
+        if host:  # otherwise ray.init would wait for minutes
             socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
         ray.init(address, logging_level=logging.ERROR, include_dashboard=dashboard)
     except (OSError, RuntimeError, ValueError) as error:
-        raise BulkError(f"no Ray cluster at {address}: {error}") from None
+        raise BulkError(f"cannot connect to a Ray cluster at {address}: {error}") from None

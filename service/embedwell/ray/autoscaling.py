@@ -10,21 +10,29 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 WAIT, UTILIZATION = "wait_seconds", "utilization"
-"""Metrics that each replica reports: seconds of queued work, and the used share of its speed."""
+"""Metrics of each replica: seconds of queued work, and the used share of its speed."""
 
-_MEAN_SECONDS = 60.0  # as in the chart; a long request counts all its tokens at its end
+_MEAN_SECONDS = 60.0  # as in the Helm chart; a long request counts all its tokens at its end
 _KEEP_SECONDS = 300.0
 
 
 class LoadMeter:
-    """Reads the load of a server from its metrics. clock: returns seconds."""
+    """Reads the load of a server from its metrics.
+
+    clock: returns seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._totals = deque([(clock(), 0.0)])  # of tokens, and when they were read
+        self._totals = deque(
+            [(clock(), 0.0)]
+        )  # token counts with the times at which they were read
 
     def read(self, metrics: str) -> Mapping[str, float]:
-        """The wait, and the mean utilization of a minute. metrics: of GET /metrics."""
+        """Return the wait, and the mean utilization of a minute.
+
+        metrics: response of GET /metrics.
+        """
         families = [*text_string_to_metric_families(metrics)]
 
         def values(name: str) -> list[float]:
@@ -47,8 +55,11 @@ class LoadMeter:
 class LoadPolicy:
     """A policy of Ray Serve: as many replicas as the wait and the utilization need.
 
-    The triggers of the Helm chart. wait: seconds of queued work for each replica; utilization: the
-    share of its speed. Replicas that were needed in the last five minutes are kept.
+    It has the triggers of the Helm chart. Replicas that were needed in the last five minutes are
+    kept.
+
+    wait: seconds of queued work for each replica.
+    utilization: share of the speed of each replica.
     """
 
     def __init__(
@@ -56,10 +67,10 @@ class LoadPolicy:
     ) -> None:
         """clock: returns seconds."""
         self._targets, self._clock = {WAIT: wait, UTILIZATION: utilization}, clock
-        self._needed: deque[tuple[float, int]] = deque()  # and when
+        self._needed: deque[tuple[float, int]] = deque()  # with their times
 
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
-        """The number of replicas, and the state of the policy, which is empty."""
+        """Return the number of replicas, and the state of the policy, which is empty."""
         now = self._clock()
         self._needed.append((now, self._needed_now(context.aggregated_metrics or {})))
         while self._needed[0][0] < now - _KEEP_SECONDS:

@@ -14,15 +14,18 @@ from embedwell.ray.resources import actor_defaults
 from embedwell.ray.settings import read_settings
 
 ERROR = f"{EMBEDDING}_error"
-"""Column of the reason why a row has no vector; null where it has one."""
+"""Column of the reason why a row has no vector; null if it has one."""
 
 
 class EmbedTexts:
-    """A class for Dataset.map_batches with batch_format="pyarrow": loads a model, and embeds.
+    """Loads a model and embeds: a class for Dataset.map_batches with batch_format="pyarrow".
 
-    column: of the texts. prompt: None for the model's. settings: those of the model, such as model
-    and dtype. Threads are the processors that Ray has given to the actor, unless settings say so.
+    Threads are the processors that Ray has given to the actor, unless settings say otherwise.
     Raises BulkError.
+
+    column: column of the texts.
+    prompt: None for the model's default prompt.
+    settings: settings of the model, such as model and dtype.
     """
 
     def __init__(self, column: str = "text", prompt: str | None = None, **settings: Any) -> None:
@@ -59,10 +62,15 @@ class EmbedTexts:
             raise BulkError(f"the dataset has no column {self._column!r}; it has: {names}")
         for name in (EMBEDDING, ERROR):
             if name in table.column_names:
-                raise BulkError(f"the dataset has a column {name!r}, which the result has, too")
+                raise BulkError(
+                    f"the dataset has a column {name!r}, whose name the result needs; rename it"
+                )
         texts = table[self._column].combine_chunks()
         if pa.types.is_null(texts.type):
             return texts.cast(pa.string())
         if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-            raise BulkError(f"the column {self._column!r} is of {texts.type}, not of strings")
+            raise BulkError(
+                f"the column {self._column!r} has the type {texts.type}, not string; choose "
+                "another column"
+            )
         return texts

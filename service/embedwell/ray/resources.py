@@ -1,4 +1,4 @@
-"""The processors and GPUs of the actors of a cluster."""
+"""Plan the processors and GPUs of a cluster's actors."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,24 @@ import ray
 from embedwell.bulk.errors import BulkError
 
 _NODE_GROUP = "ray.io/node-group"
-"""A label of nodes that Ray's autoscaler or KubeRay has started: there may be others later."""
+"""A label of nodes that Ray's autoscaler or KubeRay has started, so more nodes may follow."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Of one actor. cpus: its threads, too."""
+    """Resources of one actor.
+
+    cpus: its processors, and its threads.
+    """
 
     cpus: int = 1
     gpus: int = 0
 
     @classmethod
     def of_node(cls, node: Mapping[str, Any]) -> "Resources":
-        """All that one of ray.nodes() has."""
+        """Return all resources of an entry of ray.nodes()."""
         total = node["Resources"]
         return cls(int(total.get("CPU", 0)), int(total.get("GPU", 0)))
 
@@ -32,7 +35,7 @@ class Resources:
         return f"{self.cpus} processors and {self.gpus} GPUs"
 
     def fit(self, node: "Resources") -> bool:
-        """Whether a node has as many."""
+        """Return whether a node has at least these resources."""
         return self.cpus <= node.cpus and self.gpus <= node.gpus
 
 
@@ -44,8 +47,12 @@ def plan_actors(
 ) -> list[Resources]:
     """Choose the resources of each actor. Raises BulkError for a cluster without processors.
 
-    By default an actor for each GPU; without any, one for each node, with all its processors.
-    nodes: of ray.nodes(). cpus: of each actor; alone it fills the nodes. on_cpus: not to use GPUs.
+    By default there is an actor for each GPU; without GPUs, one for each node, with all its
+    processors.
+
+    nodes: result of ray.nodes().
+    cpus: processors of each actor; without a number of actors, they fill the nodes.
+    on_cpus: whether to use no GPUs.
     """
     totals = [Resources.of_node(node) for node in nodes if node["Alive"]]
     gpus = sum(total.gpus for total in totals)
@@ -55,7 +62,7 @@ def plan_actors(
     if actors is not None and cpus is not None:
         return [Resources(cpus)] * actors
     if not any(processors):
-        raise BulkError("the Ray cluster has neither processors nor GPUs")
+        raise BulkError("the Ray cluster has neither processors nor GPUs; start a node with some")
     if actors is not None:
         share = min(
             sum(processors) // actors, max(processors)
@@ -67,30 +74,30 @@ def plan_actors(
 
 
 def check_nodes(nodes: Sequence[Mapping[str, Any]], plan: Sequence[Resources]) -> None:
-    """Raise BulkError if no node has what an actor needs; only warn if there may be others later.
+    """Raise BulkError if no node has an actor's resources; only warn if more nodes may follow.
 
-    nodes: of ray.nodes().
+    nodes: result of ray.nodes().
     """
     alive = [node for node in nodes if node["Alive"]]
     totals = [Resources.of_node(node) for node in alive]
     for needed in dict.fromkeys(plan):
         if not any(needed.fit(total) for total in totals):
             largest = max(totals, key=lambda total: (min(total.gpus, needed.gpus), total.cpus))
-            problem = f"an actor needs {needed}, and the largest node has {largest}"
+            problem = f"an actor needs {needed}, but the largest node has {largest}"
             if not any(_NODE_GROUP in node["Labels"] for node in alive):
-                raise BulkError(f"{problem}: give --actor-cpus that a node has")
-            log.warning("%s: waiting for the cluster to start another", problem)
+                raise BulkError(f"{problem}; lower --actor-cpus")
+            log.warning("%s; waiting for the cluster to start another node", problem)
 
 
 def actor_defaults() -> dict[str, Any]:
-    """Settings that fit what Ray has given to this actor; none outside an actor.
+    """Return settings that match the resources that Ray has given to this actor; none outside one.
 
-    One thread for an actor with no processor, or with a part of one.
+    An actor with no processor, or a part of one, gets one thread.
     """
     context = ray.get_runtime_context()
     if context.get_actor_id() is None:
         return {}
     assigned = context.get_assigned_resources()  # type: ignore[no-untyped-call]
-    # Ray does not hide GPUs from an actor that was given none.
+    # Ray does not hide GPUs from an actor that has none.
     device = {} if assigned.get("GPU") else {"device": "cpu"}
     return {"threads": max(1, int(assigned.get("CPU", 1))), **device}

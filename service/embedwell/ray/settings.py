@@ -1,4 +1,4 @@
-"""Settings of the model of an actor."""
+"""Settings of an actor's model."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from embedwell.settings.settings import Settings
 
 
 def read_settings(values: Mapping[str, Any]) -> Settings:
-    """Settings of an actor, beside those of its environment. Raises BulkError."""
+    """Return the settings of an actor, besides those of its environment. Raises BulkError."""
     try:
         check_names(values)
         return Settings(**values)
@@ -22,7 +22,7 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise ValueError for a name that no setting has."""
+    """Raise ValueError for a name that is not a setting."""
     for name in names:
         if name not in Settings.model_fields:
-            raise ValueError(f"there is no setting {name!r}")
+            raise ValueError(f"there is no setting {name!r}; see docs/settings.md")

@@ -115,7 +115,7 @@ class StartingWorker(LengthWorker):
 
 
 def test_a_run_ends_when_no_worker_becomes_free() -> None:
-    with pytest.raises(BulkError, match="no worker takes a call"):
+    with pytest.raises(BulkError, match="no worker accepts a call"):
         embed(StartingWorker(), failure_timeout=0.05)
 
 

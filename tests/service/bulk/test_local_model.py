@@ -19,7 +19,8 @@ def test_texts_without_tokens_are_rejected_and_the_others_embedded(tiny_bert: Fo
     embedder = Embedder.load(unframed(tiny_bert()), device="cpu", dtype="float32")
     counts: list[int] = []
     vectors, rejected = LocalModel(embedder, "m").embed(["", " ", "work", "license"], counts.append)
-    assert rejected == dict.fromkeys([0, 1], "the text has no tokens, and the model needs one")
+    reason = "the text has no tokens, but the model needs at least one"
+    assert rejected == dict.fromkeys([0, 1], reason)
     np.testing.assert_array_equal(vectors[2:], embedder.embed(["work", "license"]))
     assert sum(counts) == 4
 
@@ -39,7 +40,7 @@ def test_the_description_names_the_fingerprint_precision_and_dimension(small: Lo
 def test_an_instruction_that_leaves_no_room_ends_the_run(tmp_path: Path) -> None:
     write_qwen3_vl(tmp_path)
     embedder, prompt = Embedder.load(tmp_path, device="cpu", dtype="float32"), "any work " * 60
-    with pytest.raises(BulkError, match="takes the 128 tokens that the model reads: shorten it"):
+    with pytest.raises(BulkError, match="takes the 128 tokens that the model reads; shorten it"):
         LocalModel(embedder, "m", prompt).embed(["a"], lambda _: None)
     with pytest.raises(click.ClickException, match="takes the 128 tokens"):
         embed_texts.embed(embedder, ["a"], prompt)

@@ -168,7 +168,7 @@ def test_a_folder_with_a_run_is_not_written_to_without_resume(
 ) -> None:
     path = write_parquet(tmp_path / "in.parquet", 10)
     run_job(small, path, tmp_path / "out", resume=True)  # which also begins a run
-    with pytest.raises(BulkError, match=r"has a _manifest\.json: --resume goes on"):
+    with pytest.raises(BulkError, match=r"the _manifest\.json of an earlier run; .* --resume"):
         run_job(small, path, tmp_path / "out")
 
 
@@ -176,9 +176,9 @@ def test_another_model_option_or_input_cannot_resume(small: LocalModel, tmp_path
     path, out = write_parquet(tmp_path / "in.parquet", 10), tmp_path / "out"
     run_job(small, path, out)
     prompted = LocalModel(small.embedder, "small", "query: ")
-    with pytest.raises(BulkError, match='another run: prompt was "", and is "query: "'):
+    with pytest.raises(BulkError, match='different run \\(prompt was "", now it is "query: "'):
         run_job(prompted, path, out, resume=True)
-    with pytest.raises(BulkError, match="part_rows was 16384, and is 5"):
+    with pytest.raises(BulkError, match="part_rows was 16384, now it is 5"):
         run_job(small, path, out, part_rows=5, resume=True)
     os.utime(path, (1, 1))  # written again with as many bytes
     with pytest.raises(BulkError, match=r'inputs was \{"files":1'):
@@ -209,7 +209,7 @@ def test_a_temporary_file_of_a_killed_run_is_replaced(small: LocalModel, tmp_pat
 def test_a_foreign_manifest_is_refused(small: LocalModel, tmp_path: Path) -> None:
     path, out = write_parquet(tmp_path / "in.parquet", 10), tmp_path / "out"
     out.mkdir()
-    for content, message in (("{", "is no manifest"), ('{"version": 2}', "is of version 2")):
+    for content, message in (("{", "is not a manifest"), ('{"version": 2}', "has version 2")):
         (out / "_manifest.json").write_text(content)
         with pytest.raises(BulkError, match=message):
             run_job(small, path, out, resume=True)

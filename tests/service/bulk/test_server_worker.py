@@ -23,7 +23,7 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(tiny_bert: Fol
         assert description is not None
         idle(client, description).check_model()
         other = idle(client, {**description, "precision": "int8"})
-        with pytest.raises(BulkError, match="has another model than before"):
+        with pytest.raises(BulkError, match="has another model than at the start"):
             other.check_model()
 
 

@@ -119,7 +119,7 @@ def test_bad_lines_of_jsonl_have_their_line_and_a_reason(tmp_path: Path) -> None
 def test_a_value_of_another_type_after_the_first_lines_makes_a_bad_row(tmp_path: Path) -> None:
     lines = ['{"text": "a", "n": 1}\n'] * 1000 + ['{"text": "b", "n": "x"}\n', '{"text": "c"}\n']
     rows = read(write_lines(tmp_path / "in.jsonl", lines))
-    assert errors(rows) == {1001: "n is not of the type int64"}
+    assert errors(rows) == {1001: "n does not have the type int64"}
     assert input_columns(rows)["n"].to_pylist()[-3:] == [1, None, None]
 
 
@@ -130,7 +130,7 @@ def test_a_column_that_comes_late_is_logged_once_and_left_out(
     rows = read(write_lines(tmp_path / "in.jsonl", lines))
     assert input_columns(rows).column_names == ["text"] and not errors(rows)
     [message] = caplog.messages
-    assert "line 1001: late left out" in message
+    assert "line 1001: the column late is left out" in message
 
 
 def test_csv_is_read_with_its_header_and_quotes(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_bad_lines_of_csv_have_their_line_and_a_reason(tmp_path: Path) -> None:
     rows = read(write_lines(tmp_path / "in.csv", lines))
     reasons = errors(rows)
     assert reasons.pop(5).startswith("not CSV: ")
-    assert reasons == {3: "1 fields, and the header has 2", 4: "not UTF-8"}
+    assert reasons == {3: "1 fields, but the header has 2", 4: "not UTF-8"}
     assert input_columns(rows)["text"].to_pylist()[-1] == "five"
 
 
@@ -186,8 +186,8 @@ def test_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
     [
         (Columns("body"), "has no column 'body'; it has: text, n, row"),
         (Columns("text", "key"), "has no column 'key'"),
-        (Columns("n", keep=("n",)), "the column 'n' is int64, not text"),
-        (Columns(), "has a column 'row', which the result has, too"),
+        (Columns("n", keep=("n",)), "the column 'n' has the type int64, not text"),
+        (Columns(), "has a column 'row', whose name the result needs"),
     ],
 )
 def test_a_column_that_cannot_be_used_is_refused(
@@ -201,7 +201,7 @@ def test_a_column_that_cannot_be_used_is_refused(
 def test_a_file_with_other_columns_than_the_first_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "a.parquet", pa.table({"text": ["a"], "n": [1]}))
     write_table(tmp_path / "b.parquet", pa.table({"text": ["a"], "n": ["1"]}))
-    with pytest.raises(BulkError, match=r"b\.parquet differs from .*a\.parquet: .*n: string"):
+    with pytest.raises(BulkError, match=r"b\.parquet differ from .*a\.parquet: .*n: string"):
         read(tmp_path)
 
 

@@ -191,7 +191,7 @@ def test_a_page_has_the_cells_of_a_heat_map_where_they_are() -> None:
 def test_a_page_of_too_many_numbers_is_refused() -> None:
     panel = Panel("a panel", np.eye(1001), "query", "key", Scale("value", 0, 1))
     picture = draw_panels([panel], "title")
-    with pytest.raises(click.ClickException, match="1,002,001 numbers, of at most 1,000,000"):
+    with pytest.raises(click.ClickException, match="1,002,001 numbers, but the limit is 1,000,000"):
         render(picture, ".html", "title")
     assert render(picture, ".svg", "title")
 

@@ -105,5 +105,5 @@ def test_the_title_has_the_parameters() -> None:
 
 
 def test_no_scheme_has_no_picture() -> None:
-    with pytest.raises(click.ClickException, match="name another with --scheme"):
+    with pytest.raises(click.ClickException, match="choose another with --scheme"):
         panels(scheme="none")

@@ -74,5 +74,5 @@ def test_clusters_are_the_groups() -> None:
 def test_more_clusters_than_different_vectors_are_refused() -> None:
     vectors = np.repeat(np.eye(3, dtype=np.float32), 4, 0)
     assert len(set(cluster(vectors, 3))) == 3
-    with pytest.raises(click.ClickException, match="different vectors is 3"):
+    with pytest.raises(click.ClickException, match="only 3 different vectors"):
         cluster(vectors, 4)

@@ -72,19 +72,19 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_a_file_without_texts_is_refused(tmp_path: Path, name: str, content: str) -> None:
     path = written(tmp_path, name, content)
-    assert message(path) == f"{path} has no texts"
+    assert message(path) == f"{path} has no texts; write one on each line"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
         ("a.txt", b"one\ncaf\xe9", "is not UTF-8 (line 2)"),
-        ("a.csv", "text,n\none,two,three\n", "line 2: more fields than the header has"),
+        ("a.csv", "text,n\none,two,three\n", "line 2: more fields than the header"),
         ("a.csv", 'text\n"one', "line 1: unexpected end of data"),
         ("a.jsonl", '{"text": "a"}\n{', "line 2: not JSON"),
         ("a.jsonl", '["a"]', "line 1: not a JSON object"),
-        ("a.jsonl", '{"text": 3}', "line 1: 'text' is not a string"),
-        ("a.json", '["a"]', "JSON is read as .jsonl"),
+        ("a.jsonl", '{"text": 3}', "line 1: 'text' must be a string"),
+        ("a.json", '["a"]', "write JSON as .jsonl"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_its_line(
@@ -95,5 +95,5 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(
 
 def test_lines_of_text_have_no_columns(tmp_path: Path) -> None:
     path = written(tmp_path, "a.txt", "one\n")
-    assert "without columns: name it .csv" in message(path, "text")
-    assert "without columns" in message(path, None, "kind")
+    assert "has no columns, because its suffix" in message(path, "text")
+    assert "has no columns" in message(path, None, "kind")

@@ -155,7 +155,7 @@ def test_an_actor_that_no_node_can_hold_ends_the_run(
 ) -> None:
     with (
         pytest.raises(
-            BulkError, match="needs 64 processors and 0 GPUs, and the largest node has 1 "
+            BulkError, match="needs 64 processors and 0 GPUs, but the largest node has 1 "
         ),
         connect(cluster.address, settings, None, cpus=64),
     ):
@@ -173,7 +173,7 @@ def test_a_cluster_that_grows_is_waited_for(
 
     thread = threading.Thread(target=embed)
     thread.start()
-    while "an actor needs 2 processors and 0 GPUs, and the largest node has 1 " not in caplog.text:
+    while "an actor needs 2 processors and 0 GPUs, but the largest node has 1 " not in caplog.text:
         assert thread.is_alive()
         time.sleep(0.01)
     large = cluster.add_node(num_cpus=2, include_dashboard=False)
@@ -194,7 +194,7 @@ def test_a_node_with_another_model_ends_the_run(cluster: Cluster, settings: dict
 
 def test_no_cluster_at_the_address_is_said() -> None:
     with (
-        pytest.raises(BulkError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
+        pytest.raises(BulkError, match=r"to a Ray cluster at 127\.0\.0\.1:1: .*refused"),
         connect("127.0.0.1:1", {}, None),
     ):
         pass

@@ -108,7 +108,7 @@ def test_a_batch_without_rows_has_both_columns(settings: dict[str, Any]) -> None
     [
         ({"text": np.array(["a"])}, 'batch_format="pyarrow"'),
         (pa.table({"id": [1]}), "no column 'text'; it has: id"),
-        (pa.table({"text": [1]}), "'text' is of int64, not of strings"),
+        (pa.table({"text": [1]}), "'text' has the type int64, not string"),
     ],
 )
 def test_a_batch_without_texts_is_refused(

@@ -56,7 +56,7 @@ def test_a_cluster_without_processors_is_refused() -> None:
 @pytest.mark.parametrize(
     ("cluster", "needed", "message"),
     [
-        (CPUS, Resources(9), "needs 9 processors and 0 GPUs, and the largest node has 8 proc"),
+        (CPUS, Resources(9), "needs 9 processors and 0 GPUs, but the largest node has 8 proc"),
         (GPUS, Resources(9, 1), "the largest node has 8 processors and 2 GPUs"),
         (GPUS, Resources(1, 3), "the largest node has 8 processors and 2 GPUs"),
         ([*nodes({"CPU": 16.0}), *GPUS], Resources(9, 1), "has 8 processors and 2 GPUs"),
