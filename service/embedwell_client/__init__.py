@@ -1,6 +1,6 @@
-"""Clients in Python, blocking and asynchronous: many texts in, numpy out, in order.
+"""Blocking and asynchronous Python clients that embed many texts into numpy arrays, in order.
 
-They need httpx and numpy alone.
+They need only httpx and numpy.
 """
 
 from embedwell_client.asynchronous import AsyncClient

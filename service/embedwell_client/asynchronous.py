@@ -32,15 +32,17 @@ A = TypeVar("A")
 
 @dataclass(eq=False)
 class AsyncClient(ClientOptions):
-    """The same for asyncio. concurrency: requests of one embed() at a time.
+    """The asyncio client, with the methods of Client.
 
     Raises ValueError for a concurrency below 1.
+
+    concurrency: how many requests of one embed() are sent at once.
     """
 
     concurrency: int = field(default=4, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1:  # nothing would be sent, and no vectors be there to join
+        if self.concurrency < 1:  # nothing would be sent, and there would be no vectors to join
             raise ValueError(f"concurrency is {self.concurrency}; it must be 1 or more")
         self._http = httpx.AsyncClient(**self.httpx_arguments)
 
@@ -61,7 +63,7 @@ class AsyncClient(ClientOptions):
         progress: bool = False,
         **options: Unpack[EmbedOptions],
     ) -> Array:
-        """As Client.embed."""
+        """Like Client.embed."""
         inputs = request_builders.as_list(texts)
         self._limits = self._limits or await self._send(request_builders.build_limits_request())
         numbered = enumerate(
@@ -81,32 +83,32 @@ class AsyncClient(ClientOptions):
     async def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
     ) -> list[TokenVectors]:
-        """As Client.tokens."""
+        """Like Client.tokens."""
         return await self._send(request_builders.build_tokens_request(texts, options))
 
     async def embed_sparse(
         self, texts: TextOrIds | Sequence[TextOrIds], **options: Unpack[SparseOptions]
     ) -> list[SparseWeights]:
-        """The sparse vectors of texts or token ids; one request."""
+        """Return the sparse vectors of texts or token ids; sends one request."""
         inputs = request_builders.as_list(texts)
         return await self._send(request_builders.build_sparse_request(inputs, options))
 
     async def similarity(
         self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]
     ) -> Array:
-        """As Client.similarity."""
+        """Like Client.similarity."""
         return await self._send(request_builders.build_similarity_request(a, b, options))
 
     async def rerank(
         self, query: str, documents: Sequence[str], **options: Unpack[RerankOptions]
     ) -> Array:
-        """As Client.rerank."""
+        """Like Client.rerank."""
         return await self._send(request_builders.build_rerank_request(query, documents, options))
 
     async def neighbors(
         self, texts: str | Sequence[str], **options: Unpack[NeighborsOptions]
     ) -> list[list[Neighbor]]:
-        """As Client.neighbors."""
+        """Like Client.neighbors."""
         return await self._send(request_builders.build_neighbors_request(texts, options))
 
     async def analogy(
@@ -115,19 +117,19 @@ class AsyncClient(ClientOptions):
         negative: Sequence[str] = (),
         **options: Unpack[AnalogyOptions],
     ) -> list[Neighbor]:
-        """As Client.analogy."""
+        """Like Client.analogy."""
         return await self._send(request_builders.build_analogy_request(positive, negative, options))
 
     async def doesnt_match(self, texts: Sequence[str], **options: Unpack[InputOptions]) -> str:
-        """As Client.doesnt_match."""
+        """Like Client.doesnt_match."""
         return await self._send(request_builders.build_doesnt_match_request(texts, options))
 
     async def positions(self, **options: Any) -> dict[str, Any]:
-        """As Client.positions."""
+        """Like Client.positions."""
         return await self._send(request_builders.build_positions_request(options))
 
     async def info(self) -> dict[str, Any]:
-        """As Client.info."""
+        """Like Client.info."""
         return await self._send(request_builders.build_info_request())
 
     async def _send(self, request: Request[A]) -> A:
@@ -148,7 +150,7 @@ class AsyncClient(ClientOptions):
 
 
 async def _gather(coroutines: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run all; the first exception cancels the others, and is raised."""
+    """Run all; the first exception cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for coroutine in coroutines:

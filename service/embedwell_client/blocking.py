@@ -32,7 +32,7 @@ A = TypeVar("A")
 
 @dataclass(eq=False)
 class Client(ClientOptions):
-    """Sends one request after the other. Every method raises RequestFailed."""
+    """The blocking client: sends one request after the other. All methods raise RequestFailed."""
 
     def __post_init__(self) -> None:
         self._http = httpx.Client(**self.httpx_arguments)
@@ -54,9 +54,11 @@ class Client(ClientOptions):
         progress: bool = False,
         **options: Unpack[EmbedOptions],
     ) -> Array:
-        """The vectors of texts or token ids: (B, dim) of float32 or the output_dtype.
+        """Return the vectors of texts or token ids: (B, dim) in float32 or the output_dtype.
 
-        progress: show a bar; raises ImportError without tqdm. Raises TypeError for bytes.
+        Raises TypeError for bytes.
+
+        progress: show a bar; raises ImportError without tqdm.
         """
         inputs = request_builders.as_list(texts)
         self._limits = self._limits or self._send(request_builders.build_limits_request())
@@ -72,32 +74,32 @@ class Client(ClientOptions):
     def tokens(
         self, texts: str | Sequence[str] | None = None, **options: Unpack[TokensOptions]
     ) -> list[TokenVectors]:
-        """The vectors of each text's tokens, spans or chunks; one request."""
+        """Return the vectors of each text's tokens, spans or chunks; sends one request."""
         return self._send(request_builders.build_tokens_request(texts, options))
 
     def embed_sparse(
         self, texts: TextOrIds | Sequence[TextOrIds], **options: Unpack[SparseOptions]
     ) -> list[SparseWeights]:
-        """The sparse vectors of texts or token ids; one request."""
+        """Return the sparse vectors of texts or token ids; sends one request."""
         inputs = request_builders.as_list(texts)
         return self._send(request_builders.build_sparse_request(inputs, options))
 
     def similarity(
         self, a: ComparisonInput, b: ComparisonInput, **options: Unpack[SimilarityOptions]
     ) -> Array:
-        """Scores (A, B), or (A,) of pairs; with top_k (A, k) of the fields index and score."""
+        """Return scores (A, B), or (A,) of pairs; with top_k (A, k) of fields index and score."""
         return self._send(request_builders.build_similarity_request(a, b, options))
 
     def rerank(
         self, query: str, documents: Sequence[str], **options: Unpack[RerankOptions]
     ) -> Array:
-        """The best documents for a query, the best first: (N,) of the fields index and score."""
+        """Return the best documents for a query, best first: (N,) of the fields index and score."""
         return self._send(request_builders.build_rerank_request(query, documents, options))
 
     def neighbors(
         self, texts: str | Sequence[str], **options: Unpack[NeighborsOptions]
     ) -> list[list[Neighbor]]:
-        """The words, or candidates, nearest to each text, the nearest first."""
+        """Return the words or candidates nearest to each text, nearest first."""
         return self._send(request_builders.build_neighbors_request(texts, options))
 
     def analogy(
@@ -106,19 +108,22 @@ class Client(ClientOptions):
         negative: Sequence[str] = (),
         **options: Unpack[AnalogyOptions],
     ) -> list[Neighbor]:
-        """Queen, from king and woman (positive) and man (negative): the best texts first."""
+        """Return queen from king and woman (positive) and man (negative): texts, best first."""
         return self._send(request_builders.build_analogy_request(positive, negative, options))
 
     def doesnt_match(self, texts: Sequence[str], **options: Unpack[InputOptions]) -> str:
-        """The text that is least like the others."""
+        """Return the text that is least like the others."""
         return self._send(request_builders.build_doesnt_match_request(texts, options))
 
     def positions(self, **options: Any) -> dict[str, Any]:
-        """The response of /positions, with arrays for numbers; fields: see docs/positions.md."""
+        """Return the response of /positions, with arrays for lists of numbers.
+
+        fields: fields of the request, see docs/positions.md.
+        """
         return self._send(request_builders.build_positions_request(options))
 
     def info(self) -> dict[str, Any]:
-        """The model, its precision and the limits."""
+        """Return the model, its precision and the limits."""
         return self._send(request_builders.build_info_request())
 
     def _send(self, request: Request[A]) -> A:

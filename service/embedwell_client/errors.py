@@ -1,4 +1,4 @@
-"""The exception of the Python clients, and how it is made from a failed request."""
+"""The exception of the Python clients, and functions that create it from a failed request."""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +12,11 @@ import httpx
 class RequestFailed(Exception):
     """An error response (docs/errors.md), or no response.
 
-    status: None without a response; then code is unreachable or timeout, or invalid_request for
-    what cannot be sent. For an unreadable response code is invalid_answer; for an error without a
-    code, one such as http_502. index: of the input at fault, among all inputs.
+    status: None without a response.
+    code: the error's code. Without a response it is unreachable or timeout, or invalid_request for
+        a request that cannot be sent; for an unreadable response invalid_answer; for an error
+        without a code, one such as http_502.
+    index: index of the input that caused the error, among all inputs.
     """
 
     status: int | None
@@ -31,7 +33,7 @@ class RequestFailed(Exception):
 
 
 def no_response(error: httpx.RequestError) -> RequestFailed:
-    """Error for a request without a response, or with one that cannot be decompressed."""
+    """Create the error for a request without a response, or with a corrupt compressed one."""
     code = "timeout" if isinstance(error, httpx.TimeoutException) else "unreachable"
     if isinstance(error, httpx.DecodingError):
         code = "invalid_answer"
@@ -39,15 +41,24 @@ def no_response(error: httpx.RequestError) -> RequestFailed:
 
 
 def unreadable_response(response: httpx.Response, error: Exception) -> RequestFailed:
-    """Error for a response that is not this server's. error: raised when it was read."""
-    message = f"the answer cannot be read: {error!r} in {response.text[:200]!r}"
+    """Create the error for a response that is not from this server.
+
+    error: the exception that reading it raised.
+    """
+    message = (
+        f"the response cannot be read: {error!r} in {response.text[:200]!r}; check the server's "
+        "address"
+    )
     return RequestFailed(
         response.status_code, "invalid_answer", message, request_id=_request_id(response)
     )
 
 
 def error_response(response: httpx.Response, first_index: int) -> RequestFailed:
-    """Error for an error response, maybe a gateway's. first_index: of the request's first input."""
+    """Create the error for an error response, which may be a gateway's.
+
+    first_index: index of the request's first input.
+    """
     details, request_id = _error_details(response), _request_id(response)
     code, message, param, index = map(details.get, ("code", "message", "param", "index"))
     if not isinstance(code, str):
@@ -62,7 +73,7 @@ def error_response(response: httpx.Response, first_index: int) -> RequestFailed:
 
 
 def _error_details(response: httpx.Response) -> Mapping[str, Any]:
-    """The fields of an error, in any of the server's shapes or a gateway's in OpenAI's."""
+    """Return the fields of an error in any of the server's formats, or a gateway's in OpenAI's."""
     try:
         content = response.json()
         error = content["error"]

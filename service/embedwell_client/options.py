@@ -9,10 +9,11 @@ from typing import Any
 class ClientOptions:
     """The address of the server, and how requests are sent.
 
-    batch: most texts in a request. retries: further attempts where the server is busy or gone (429,
-    502, 503) or the connection breaks, each after the seconds of Retry-After, and at least 0.5, 1,
-    2, 4, 8 s and so on up to 30 s. timeout: of an attempt, in seconds; the server itself gives up
-    after 60.
+    batch: maximum texts of a request.
+    retries: further attempts if the server is busy or unreachable (429, 502, 503), or the
+        connection breaks. The client waits for the seconds of Retry-After, and at least 0.5, 1, 2,
+        4, 8 s and so on up to 30 s.
+    timeout: seconds for an attempt; the server itself times out after 60.
     """
 
     url: str
@@ -25,6 +26,6 @@ class ClientOptions:
 
     @property
     def httpx_arguments(self) -> dict[str, Any]:
-        """The keyword arguments of the httpx client."""
+        """Return the keyword arguments for the httpx client."""
         key = {} if self.api_key is None else {b"authorization": f"Bearer {self.api_key}".encode()}
         return {"base_url": self.url, "headers": key, "timeout": self.timeout}

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
-    """Show a bar; yields a function to call with the number of texts that were embedded."""
+    """Show a bar; yields a function to call with the number of embedded texts."""
     if not shown:
         yield lambda _: None
         return

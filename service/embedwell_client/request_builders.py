@@ -28,9 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class InputOptions(TypedDict, total=False):
-    """Prompt and truncation of texts; see docs/inputs.md. model: of a server that has several.
+    """Prompt and truncation of texts; see docs/inputs.md.
 
-    task: of Jina; see docs/models.md.
+    model: name of one of the server's models.
+    task: one of Jina's tasks; see docs/models.md.
     """
 
     model: str | None
@@ -42,7 +43,10 @@ class InputOptions(TypedDict, total=False):
 
 
 class EmbedOptions(InputOptions, total=False):
-    """See docs/output.md. late_chunking: the texts are the chunks of one document."""
+    """Options of /embed; see docs/output.md.
+
+    late_chunking: the texts are the chunks of one document.
+    """
 
     normalize: bool
     dimensions: int | None
@@ -51,14 +55,18 @@ class EmbedOptions(InputOptions, total=False):
 
 
 class SparseOptions(InputOptions, total=False):
-    """See docs/sparse.md. top_k: the largest weights. min_weight: the least weight."""
+    """Options of /embed_sparse; see docs/sparse.md.
+
+    top_k: return only so many of the largest weights.
+    min_weight: return only weights of at least this value.
+    """
 
     top_k: int | None
     min_weight: float
 
 
 class TokensOptions(InputOptions, total=False):
-    """See docs/tokens.md."""
+    """Options of /tokens; see docs/tokens.md."""
 
     chunks: Sequence[Sequence[str]] | None
     layer: int | str | None
@@ -69,7 +77,11 @@ class TokensOptions(InputOptions, total=False):
 
 
 class SimilarityOptions(InputOptions, total=False):
-    """metric: cosine, dot, euclidean, manhattan or maxsim. mode: matrix or pairwise."""
+    """Options of /similarity.
+
+    metric: cosine, dot, euclidean, manhattan or maxsim.
+    mode: matrix or pairwise.
+    """
 
     metric: str
     mode: str
@@ -77,28 +89,38 @@ class SimilarityOptions(InputOptions, total=False):
 
 
 class SearchOptions(InputOptions, total=False):
-    """candidates: texts to look among; without them the words of a model that is a table."""
+    """Options of a search for neighbours.
+
+    candidates: texts to search. Default: the words of a model that is a word table.
+    """
 
     candidates: Sequence[str] | None
     k: int
 
 
 class NeighborsOptions(SearchOptions, total=False):
-    """metric: cosine, dot or euclidean."""
+    """Options of /neighbors.
+
+    metric: cosine, dot or euclidean.
+    """
 
     metric: str
 
 
 class AnalogyOptions(SearchOptions, total=False):
-    """method: 3CosAdd or 3CosMul."""
+    """Options of /analogy.
+
+    method: 3CosAdd or 3CosMul.
+    """
 
     method: str
 
 
 class RerankOptions(TypedDict, total=False):
-    """See docs/rerank.md. raw_scores: logits instead of scores from 0 to 1.
+    """Options of /rerank; see docs/rerank.md.
 
-    instruction: to a reranker that is a language model; by default its own.
+    raw_scores: return logits instead of scores from 0 to 1.
+    instruction: for a reranker that is a language model. Default: the model's instruction.
     """
 
     model: str | None
@@ -110,9 +132,9 @@ class RerankOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[A]):
-    """A request, and how its response is parsed.
+    """A request, with the parser of its response.
 
-    first_index, num_inputs: the index of its first input among all inputs, and how many it has.
+    first_index, num_inputs: index of its first input among all inputs, and number of its inputs.
     """
 
     path: str
@@ -138,7 +160,7 @@ class Request(Generic[A]):
             raise error_response(attempt, self.first_index)
         try:
             return self.parse(attempt)
-        except Exception as error:  # another program may have answered, with anything
+        except Exception as error:  # the response may be another program's
             raise unreadable_response(attempt, error) from error
 
 
@@ -155,10 +177,10 @@ def build_embed_requests(
 ) -> Iterator[Request[Array]]:
     """Split inputs into requests of at most `batch` texts, within the server's limits.
 
-    limits: those of /info.
+    limits: the limits in /info.
     """
     max_texts = min(batch, limits["max_texts"])
-    # A token has a byte at least, and mostly more.
+    # A token has at least one byte, and usually more.
     body_bytes = limits["max_body_bytes"] - len(_embed_body([], options))
     max_bytes = min(body_bytes, limits["max_tokens"])
     if options.get("late_chunking"):  # the chunks of a document are embedded together
@@ -167,7 +189,7 @@ def build_embed_requests(
     def parse(response: httpx.Response) -> Array:
         truncated = response.headers["x-truncated"]
         if truncated != "0" and options.get("on_overflow") is None:
-            log.warning("%s inputs were cut; see on_overflow", truncated)
+            log.warning("%s inputs were truncated; see the option on_overflow", truncated)
         return responses.array(response)
 
     for first_index, items in _batches(inputs, max_texts, max_bytes):
@@ -176,7 +198,7 @@ def build_embed_requests(
 
 
 def _embed_body(inputs: Sequence[bytes], options: EmbedOptions) -> bytes:
-    # The inputs are JSON already, from which the size of the batch is known.
+    # The inputs are JSON already, because the size of a batch is measured in JSON.
     fields = [b'"inputs":[' + b",".join(inputs) + b"]"]
     fields += [dump(name) + b":" + dump(value) for name, value in options.items()]
     return b"{" + b",".join(fields) + b"}"
@@ -231,7 +253,7 @@ def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any
 
 
 def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
-    """List of inputs, also of a single text or row of token ids; raises TypeError for bytes."""
+    """Return a list of inputs, also for a single text or row of ids; raises TypeError for bytes."""
     _refuse_bytes(texts, "")
     inputs = [texts] if isinstance(texts, str) else list(texts)
     for index, item in enumerate(inputs):
@@ -240,10 +262,11 @@ def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
 
 
 def dump(content: Any, index: int | None = None) -> bytes:
-    """Serialise to JSON, numpy's numbers and arrays too.
+    """Serialise to JSON, including numpy's numbers and arrays.
 
-    index: of the input that is serialised. Raises RequestFailed for half of a surrogate pair, and
-    for a number that is not finite.
+    Raises RequestFailed for a lone surrogate, and for a number that is not finite.
+
+    index: index of the input that is serialised.
     """
     try:
         return _ENCODER.encode(content).encode()
@@ -267,13 +290,13 @@ _ENCODER = json.JSONEncoder(
 def _refuse_bytes(value: object, place: str) -> None:
     # Bytes are a sequence of integers, as token ids are.
     if isinstance(value, bytes | bytearray):
-        raise TypeError(f"{place}bytes are neither a text nor token ids: decode them")
+        raise TypeError(f"{place}bytes are neither a text nor token ids; decode them")
 
 
 def _batches(
     inputs: Iterable[TextOrIds], max_texts: int, max_bytes: int
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Batches of inputs as JSON, each with the index of its first input."""
+    """Split inputs into batches of JSON, each with the index of its first input."""
     first_index, size = 0, 0
     batch: list[bytes] = []
     for index, item in enumerate(inputs):
@@ -283,4 +306,4 @@ def _batches(
             first_index, batch, size = index, [], 0
         batch.append(item_json)
         size += len(item_json) + 1  # the comma
-    yield first_index, batch  # also an empty one: the server's error says what is wrong with it
+    yield first_index, batch  # even an empty one, because the server's error explains the problem

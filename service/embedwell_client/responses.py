@@ -17,7 +17,8 @@ _INTEGERS = {"positions", "pairs", "buckets", "distances"}
 class TokenVectors:
     """The vectors of a text's tokens, spans or chunks: (N, dim), one for each of items.
 
-    items: the descriptions of the tokens, spans or chunks. dropped: how many tokens were cut off.
+    items: descriptions of the tokens, spans or chunks.
+    dropped: number of tokens that were cut off.
     """
 
     items: list[dict[str, Any]]
@@ -27,7 +28,7 @@ class TokenVectors:
 
 @dataclass(frozen=True, slots=True)
 class SparseWeights:
-    """A text's weights of entries of the vocabulary: indices (n,), ascending, and weights (n,)."""
+    """A sparse vector: indices (n,) of vocabulary entries, ascending, and their weights (n,)."""
 
     indices: Array
     weights: Array
@@ -35,7 +36,10 @@ class SparseWeights:
 
 @dataclass(frozen=True, slots=True)
 class Neighbor:
-    """A near text. index: among the candidates, or the word's row in the table."""
+    """A neighbour of a text.
+
+    index: index among the candidates, or the word's row in the table.
+    """
 
     index: int
     text: str
@@ -48,13 +52,13 @@ def content(response: httpx.Response) -> Any:
 
 
 def limits(response: httpx.Response) -> Mapping[str, int]:
-    """The limits of /info that the size of requests depends on."""
+    """Return the limits in /info on which the size of requests depends."""
     values = content(response)["limits"]
     return {name: int(values[name]) for name in ("max_texts", "max_tokens", "max_body_bytes")}
 
 
 def array(response: httpx.Response) -> Array:
-    """The array of a binary response."""
+    """Read the array of a binary response."""
     shape = [int(size) for size in response.headers["x-shape"].split(",")]
     return np.frombuffer(response.content, _little_endian(response.headers["x-dtype"])).reshape(
         shape
@@ -67,7 +71,7 @@ def _little_endian(dtype: str) -> np.dtype[Any]:
 
 
 def tokens(response: httpx.Response) -> list[TokenVectors]:
-    """The results of /tokens in layout block."""
+    """Read the results of /tokens in layout block."""
     body = content(response)
     dtype = _little_endian(body["dtype"])
     return [
@@ -81,7 +85,7 @@ def tokens(response: httpx.Response) -> list[TokenVectors]:
 
 
 def sparse(response: httpx.Response) -> list[SparseWeights]:
-    """The results of /embed_sparse."""
+    """Read the results of /embed_sparse."""
     return [
         SparseWeights(
             np.array([entry["index"] for entry in entries], np.int32),
@@ -92,7 +96,7 @@ def sparse(response: httpx.Response) -> list[SparseWeights]:
 
 
 def scores(response: httpx.Response) -> Array:
-    """The scores of /similarity, or its top k."""
+    """Read the scores of /similarity, or its top k."""
     body = content(response)
     if "scores" in body:
         return np.array(body["scores"], np.float32)
@@ -101,29 +105,29 @@ def scores(response: httpx.Response) -> Array:
 
 
 def ranking(response: httpx.Response) -> Array:
-    """The results of /rerank, the best first."""
+    """Read the results of /rerank, best first."""
     results = content(response)["results"]
     best = [(item["index"], item["relevance_score"]) for item in results]
     return np.array(best, [("index", np.int64), ("score", np.float32)])
 
 
 def neighbors(response: httpx.Response) -> list[list[Neighbor]]:
-    """The results of /neighbors: of each input, the nearest first."""
+    """Read the results of /neighbors: for each input, nearest first."""
     return [[Neighbor(**item) for item in near] for near in content(response)["neighbors"]]
 
 
 def analogy(response: httpx.Response) -> list[Neighbor]:
-    """The results of /analogy, the best first."""
+    """Read the results of /analogy, best first."""
     return [Neighbor(**item) for item in content(response)["neighbors"]]
 
 
 def odd_text(response: httpx.Response) -> str:
-    """The text that /doesnt_match chose."""
+    """Read the text that /doesnt_match chose."""
     return str(content(response)["text"])
 
 
 def arrays(response: httpx.Response) -> dict[str, Any]:
-    """The response of /positions, with arrays for lists."""
+    """Read the response of /positions, with arrays for lists."""
     body = content(response)
     return {
         name: _numbers(name, value) if isinstance(value, list) else value
@@ -134,5 +138,5 @@ def arrays(response: httpx.Response) -> dict[str, Any]:
 def _numbers(name: str, values: list[Any]) -> Array:
     if name in _INTEGERS:
         return np.array(values, np.int64)
-    # JSON has no word for the minus infinity that keeps a query from a later key.
+    # JSON cannot represent the minus infinity that masks later keys from a query.
     return np.nan_to_num(np.array(values, np.float32), nan=-np.inf, posinf=np.inf, neginf=-np.inf)

@@ -1,4 +1,4 @@
-"""Which attempts the Python clients repeat, and after what delay."""
+"""Decide which attempts the Python clients repeat, and after which delay."""
 
 import random
 import time
@@ -8,16 +8,16 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 AttemptResult = httpx.Response | httpx.RequestError
-"""The response to an attempt, or the reason why there is none."""
+"""The response to an attempt, or the exception if there is none."""
 
-RETRYABLE_STATUSES = (429, 502, 503)  # 502: of a gateway that reached no server
+RETRYABLE_STATUSES = (429, 502, 503)  # 502: a gateway reached no server
 RETRYABLE_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
 MAX_DELAY = 30.0  # seconds before the next attempt
-MAX_JITTER = 0.25  # of a delay: clients that were refused together should not return together
+MAX_JITTER = 0.25  # share of a delay; clients that were rejected together should not retry together
 
 
 def is_retryable(result: AttemptResult) -> bool:
-    """Whether another attempt may succeed."""
+    """Return whether another attempt may succeed."""
     if isinstance(result, httpx.Response):
         return result.status_code in RETRYABLE_STATUSES
     return isinstance(result, RETRYABLE_ERRORS)
@@ -26,10 +26,12 @@ def is_retryable(result: AttemptResult) -> bool:
 def retry_delay(
     result: AttemptResult, attempt: int, jitter: Callable[[], float] = random.random
 ) -> float:
-    """Seconds until the next attempt: Retry-After, and at least twice as many each time.
+    """Return the seconds until the next attempt: Retry-After, and at least twice as many each time.
 
-    attempt: 0 for the first. jitter: returns 0 to 1, the share of MAX_JITTER to add.
     https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+
+    attempt: 0 for the first one.
+    jitter: returns 0 to 1, the share of MAX_JITTER to add.
     """
     retry_after = (
         result.headers.get("retry-after", "") if isinstance(result, httpx.Response) else ""

@@ -51,7 +51,7 @@ def test_an_unreadable_response_is_an_error(
         return  # any JSON will do
     error = error_of(httpx.Response(200, text=content, headers=headers), api_request)
     assert (error.status, error.code) == (200, "invalid_answer")
-    assert error.message.startswith("the answer cannot be read: ")
+    assert error.message.startswith("the response cannot be read: ")
 
 
 def test_a_response_that_cannot_be_decompressed_is_an_error() -> None:

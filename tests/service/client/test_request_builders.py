@@ -98,7 +98,7 @@ def test_a_single_input_becomes_a_list(inputs: Any, expected: list[Any]) -> None
     ],
 )
 def test_bytes_are_refused_as_inputs(inputs: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=f"^{message}: decode them$"):
+    with pytest.raises(TypeError, match=f"^{message}; decode them$"):
         request_builders.as_list(inputs)
 
 
