@@ -128,18 +128,18 @@ def test_the_input_type_selects_a_prompt_of_the_model(
 @pytest.mark.parametrize(
     ("fields", "code", "message_part"),
     [
-        ({"images": ["data:image/png;base64,"]}, "invalid_request", "texts, images or inputs"),
-        ({"texts": None, "images": ["data:"]}, "not_offered", "reads texts alone, and no images"),
-        ({"texts": None, "inputs": [IMAGE]}, "not_offered", "reads texts alone, and no images"),
+        ({"images": ["data:image/png;base64,"]}, "invalid_request", "texts, images and inputs"),
+        ({"texts": None, "images": ["data:"]}, "not_offered", "reads texts only"),
+        ({"texts": None, "inputs": [IMAGE]}, "not_offered", "reads texts only"),
         ({"input_type": "picture"}, "invalid_request", "input_type"),
         ({"embedding_types": ["float", "int4"]}, "invalid_request", "embedding_types.1"),
         ({"embedding_types": []}, "invalid_request", "embedding_types"),
-        ({"max_tokens": 5}, "not_offered", "max_tokens is not offered"),
-        ({"priority": 1}, "not_offered", "priority is not offered"),
+        ({"max_tokens": 5}, "not_offered", "max_tokens is not supported"),
+        ({"priority": 1}, "not_offered", "priority is not supported"),
         ({"truncate": "MIDDLE"}, "invalid_request", "truncate"),
         ({"output_dimension": 385}, "too_many_dimensions", "385"),
         ({"texts": []}, "no_input", "text"),
-        ({"texts": None}, "invalid_request", "texts, images or inputs"),
+        ({"texts": None}, "invalid_request", "texts, images and inputs"),
         ({"inputs": [{"content": [{"type": "text", "text": "x"}]}]}, "invalid_request", "inputs"),
         ({"texts": None, "inputs": [{"content": []}]}, "invalid_request", "inputs.0.content"),
         (
@@ -252,7 +252,7 @@ def test_v1_truncation_cuts_the_requested_side(server: Server) -> None:
 @pytest.mark.parametrize(
     ("fields", "message_part"),
     [
-        ({"images": ["data:image/png;base64,"]}, "images is not offered"),
+        ({"images": ["data:image/png;base64,"]}, "images is not supported"),
         ({"input_type": "image"}, "input_type"),
         ({"embedding_types": []}, "embedding_types"),
         ({"embedding_types": ["float", "int4"]}, "embedding_types.1"),

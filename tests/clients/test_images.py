@@ -57,7 +57,7 @@ def test_cohere_embeds_images(server: HttpServer, expected: Floats) -> None:
         assert response.meta.billed_units.input_tokens == 2 * 17
         with pytest.raises(cohere.BadRequestError) as error:
             client.embed(model="clip", input_type="image", images=["https://example.com/a.png"])
-        assert "fetches nothing" in error.value.body["message"]
+        assert "does not fetch" in error.value.body["message"]
 
 
 def test_cohere_embeds_texts_and_images_of_a_request(server: HttpServer, expected: Floats) -> None:

@@ -66,7 +66,7 @@ def test_cohere_v2_cuts_documents_to_the_requested_length(reranker: HttpServer) 
 
 def test_cohere_v2_refuses_fields_by_name(reranker: HttpServer) -> None:
     with cohere_v2(reranker) as client:
-        with pytest.raises(cohere.BadRequestError, match="priority is not offered"):
+        with pytest.raises(cohere.BadRequestError, match="priority is not supported"):
             client.rerank(documents=DOCUMENTS, priority=1, **MODEL)
         with pytest.raises(cohere.NotFoundError, match="this server has 'reranker'"):
             client.rerank(documents=DOCUMENTS, **{**MODEL, "model": "rerank-v3.5"})
@@ -101,7 +101,7 @@ def test_cohere_v1_may_send_nulls(reranker: HttpServer, relevance: list[float]) 
         assert ranking(client.rerank(documents=DOCUMENTS, **MODEL, **nulls)) == best_first(
             relevance
         )
-        with pytest.raises(cohere.BadRequestError, match="rank_fields is not offered"):
+        with pytest.raises(cohere.BadRequestError, match="rank_fields is not supported"):
             client.rerank(documents=DOCUMENTS, rank_fields=["text"], **MODEL)
 
 

@@ -167,11 +167,11 @@ def error_message(server: HttpServer, path: str, body: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        ("https://example.com/cat.png", "fetches nothing"),
-        ("HTTP://127.0.0.1/cat.png", "fetches nothing"),
-        ("file:///etc/passwd", "fetches nothing"),
-        ("data:image/png,abcd", "neither a data URL of base64, nor base64"),
-        ("not base64", "neither a data URL of base64, nor base64"),
+        ("https://example.com/cat.png", "does not fetch"),
+        ("HTTP://127.0.0.1/cat.png", "does not fetch"),
+        ("file:///etc/passwd", "does not fetch"),
+        ("data:image/png,abcd", "neither base64 nor a data URL with base64"),
+        ("not base64", "neither base64 nor a data URL with base64"),
         ("", "none of the formats"),
         (plain(b"GIF"), "none of the formats PNG, JPEG, WEBP, GIF"),
         (plain(encoded(picture(32, 32), "BMP")), "none of the formats"),

@@ -11,7 +11,7 @@ from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell_models.tokenizer.tokenizer import Side
 
 Overflow = Literal["error", "start", "end", "mean"]
-"""How to handle a text that is too long; `mean` averages the vectors of its windows."""
+"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
 
 _TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
 _DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values

@@ -13,7 +13,7 @@ from embedwell.inputs.options import InputOptions
 from embedwell_models.tokenizer.tokenizer import Side
 
 PairOverflow = Literal["error", "start", "end", "max"]
-"""How to handle a pair that is too long; `max` takes the best score of the document's windows."""
+"""Handling of a pair that is too long; `max` takes the best score of the document's windows."""
 
 _TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
 

@@ -17,7 +17,7 @@ from embedwell.request.run_in_thread import run_in_thread
 # https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.
 _GZIP = zlib.MAX_WBITS + 16
 _FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
-_COPIES = 3  # of a body in memory: chunks, joined, and parsed
+_COPIES = 3  # copies of a body in memory: chunks, joined, and parsed
 _RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes allowed at any ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds

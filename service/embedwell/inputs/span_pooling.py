@@ -7,7 +7,7 @@ import numpy as np
 from embedwell_models.vectors import Floats
 
 SpanPooling = Literal["mean", "max"]
-"""How to combine the token vectors of a span or chunk into one vector."""
+"""Method to combine the token vectors of a span or chunk into one vector."""
 
 
 def pool(vectors: Floats, method: SpanPooling) -> Floats:

@@ -55,7 +55,7 @@ def test_the_answer_is_near_to_b_minus_a_plus_c(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("a b c\n", "line 1: not four words"), (": family\n", "has no questions")],
+    [("a b c\n", "line 1: expected four words"), (": family\n", "has no questions")],
 )
 def test_a_file_without_questions_is_refused(tmp_path: Path, content: str, problem: str) -> None:
     path = tmp_path / "questions.txt"

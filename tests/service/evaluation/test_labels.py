@@ -65,5 +65,5 @@ def test_texts_without_two_labels_are_refused(tmp_path: Path, labels: str, probl
 
 
 def test_a_label_of_one_text_cannot_be_learned(tmp_path: Path) -> None:
-    with pytest.raises(click.ClickException, match="a label has a single text"):
+    with pytest.raises(click.ClickException, match="a label has only one text"):
         read_classification(write_table(tmp_path / "t.csv", "xxy"), None, "label")

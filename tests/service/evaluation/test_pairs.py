@@ -47,7 +47,7 @@ def test_a_quotation_mark_between_tabs_is_a_character(tmp_path: Path) -> None:
         ("a,b,high\n", "row 1: expected two texts and a number; add a header"),
         ("a,b,1\nc,d\n", "row 2: expected two texts"),
         ("a,b,1\nc,d,1\n", "at least two pairs with different scores"),
-        ("", "no two pairs"),
+        ("", "at least two pairs"),
     ],
 )
 def test_a_file_without_pairs_is_refused(tmp_path: Path, content: str, problem: str) -> None:
