@@ -84,10 +84,15 @@ def lower_caps() -> list[str]:
     return [*usable, "none"][1:]
 
 
+def processor_has_kernels(available: frozenset[str] | None = None) -> bool:
+    """Whether there are kernels for a CPU (by default this one), compiled or not."""
+    return ISAS["avx2"] <= (features() if available is None else available)
+
+
 def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
     """Whether a CPU (by default this CPU) could run kernels, but no library is usable."""
     available = features() if available is None else available
-    return ISAS["avx2"] <= available and best_isa("float32", available, folder) is None
+    return processor_has_kernels(available) and best_isa("float32", available, folder) is None
 
 
 def kernel(isa: str, name: str) -> Kernel:

@@ -103,4 +103,4 @@ def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
 def _kernels(engine: Mapping[str, Any]) -> str:
     if engine["kernels"] is not None:
         return f"{engine['kernels']} kernels"
-    return "torch alone" if engine["device"] == "cpu" else "torch"
+    return "PyTorch alone, without kernels" if engine["device"] == "cpu" else "torch"

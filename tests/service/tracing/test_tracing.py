@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from embedwell.cli.extras import require
 from tests.conftest import Folder
 from tests.nginx import free_port
 from tests.service.local_server import local_server
@@ -197,11 +195,6 @@ def test_a_receiver_that_is_away_delays_neither_requests_nor_the_end(
         assert server.post("/embed", {"inputs": "a"}).status_code == 200
         assert server.stop() == 0
     assert "has not finished" not in server.log  # else the watcher would have killed it
-
-
-def test_the_extra_is_named_where_it_is_not_installed() -> None:
-    with pytest.raises(click.ClickException, match=r"embedwell\[otel\]"):
-        require("otel", "no_such_package.trace")
 
 
 def test_without_traces_neither_the_sdk_nor_an_exporter_is_loaded() -> None:

@@ -1,4 +1,4 @@
-"""Load a model by the settings; importing this imports torch."""
+"""Load a model with the settings; importing this module imports torch."""
 
 import logging
 from pathlib import Path
@@ -16,8 +16,9 @@ log = logging.getLogger("embedwell.engine")
 
 
 class Options(Protocol):
-    """Settings of the model. isa: one of the library's CAPS, for the whole process.
+    """Settings of the model.
 
+    isa: one of the library's CAPS, for the whole process.
     threads: 0 for all available processors.
     """
 
@@ -38,14 +39,15 @@ class Options(Protocol):
 
 
 def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
-    """Load the model of a folder for this process.
+    """Load the model of a folder into this process.
+
+    Raises ModelError if the model, device or precision is not available.
 
     previous: choices of an earlier load, which are reused.
-    Raises ModelError when the model, device or precision is not available.
     """
     library.cap_isa(options.isa)
     torch.set_num_threads(options.threads or available_cpus())
-    # An image's environment may enable TF32, which is less exact than float32.
+    # A container image may enable TF32, which is less exact than float32.
     torch.set_float32_matmul_precision("highest")
     # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -62,16 +64,26 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         return embedder
     if embedder.sentence.pooling_source == "assumed":
         log.warning(
-            "%s has no modules.json: the pooling is taken to be %s, as sentence-transformers does; "
-            "EMBEDWELL_POOLING names another",
+            "%s has no modules.json: using %s pooling, the default of sentence-transformers; "
+            "set EMBEDWELL_POOLING to use another",
             *(folder, embedder.sentence.pooling[0]),
         )
-    if embedder.device.type == "cpu" and library.kernels_missing():
+    if embedder.device.type == "cpu" and options.isa != "none":
+        _warn_without_kernels()
+    return embedder
+
+
+def _warn_without_kernels() -> None:
+    if not library.processor_has_kernels():
+        log.warning(
+            "SLOW: there are no compiled kernels for this processor, and PyTorch takes several "
+            "times as long. They are for Linux on x86-64 with AVX2 or newer"
+        )
+    elif library.kernels_missing():
         compile_log = library.FOLDER / "compile.log"
         log.warning(
-            "no compiled kernels: texts take several times as long as they could. Install a C++ "
-            "compiler (g++ or clang), then run `make kernels` in the checkout, or install this "
-            "package again%s",
-            f"; what the compiler said is in {compile_log}" if compile_log.exists() else "",
+            "SLOW: this package has no compiled kernels, and PyTorch takes several times as long. "
+            "Install the wheel for Linux on x86-64 (manylinux), or a C++ compiler (g++ or clang), "
+            "then run `make kernels` in the checkout%s",
+            f"; the compiler's output is in {compile_log}" if compile_log.exists() else "",
         )
-    return embedder
