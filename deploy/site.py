@@ -12,6 +12,7 @@ log = logging.getLogger("mkdocs.plugins.site")
 
 ROOT = Path(__file__).parent.parent
 PAGES = {  # by their files outside docs/
+    "README.md": "quick-start.md",
     "deploy/README.md": "deployment.md",
     "deploy/benchmark/README.md": "measuring.md",
     "CONTRIBUTING.md": "contributing.md",

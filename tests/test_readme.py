@@ -23,7 +23,7 @@ OTHER_MODELS = "".join(
 PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
 BLOCKS = re.findall(r"```console\n(.*?)```", "\n".join(PAGES), re.DOTALL)
 EXAMPLES = [
-    tuple(example.split("\n", 1))
+    tuple(re.split(r"(?<!\\)\n", example, maxsplit=1))  # a command may have several lines
     for block in BLOCKS
     for example in block.removeprefix("$ ").rstrip("\n").split("\n$ ")
 ]
@@ -89,7 +89,7 @@ def run_python(code: str, server: Server) -> None:
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 @pytest.mark.full
 def test_the_python_examples_run(server: Server, code: str) -> None:
-    run_python(f'{code}\nassert "answer" in globals() or vectors.shape == (1, 384)', server)
+    run_python(f'{code}\nassert "response" in globals() or vectors.shape == (1, 384)', server)
 
 
 PAGES_OF_A_SERVER = [*({*ROOT.glob("docs/*.md")} - {ROOT / "docs" / "bulk.md"})]

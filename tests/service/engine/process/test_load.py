@@ -38,7 +38,7 @@ def test_a_pooling_that_is_assumed_is_logged(
 ) -> None:
     folder = tiny_bert()
     load(folder, options())
-    assert f"{folder} has no modules.json: the pooling is taken to be mean" in caplog.text
+    assert f"{folder} has no modules.json: using mean pooling" in caplog.text
     caplog.clear()
     assert load(folder, options(pooling="cls")).sentence.pooling == ("cls",)
     assert "modules.json" not in caplog.text
