@@ -30,7 +30,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
-    gc.freeze()  # a collection in the engine would copy memory pages shared with this process
+    gc.freeze()  # garbage collections in engines would copy memory pages shared with them
     while True:
         choices, status = _run_engine(spec)
         if status == 0:  # the server has ended

@@ -1,4 +1,4 @@
-"""Forks the launchers of several models' engines: `python -m embedwell.engine.fork_server`.
+"""Fork the launchers of several models' engines: `python -m embedwell.engine.fork_server`.
 
 Importing torch takes seconds and 150 MB. This process does it once, and all engines share that
 memory. It stays single-threaded, and each launcher is in a session of its own.
@@ -32,7 +32,7 @@ def main() -> None:
     signal.set_wakeup_fd(wake.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
     gc.collect()
-    gc.freeze()  # a collection in an engine would copy memory pages shared with this process
+    gc.freeze()  # garbage collections in engines would copy memory pages shared with them
     with selectors.DefaultSelector() as selector:
         for source in (_STDIN, requests, ended):
             selector.register(source, selectors.EVENT_READ)

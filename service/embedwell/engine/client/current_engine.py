@@ -1,4 +1,4 @@
-"""The current engine of an HTTP process: connected to again when it is replaced."""
+"""The current engine of an HTTP process, with a new connection whenever it is replaced."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,12 @@ _NO_TIMEOUT = 1e9  # seconds
 _MAX_RESTART_SECONDS = 60.0
 _UNLOAD_CHECK_INTERVAL = 0.05  # seconds
 _LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
-_FAILED_SECONDS = 30.0  # until a model that could not be loaded is tried again
+_FAILED_SECONDS = 30.0  # seconds until a model that could not be loaded is tried again
 _PROBE_IDS = np.zeros(2, dtype=np.int32)
 
 
 class CurrentEngine:
-    """Submits jobs to the current engine; unfinished ones fail with EngineDied when it dies."""
+    """Submits jobs to the current engine; unfinished jobs fail with EngineDied when it dies."""
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
@@ -44,12 +44,14 @@ class CurrentEngine:
         on_wanted: Callable[[], None] = lambda: None,
         on_unwanted: Callable[[], None] = lambda: None,
     ) -> None:
-        """connect: opens a connection to the engine; may raise OSError. counters: shared ones.
+        """connect: opens a connection to the engine; may raise OSError.
 
-        on_ready: called after the first result of each engine. on_stall: called after each check
-        that finds the engine hung. probe_interval: seconds between probes, and between checks,
-        which count it as one second. on_wanted: called, perhaps often, while a request waits for
-        an engine that is not loaded. on_unwanted: called to have it unloaded.
+        counters: shared counters.
+        on_ready: called after the first result of each engine.
+        on_stall: called after each check that finds the engine hung.
+        probe_interval: seconds between probes, and between checks, which count it as one second.
+        on_wanted: called, perhaps often, while a request waits for an engine that is not loaded.
+        on_unwanted: called to have the engine unloaded.
         """
         self._connect, self._on_ready, self._on_stall = connect, on_ready, on_stall
         self._on_wanted, self._on_unwanted = on_wanted, on_unwanted
@@ -64,9 +66,9 @@ class CurrentEngine:
         self.description: EngineDescription | None = None
 
     def treat_as_restarting(self) -> None:
-        """Let requests wait for 60 s from now, as if an engine had just been lost.
+        """Let requests wait for the next 60 s, as if an engine had just died.
 
-        This process was started again beside others, which may have an engine.
+        Used when this process was restarted beside others, which may have an engine.
         """
         self._lost_at = time.monotonic()
 
@@ -91,7 +93,7 @@ class CurrentEngine:
             raise _no_engine()
         if self._liveness.unresponsive:
             raise EngineUnresponsive(
-                "the engine does not respond; try again shortly", retry_after=5
+                "the engine does not respond; try again in a few seconds", retry_after=5
             )
         return await self._submit(self._connection, job, timeout)
 
@@ -100,8 +102,8 @@ class CurrentEngine:
     ) -> None:
         """Wait until an engine accepts jobs; raises TimeoutError and EngineUnavailable.
 
-        One that is restarting is waited for until there was none for `max_downtime` seconds. One
-        that is not loaded is requested, unless loading takes longer than `timeout`.
+        Waits for a restarting engine until there was none for `max_downtime` seconds. Requests an
+        engine that is not loaded, unless loading takes longer than `timeout`.
         """
         if self.connected:
             return
@@ -116,7 +118,7 @@ class CurrentEngine:
 
     @property
     def _loads_anew(self) -> bool:
-        """Whether the watcher started the engine after this process lost the one before."""
+        """Whether the watcher started the engine after this process lost the previous one."""
         return self.state.since > max(0.0, self._lost_at)
 
     async def _wait_restarted(self, timeout: float, max_downtime: float) -> None:
@@ -158,11 +160,11 @@ class CurrentEngine:
         )
 
     def _request_load(self) -> None:
-        """Request the engine unless it loads; raises EngineUnavailable if it failed to lately."""
+        """Request the engine unless it loads; raises EngineUnavailable if it failed recently."""
         state = self.state.engine
         if state is EngineState.FAILED and self.state.seconds < _FAILED_SECONDS:
             raise EngineUnavailable(
-                "the model could not be loaded; the server's log says why",
+                "the model could not be loaded; see the reason in the server's log",
                 retry_after=_FAILED_SECONDS - self.state.seconds,
             )
         if self._is_unloaded:
@@ -173,7 +175,7 @@ class CurrentEngine:
         while True:
             try:
                 connection = await EngineConnection.connect(self._connect(), self._disconnect)
-            except OSError as error:  # may be temporary, such as too many open files
+            except OSError as error:  # can be temporary, such as too many open files
                 log.error("cannot connect to the engine: %s", error)
                 await asyncio.sleep(_PROBE_INTERVAL)
             else:
@@ -231,4 +233,4 @@ class CurrentEngine:
 
 
 def _no_engine() -> EngineUnavailable:
-    return EngineUnavailable("no engine is ready; try again shortly", retry_after=2)
+    return EngineUnavailable("no engine is ready; try again in a few seconds", retry_after=2)

@@ -35,7 +35,7 @@ class EngineConnection(asyncio.Protocol):
         self._running, self._on_lost = running, on_lost
         self._loop = asyncio.get_running_loop()
         self._description: asyncio.Future[EngineDescription] = self._loop.create_future()
-        self._results: dict[int, asyncio.Future[Result]] = {}  # by the number of the job
+        self._results: dict[int, asyncio.Future[Result]] = {}  # by job number
         self._unsent: list[tuple[int, Job]] = []
         self._numbers = count()
         self._reader = MessageReader()
@@ -45,7 +45,7 @@ class EngineConnection(asyncio.Protocol):
     async def connect(
         cls, connection: Connection, on_lost: Callable[[], None] = lambda: None
     ) -> "EngineConnection":
-        """Return a connection on our end of a connection; the engine may accept its end later."""
+        """Create a connection from this process's end of it; the engine may accept later."""
         sock, running = connection
         create = asyncio.get_running_loop().create_unix_connection
         _, protocol = await create(lambda: cls(running, on_lost), sock=sock)
@@ -65,7 +65,7 @@ class EngineConnection(asyncio.Protocol):
 
         If the caller is cancelled, its job is removed from the engine's queue.
         """
-        if self._transport.is_closing():  # the loop tells connection_lost in its next turn
+        if self._transport.is_closing():  # the loop calls connection_lost in its next iteration
             await self.lost.wait()
             raise EngineDied(computing=False)
         number = next(self._numbers)
@@ -99,7 +99,9 @@ class EngineConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport; called by the event loop."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport does not inherit from it
         enlarge_send_buffer(transport.get_extra_info("socket"))
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""Texts that crashed an engine; no HTTP process of the server submits them again."""
+"""Quarantine for texts that crashed an engine; no HTTP process submits them again."""
 
 import time
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from embedwell.engine.protocol.messages import Job, TokenIds
 from embedwell.process.shared_counters import SharedCounters
 
 _SECONDS = 600.0
-_MAX_TEXTS = 64  # of each HTTP process
+_MAX_TEXTS = 64  # texts of each HTTP process
 
 
 class Quarantine:
     """Stores hashes of the latest 64 texts of each HTTP process for ten minutes.
 
-    They are in shared memory, as a client's next attempt may reach another process.
+    They are in shared memory, because a client's next attempt may reach another process.
     """
 
     def __init__(

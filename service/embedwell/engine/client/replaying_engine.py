@@ -23,13 +23,15 @@ from embedwell.process.shared_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
-_MAX_REPLAYS = 6  # of a job, and of a text that is computed alone
+_MAX_REPLAYS = 6  # attempts of a job, and of a text that is computed alone
 _RETRY_SECONDS = 0.2
-_MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence, such as a kill
+_MAX_CRASHES = (
+    2  # crashes with a text computed alone; a single one may be a coincidence, such as a kill
+)
 
 
 class ReconnectingEngine(Protocol):
-    """The current engine: see embedwell.engine.client.current_engine."""
+    """Interface of embedwell.engine.client.current_engine."""
 
     @property
     def description(self) -> EngineDescription | None: ...
@@ -41,12 +43,13 @@ class ReplayingEngine:
     """Submits jobs to the engine, and again to its successor if it dies.
 
     A job that was waiting when the engine died is resubmitted unchanged. A job that was being
-    computed may have crashed it, so its texts are computed one at a time, each exclusively. A text
-    that crashes the engine twice more is quarantined: refused for ten minutes.
+    computed may have caused the crash, so its texts are computed one at a time, while the engine
+    computes nothing else. A text that crashes the engine twice more is quarantined: it is rejected
+    for ten minutes.
     """
 
     def __init__(self, engine: ReconnectingEngine, counters: SharedCounters) -> None:
-        """counters: of replayed jobs and quarantined texts."""
+        """counters: count replayed jobs and quarantined texts."""
         self._engine, self._quarantine = engine, Quarantine(counters)
         self._counters, self._replayed_slot = counters, counters.allocate()
 
@@ -79,7 +82,9 @@ class ReplayingEngine:
     def _submit(self, job: Job, timeout: float) -> Awaitable[Result]:
         index = self._quarantine.find(job)
         if index is not None:
-            raise EngineCrash("the engine died of this input before", index=index)
+            raise EngineCrash(
+                "this input crashed the engine before; do not send it again", index=index
+            )
         return self._engine.submit(job, timeout)
 
     async def _replay(self, job: Job, error: EngineUnavailable, deadline: float) -> Result:
@@ -109,21 +114,25 @@ class ReplayingEngine:
     async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
         replays = crashes = 0
         while replays < _MAX_REPLAYS and crashes < _MAX_CRASHES:
-            # Without a limit: after a 503 a gateway would send the text to another server.
+            # There is no time limit: after a 503 a gateway would send the text to another server.
             await self._engine.wait_connected(_remaining(deadline), math.inf)
             try:
                 return await self._submit(job, _remaining(deadline))
             except EngineDied as error:
                 replays, crashes = replays + 1, crashes + error.computing
-            except EngineUnavailable:  # it does not respond, and is about to be replaced
+            except EngineUnavailable:  # the engine does not respond, and is about to be replaced
                 await asyncio.sleep(_RETRY_SECONDS)
         if crashes == _MAX_CRASHES:
             self._quarantine.add(job)
             log.error(
-                "a text of %d tokens crashed the engine; it is refused for ten minutes", job.tokens
+                "a text of %d tokens crashed the engine; it is rejected for ten minutes", job.tokens
             )
-            raise EngineCrash("the engine died while it computed this input", index=0)
-        raise EngineCrash("the engine died again and again before it computed this input", index=0)
+            raise EngineCrash(
+                "the engine crashed while it computed this input; do not send it again", index=0
+            )
+        raise EngineCrash(
+            "the engine died repeatedly before it computed this input; try again later", index=0
+        )
 
 
 def _remaining(deadline: float) -> float:

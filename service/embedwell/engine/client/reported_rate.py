@@ -1,17 +1,17 @@
-"""Speed that the engine reports, and whether it is reliable."""
+"""Speed that the engine reports, and its reliability."""
 
 import time
 from collections.abc import Callable
 
-_MIN_CHANGES = 5  # after five, a third of the moving average is still the value of the start
-_MAX_AGE = 300.0  # seconds, after which the speed may be another
+_MIN_CHANGES = 5  # after five, a third of the moving average is still the initial value
+_MAX_AGE = 300.0  # seconds, after which the speed may have changed
 
 
 class ReportedRate:
     """Tokens per second of a saturated engine.
 
     latest: the last report; 0 if unknown. An engine starts with the rate of a single cold batch of
-    equally long texts; only full batches update it.
+        equally long texts; only full batches update it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,6 +26,6 @@ class ReportedRate:
 
     @property
     def reliable_rate(self) -> float:
-        """The latest rate, if it was measured several times under load and recently; else 0."""
+        """The latest rate if it was measured several times under load and recently, else 0."""
         recent = self._clock() - self._changed < _MAX_AGE
         return self.latest if recent and self._changes >= _MIN_CHANGES else 0.0

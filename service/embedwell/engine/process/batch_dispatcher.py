@@ -1,4 +1,4 @@
-"""Hand out waiting texts, batch by batch, to the threads that compute."""
+"""Assign waiting texts, batch by batch, to the threads that compute."""
 
 import threading
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from embedwell.engine.protocol.progress import Progress
 class Batch:
     """Texts of one forward pass.
 
-    tokens: of all texts. single_threaded: whether it is computed on one thread.
+    tokens: tokens of all texts.
+    single_threaded: whether it is computed on one thread.
     blocks_leader: whether it is one long text that keeps the leader from receiving messages.
     """
 
@@ -27,14 +28,17 @@ class Batch:
 class BatchDispatcher:
     """Assigns batches to threads; see `loop` for the leader, followers and the spare thread.
 
-    An exclusive text is computed while no other batch runs. Before a batch begins, its
-    jobs are marked as running: if the engine dies, the HTTP process sees what it was computing.
+    An exclusive text is computed while no other batch runs. The jobs of a batch are marked as
+    running before it begins, so that the HTTP process knows what was computed if the engine dies.
     """
 
     def __init__(
         self, job_table: JobTable, throughput: Throughput, progress: Progress, lock: threading.Lock
     ) -> None:
-        """progress: records each batch. lock: held while the job table is read or written."""
+        """progress: records each batch.
+
+        lock: held while the job table is read or written.
+        """
         self._job_table, self._throughput = job_table, throughput
         self._progress, self._lock = progress, lock
         self._work_available = threading.Condition(lock)  # wakes followers

@@ -1,4 +1,4 @@
-"""Choose the maximum tokens of a batch, and measure the speed with it."""
+"""Choose the maximum tokens of a batch, and measure the speed with that limit."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,10 @@ import torch
 
 from embedwell_models.encoder.batch import Rows
 
-_CPU_TOKENS = 2048  # more are no faster, and delay short queries
+_CPU_TOKENS = 2048  # more tokens are not faster, and delay short queries
 _MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
-_MIN_SPEEDUP = 1.05  # of doubling the limit
-_TYPICAL_LENGTH = 256  # tokens of a text: in longer ones attention hides whether a GPU is full
+_MIN_SPEEDUP = 1.05  # speedup for which the limit is doubled
+_TYPICAL_LENGTH = 256  # tokens of a text: with longer texts, attention hides whether a GPU is full
 
 
 class MeasuredModel(Protocol):
@@ -28,29 +28,32 @@ class MeasuredModel(Protocol):
 
 @dataclass(frozen=True)
 class BatchLimit:
-    """Maximum tokens of a batch. rate: tokens per second of a full one."""
+    """Maximum tokens of a batch.
+
+    rate: tokens per second of a full batch.
+    """
 
     tokens: int
     rate: float
 
 
 def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
-    """Choose the maximum tokens of a batch, and measure the speed with it.
+    """Choose the maximum tokens of a batch, and measure the speed with that limit.
 
-    The limit is the requested one; for 0 the default of a CPU, or one that fills the GPU.
+    The limit is the requested one. For 0 it is the default of a CPU, or one that fills the GPU.
     """
     if requested or model.device.type == "cpu":
         tokens = requested or _CPU_TOKENS
         return BatchLimit(tokens, _measure_rate(model, tokens, model.max_length))
     typical = min(model.max_length, _TYPICAL_LENGTH)
-    # The first pass of a size also waits for its memory.
+    # The first pass of a size also allocates its memory.
     return find_gpu_batch_limit(
         lambda tokens: max(_measure_rate(model, tokens, typical) for _ in range(3))
     )
 
 
 def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
-    """Double the limit while that is faster and fits the device's memory."""
+    """Double the limit while that is faster and fits into the device's memory."""
     best = BatchLimit(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
     while best.tokens < _MAX_GPU_TOKENS:
         try:

@@ -4,23 +4,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 
-_MIN_TOKENS_PER_THREAD = 64  # fewer do not pay for reading all weights
-_EFFICIENT_TOKENS_PER_THREAD = 256  # more are no faster
-_MAX_TOKENS_SINGLE_THREADED = 512  # more delay the results
-_TARGET_SECONDS = 0.03  # of a batch on a CPU: new texts wait for one
-_FEW_JOBS = 48  # each of more waits mostly for the others, and larger batches are faster
-_BALANCE = 0.8  # share of threads with work left while one computes a long text
+_MIN_TOKENS_PER_THREAD = 64  # fewer tokens do not justify reading all weights
+_EFFICIENT_TOKENS_PER_THREAD = 256  # more tokens are not faster
+_MAX_TOKENS_SINGLE_THREADED = 512  # more tokens delay the results
+_TARGET_SECONDS = 0.03  # seconds of a batch on a CPU, for which new texts wait
+_FEW_JOBS = 48  # with more jobs, each waits mostly for the others, and larger batches are faster
+_BALANCE = 0.8  # share of threads that have work left while one thread computes a long text
 
 
 @dataclass(frozen=True)
 class BatchSizing:
     """Batch sizes in tokens, from the measured speed.
 
-    max_batch_tokens: maximum tokens of a batch. max_concurrent_batches: each on its own thread.
+    max_batch_tokens: maximum tokens of a batch.
+    max_concurrent_batches: number of batches that run at once, each on its own thread.
     prefetch_depth: batches that can wait on the device for the running one; 0 on a CPU.
-
-    rate: tokens per second of the whole engine, as lately measured. Batches are smaller on a
-    slow CPU, so that a query beside many long texts waits no longer than on a fast one.
+    rate: recently measured tokens per second of the whole engine. Batches are smaller on a slow
+        CPU, so that a query beside many long texts waits no longer than on a fast one.
     """
 
     max_batch_tokens: int
@@ -33,15 +33,22 @@ class BatchSizing:
         return replace(self, rate=rate)
 
     def use_one_thread(self, waiting: int, batches: int) -> bool:
-        """Whether to compute on one thread. waiting: tokens. batches: how many are running."""
+        """Return whether to compute on one thread.
+
+        waiting: tokens of waiting texts.
+        batches: number of running batches.
+        """
         return self.max_concurrent_batches > 1 and (
             batches > 0 or waiting > self.full_multi_threaded
         )
 
     def next_batch_tokens(self, waiting: int, single_threaded: bool, jobs: int = 1) -> int:
-        """Maximum tokens of the next batch; single-threaded ones are sized to end together.
+        """Return the maximum tokens of the next batch.
 
-        waiting: tokens. jobs: how many are unfinished.
+        Single-threaded batches are sized to end together.
+
+        waiting: tokens of waiting texts.
+        jobs: number of unfinished jobs.
         """
         if not single_threaded:
             return self.full_multi_threaded
@@ -55,11 +62,11 @@ class BatchSizing:
         )
 
     def is_long(self, tokens: int) -> bool:
-        """Whether a text exceeds a single-threaded batch, so that others must not wait for it."""
+        """Return whether a text exceeds a single-threaded batch; others must not wait for it."""
         return tokens > self.full_single_threaded
 
     def use_all_threads(self, longest: int, waiting: int) -> bool:
-        """Whether all threads should compute a long text.
+        """Return whether all threads should compute a long text.
 
         On one thread it would still run long after the others finish the rest of the queue.
         """
@@ -76,13 +83,13 @@ class BatchSizing:
 
     @cached_property
     def full_multi_threaded(self) -> int:
-        """Tokens of a batch on all threads, or a device, when the engine is busy."""
+        """Tokens of a batch on all threads, or on a device, when the engine is busy."""
         return self._full_batch(
             self.max_concurrent_batches, _EFFICIENT_TOKENS_PER_THREAD * self.max_concurrent_batches
         )
 
     def _full_batch(self, threads: int, enough: int) -> int:
-        if self.prefetch_depth:  # a device, which is slower with fewer
+        if self.prefetch_depth:  # a device, which is slower with fewer tokens
             return self.max_batch_tokens
         limit = (
             self.max_batch_tokens

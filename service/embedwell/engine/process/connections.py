@@ -1,4 +1,4 @@
-"""Connections of the engine to the HTTP processes."""
+"""Connections between the engine and the HTTP processes."""
 
 import selectors
 import socket
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from embedwell.engine.protocol.fd_handoff import accept_connection
 from embedwell.engine.protocol.wire import HttpProcessConnection, Message
 
-CLOSED: Message = (["closed", None], b"")  # the last message of a connection
+CLOSED: Message = (["closed", None], b"")  # the message that ends a connection
 
 ReceivedMessages = list[tuple[HttpProcessConnection, Message]]
 
@@ -26,9 +26,9 @@ class Connections:
         self._watch(shutdown_fd, _raise_shutdown)
 
     def receive(self, wait: bool) -> ReceivedMessages:
-        """Receive messages of all connections. wait: block until there is one.
+        """Receive messages of all connections; raises EOFError when the server shuts down.
 
-        Raises EOFError when the server shuts down.
+        wait: block until there is a message.
         """
         ready = self._selector.select(None if wait else 0)
         return [messages for key, _ in ready for messages in key.data()]

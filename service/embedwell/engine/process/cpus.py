@@ -9,10 +9,11 @@ _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 def available_cpus(cgroup_root: Path = _CGROUP_ROOT, membership: Path = _CGROUP_MEMBERSHIP) -> int:
-    """Return the processors of the affinity mask, limited by cgroup quotas; at least one.
+    """Return the number of processors of the affinity mask, limited by cgroup quotas; at least 1.
 
-    membership: the file that names the cgroups of this process. Quotas of parent groups count, too;
-    in a container the outermost visible group is its own.
+    Quotas of parent groups count, too. In a container the outermost visible group is its own.
+
+    membership: the file that names the cgroups of this process.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min([affinity or 1, *_quotas(cgroup_root, membership)]))

@@ -1,4 +1,4 @@
-"""One forward pass of the model; retried in halves if it fails."""
+"""Compute one forward pass of the model, and retry it in halves if it fails."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -47,9 +47,10 @@ class ForwardModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchText:
-    """One text of one job. prompt_token_count: leading tokens that are not pooled.
+    """One text of one job.
 
-    output, exclusive: of its job, see embedwell.engine.protocol.messages.
+    prompt_token_count: leading tokens that are not pooled.
+    output, exclusive: those of its job, see embedwell.engine.protocol.messages.
     """
 
     item: QueuedText[Any]
@@ -63,8 +64,9 @@ def forward(model: ForwardModel, texts: Sequence[BatchText]) -> list[Floats | Fa
     """Compute the vectors of each text, or its failure; all texts are of one kind.
 
     If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
-    batch too large for the device's memory succeeds in parts. Raises torch.AcceleratorError, after
-    which the device is unusable in this process: the engine ends, and the server starts another.
+    batch that is too large for the device's memory succeeds in parts. Raises
+    torch.AcceleratorError, after which the device is unusable in this process: the engine exits,
+    and the server starts another.
     """
     try:
         results = zip(texts, _encode(model, texts), strict=True)
@@ -76,12 +78,14 @@ def forward(model: ForwardModel, texts: Sequence[BatchText]) -> list[Floats | Fa
         if len(texts) == 1:
             log.exception("a text of %d tokens cannot be encoded", texts[0].item.length)
             reason = (
-                "the memory of the device is too small for it" if out_of_memory else "see the log"
+                "the device has too little memory for it"
+                if out_of_memory
+                else "see the server's log"
             )
             return [Failure(f"the model failed on this input: {reason}", texts[0].item.index)]
         tokens, kind = sum(text.item.length for text in texts), type(error).__name__
-        log.warning("%d texts of %d tokens, in halves after %s", len(texts), tokens, kind)
-    # Outside of the handler, as the error's traceback keeps the memory of the failed pass alive.
+        log.warning("computing %d texts of %d tokens in halves after %s", len(texts), tokens, kind)
+    # Not inside the handler, because the error's traceback keeps the memory of the failed pass.
     if out_of_memory:
         torch.cuda.empty_cache()  # free memory may be fragmented
     half = len(texts) // 2
@@ -104,5 +108,7 @@ def _encode(model: ForwardModel, texts: Sequence[BatchText]) -> Iterable[Floats]
 def _check_finite(vectors: Floats, index: int) -> Floats | Failure:
     if np.isfinite(vectors).all():
         return vectors
-    message = "the model gave a vector that is not finite; try another precision"
+    message = (
+        "the model computed a vector with NaN or infinity; set EMBEDWELL_DTYPE to another precision"
+    )
     return Failure(message, index, finite=False)

@@ -1,4 +1,4 @@
-"""Unfinished jobs, and the vectors of each so far."""
+"""Unfinished jobs, and the vectors that are computed so far."""
 
 import time
 from collections import defaultdict
@@ -14,13 +14,13 @@ from embedwell.engine.protocol.messages import Failure, Job, Result
 from embedwell.engine.protocol.wire import HttpProcessConnection
 from embedwell_models.vectors import Floats
 
-Key = tuple[HttpProcessConnection, int]  # of a job: its number on its connection
+Key = tuple[HttpProcessConnection, int]  # key of a job: its connection, and its number there
 ResultsByConnection = Mapping[HttpProcessConnection, Sequence[tuple[int, Result | Failure]]]
 
 
 @dataclass
 class _OpenJob:
-    """A job without a result yet."""
+    """A job without a result."""
 
     job: Job
     started_at: float = inf
@@ -34,7 +34,7 @@ class _OpenJob:
     def collect(
         self, index: int, vectors: Floats | Failure, rate: float
     ) -> Result | Failure | None:
-        """Store the vectors of one text; return the job's result if it was the last."""
+        """Store the vectors of one text; return the job's result if it was the last text."""
         if isinstance(vectors, Failure):
             return vectors
         self.vectors[index] = np.atleast_2d(vectors)
@@ -64,7 +64,7 @@ class JobTable:
 
     @property
     def nothing_waits(self) -> bool:
-        """Whether no text waits; a waiting text may have no tokens."""
+        """Whether no text waits; even without waiting tokens a text may wait."""
         return not self._scheduler
 
     @property
@@ -79,7 +79,7 @@ class JobTable:
         self._scheduler.add(key, job.lengths, kind, job.size_class)
 
     def remove(self, key: Key) -> None:
-        """Remove a job that is cancelled or done, if it is there."""
+        """Remove a job that is cancelled or done, if it is present."""
         self._scheduler.cancel(key)
         self._open_jobs.pop(key, None)
 
@@ -89,11 +89,11 @@ class JobTable:
             self.remove(key)
 
     def take_batch(self, max_tokens: int) -> list[BatchText]:
-        """Take the texts of the next batch: `max_tokens` at most, or one longer text."""
+        """Take the texts of the next batch: at most `max_tokens`, or one longer text."""
         return self._texts(self._scheduler.take_batch(max_tokens))
 
     def take_short_texts(self, max_tokens: int) -> list[BatchText]:
-        """Take a batch of texts of at most `max_tokens` each; [] if only longer ones wait."""
+        """Take a batch of texts of at most `max_tokens` each; [] if only longer texts wait."""
         return self._texts(self._scheduler.take_short_texts(max_tokens))
 
     def collect(
@@ -103,15 +103,16 @@ class JobTable:
         started_at: float,
         rate: float,
     ) -> ResultsByConnection:
-        """Store the vectors of texts; return results of completed jobs, by connection.
+        """Store the vectors of texts; return the results of completed jobs, by connection.
 
-        started_at: time.perf_counter at the start of their forward pass. rate: see Result.
+        started_at: time.perf_counter at the start of their forward pass.
+        rate: see Result.
         """
         results_by_connection = defaultdict(list)
         for text, vectors in zip(texts, vectors_by_text, strict=True):
             key = text.item.job
             job = self._open_jobs.get(key)
-            if job is None:  # cancelled, or another of its texts has failed
+            if job is None:  # it was cancelled, or another of its texts failed
                 continue
             job.started_at = min(job.started_at, started_at)
             result = job.collect(text.item.index, vectors, rate)

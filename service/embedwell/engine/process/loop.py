@@ -1,4 +1,4 @@
-"""The engine's loop: receive, schedule, encode, reply; on one thread or several."""
+"""The engine's loop on one thread or several: receive, schedule, compute, reply."""
 
 import contextlib
 import logging
@@ -31,7 +31,7 @@ class Loop:
     computes short texts if all followers are busy.
 
     On a GPU two threads alternate as leaders: while the device computes the batch of one, the other
-    receives, packs and queues the next, so that the device never waits for that.
+    receives, packs and queues the next, so that the device never waits.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -51,7 +51,7 @@ class Loop:
         """
         self._model, self._sizing = model, sizing
         self._job_table, self._throughput = JobTable(), Throughput(sizing, rate)
-        self._lock = threading.Lock()  # of the job table and the batches
+        self._lock = threading.Lock()  # guards the job table and the batches
         self._receiver = Receiver(connections, self._job_table, self._lock, linger)
         progress = progress or Progress()
         self._dispatcher = BatchDispatcher(self._job_table, self._throughput, progress, self._lock)
@@ -110,7 +110,7 @@ class Loop:
             results_by_connection = self._job_table.collect(
                 batch.texts, vectors, started_at, self._throughput.rate
             )
-        # Without the lock: large results take long to pack.
+        # The lock is released, because packing large results takes long.
         for connection, results in results_by_connection.items():
             connection.send(*pack_results(results))
 
@@ -121,5 +121,7 @@ def _guard(work: Callable[[], None]) -> None:
         with contextlib.suppress(EOFError):
             work()
     except BaseException:
-        log.critical("a thread of the engine has failed, and the engine with it", exc_info=True)
+        log.critical(
+            "a thread of the engine failed; the engine exits and is started again", exc_info=True
+        )
         os._exit(1)

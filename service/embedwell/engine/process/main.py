@@ -25,7 +25,7 @@ from embedwell_models.errors import ModelError
 
 log = logging.getLogger("embedwell.engine")
 
-# Twice the usual time between a result and the client's next request. Not used on a single
+# Twice the usual time between a result and the client's next request. Not used with a single
 # processor, which the other processes need.
 _LINGER_SECONDS = 0.001
 _TRANSIENT_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
@@ -50,7 +50,8 @@ def run(spec: EngineSpec, on_ready: Callable[[StartupChoices], None]) -> None:
 def load_and_measure(spec: EngineSpec) -> tuple[Embedder, BatchLimit]:
     """Load and warm the model, and choose the batch limit.
 
-    Raises errors that may pass (no memory, files or device at the moment); exits on permanent ones.
+    Raises errors that may be temporary (memory, files or device are not available); exits on
+    permanent ones.
     """
     try:
         embedder = load(spec.folder, spec, spec.startup_choices)

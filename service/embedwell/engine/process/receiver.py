@@ -11,7 +11,7 @@ from embedwell.engine.protocol.messages import unpack_jobs
 
 
 class MessageSource(Protocol):
-    """Source of messages: see embedwell.engine.process.connections."""
+    """Interface of embedwell.engine.process.connections."""
 
     def receive(self, wait: bool) -> ReceivedMessages: ...
 

@@ -16,9 +16,9 @@ _DUE_FACTOR = 16  # a job is due when the engine has served this many times its 
 
 @dataclass(frozen=True, slots=True)
 class QueuedText(Generic[JobKey]):
-    """One text of one job. Only items of one kind can share a batch.
+    """One text of one job. Only texts of the same kind can share a batch.
 
-    size_class: of its job: see embedwell.engine.protocol.sizes.
+    size_class: size class of its job, see embedwell.engine.protocol.sizes.
     """
 
     job: JobKey
@@ -32,7 +32,7 @@ class QueuedText(Generic[JobKey]):
 class _Waiting(Generic[JobKey]):
     """The texts of a job that are not in a batch yet.
 
-    due: count of all served tokens at which the job is due.
+    due: the job is due when this many tokens have been served.
     """
 
     kind: Kind
@@ -47,15 +47,15 @@ _Jobs = OrderedDict[JobKey, _Waiting[JobKey]]  # oldest first
 class Scheduler(Generic[JobKey]):
     """Fills half of a batch with the oldest jobs, and half with the jobs that are due first.
 
-    A small job is due soon after its arrival and a large one late, so a query does not wait for ten
-    thousand earlier texts, and these progress however many queries arrive. As a single text may
-    fill a batch, batches alternate: one begins with the oldest job, the next with the job that is
-    due first, of any kind. Jobs of the same size class are served in order of arrival.
+    A small job is due soon after its arrival and a large one late. So a query does not wait for ten
+    thousand earlier texts, and these make progress however many queries arrive. As a single text
+    can fill a batch, batches alternate: one begins with the oldest job, the next with the job that
+    is due first, of any kind. Jobs of the same size class are served in order of arrival.
     """
 
     def __init__(self) -> None:
-        self.tokens = 0  # of all waiting texts
-        self._served = 0  # tokens since the start
+        self.tokens = 0  # tokens of all waiting texts
+        self._served = 0  # tokens served since the start
         self._oldest_first = False
         self._jobs: _Jobs[JobKey] = OrderedDict()
         self._queues: dict[
@@ -67,7 +67,10 @@ class Scheduler(Generic[JobKey]):
         return bool(self._jobs)
 
     def add(self, job: JobKey, lengths: Sequence[int], kind: Kind, size_class: int) -> None:
-        """Queue the texts of a new job. lengths: tokens of each."""
+        """Queue the texts of a new job.
+
+        lengths: tokens of each text.
+        """
         items = (
             QueuedText(job, index, length, kind, size_class) for index, length in enumerate(lengths)
         )
@@ -85,7 +88,7 @@ class Scheduler(Generic[JobKey]):
             self._remove(job, waiting)
 
     def take_batch(self, max_tokens: int) -> list[QueuedText[JobKey]]:
-        """Take the next batch: `max_tokens` at most, or one longer text; [] if none waits."""
+        """Take the next batch: at most `max_tokens`, or one longer text; [] if none waits."""
         if not self._jobs:
             return []
         self._oldest_first = not self._oldest_first

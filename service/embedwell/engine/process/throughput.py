@@ -6,16 +6,19 @@ _SMOOTHING = 0.2  # weight of the latest batch
 
 
 class Throughput:
-    """Moving average of the engine's speed. sizing: batch sizes at that speed."""
+    """Moving average of the engine's speed.
+
+    sizing: batch sizes at that speed.
+    """
 
     def __init__(self, sizing: BatchSizing, rate: float) -> None:
         """rate: initial tokens per second."""
         self.sizing = sizing.with_rate(rate)
-        self._latest_start = self._latest_end = 0.0  # of multi-threaded batches
+        self._latest_start = self._latest_end = 0.0  # rate of multi-threaded batches
 
     @property
     def rate(self) -> float:
-        """Tokens per second of the whole engine, as lately measured."""
+        """Recently measured tokens per second of the whole engine."""
         return self.sizing.rate
 
     def expected_seconds(self, tokens: int, single_threaded: bool) -> float:
@@ -36,7 +39,7 @@ class Throughput:
             return start
         previous_end, overtaken = self._latest_end, start < self._latest_start
         self._latest_start, self._latest_end = max(start, self._latest_start), end
-        if overtaken:  # a later batch was reported first: the end time is unknown
+        if overtaken:  # a later batch was reported first, so the end time is unknown
             return start
         self._update(tokens, end - max(start, previous_end), single_threaded)
         return max(start, previous_end)

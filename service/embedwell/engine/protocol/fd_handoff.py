@@ -1,7 +1,7 @@
-"""Pass connections from HTTP processes to whichever engine runs.
+"""Pass connections from HTTP processes to the running engine.
 
-They go over a socket pair that all processes inherit, so no path in the file system can be found
-or removed by others.
+They go over a socket pair that all processes inherit, so no other program can find or remove a path
+in the file system.
 """
 
 import os
@@ -14,7 +14,7 @@ Connection = tuple[socket.socket, RunningTextCounts]
 
 
 def handoff_pair() -> tuple[socket.socket, socket.socket]:
-    """Return the HTTP processes' end, for requests, and the engine's end, which accepts them.
+    """Return the HTTP processes' end for requests, and the engine's end, which accepts them.
 
     Requests wait in the socket while no engine runs.
     """
@@ -24,7 +24,7 @@ def handoff_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def request_connection(connect_fd: int) -> Connection:
-    """Open a connection to the engine and return our end; raises OSError, which may be temporary.
+    """Open a connection to the engine and return this end; raises OSError, maybe temporary.
 
     connect_fd: the HTTP processes' end of the handoff pair.
     """

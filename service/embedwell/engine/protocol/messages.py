@@ -16,25 +16,26 @@ from embedwell_models.outputs.names import DENSE
 TokenIds = npt.NDArray[np.int32]
 
 IMAGE = "image"
-"""The output of a job of images: the dense vector of each."""
+"""The output of a job of images: a dense vector for each."""
 
 _INPUT_PARTS = ("token", "position", "segment")
 
 
 def is_hidden_state(output: str | int) -> bool:
-    """Whether an output is hidden states, one for each token."""
+    """Return whether an output is hidden states, one for each token."""
     return isinstance(output, int) or output in _INPUT_PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Token ids of texts, or the pixels of images, whose vectors the engine computes.
+    """Token ids of texts, or pixels of images, whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-    input embeddings ('token', 'position', 'segment'); IMAGE; or names of `outputs.names`, joined
-    by '+'. texts_ids: token ids of each text, or an image, see `pack_pixels`. prompt_token_counts:
-    leading tokens of each text that are not pooled; () for none. size_class: of the whole request,
-    which may be several jobs; see `sizes`.
+        input embeddings ('token', 'position', 'segment'); IMAGE; or names of `outputs.names`,
+        joined by '+'.
+    texts_ids: token ids of each text, or an image, see `pack_pixels`.
+    prompt_token_counts: leading tokens of each text that are not pooled; () for none.
+    size_class: class of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
     image_tokens: tokens of each image; 0 for texts.
@@ -68,9 +69,10 @@ class Job:
 class Result:
     """Vectors of a job: dense (B, D), or concatenated hidden states of all texts (T, D).
 
-    queue_us: until its first batch starts. compute_us: from then until its last batch ends.
+    queue_us: microseconds until its first batch starts.
+    compute_us: microseconds from then until its last batch ends.
     rate: tokens per second of the fully loaded engine.
-    row_counts: of other outputs, which are packed to one column: how many rows each text has.
+    row_counts: for other outputs, which are packed to one column, the number of rows of each text.
     cached: number of vectors that came from the cache.
     """
 
@@ -84,8 +86,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason why a job failed. index: of the text that caused it.
+    """Reason why a job failed.
 
+    index: index of the text that caused it.
     finite: False if the vector contained NaN or infinity.
     """
 
@@ -99,7 +102,7 @@ Results = Sequence[tuple[int, Result | Failure]]
 
 
 def pack_pixels(pixels: npt.NDArray[np.uint8]) -> TokenIds:
-    """Put the pixels of a square (side, side, 3) in the place of token ids, four numbers in one."""
+    """Store the pixels of a square (side, side, 3) as token ids, four numbers in one id."""
     return np.frombuffer(pixels.tobytes() + bytes(-pixels.size % 4), dtype=np.int32)
 
 
@@ -123,7 +126,10 @@ def pack_jobs(jobs: Jobs) -> Message:
 
 
 def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
-    """Parse numbered jobs. headers: the message header without its type."""
+    """Parse numbered jobs.
+
+    headers: the message header without its type.
+    """
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
     for number, output, lengths, *rest in headers:
@@ -148,7 +154,10 @@ def pack_results(results: Results) -> Message:
 
 
 def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
-    """Parse numbered results and failures. headers: the message header without its type."""
+    """Parse numbered results and failures.
+
+    headers: the message header without its type.
+    """
     flat = np.frombuffer(body, dtype=np.float32)
     start = 0
     for number, *fields in headers:
@@ -166,11 +175,12 @@ class EngineDescription:
     """Properties of a loaded engine.
 
     trials: how each tried precision compares with float32.
-    max_batch_tokens: as configured, or as measured to be best.
+    max_batch_tokens: the configured limit, or the best one by measurement.
     kernels: instruction set of the compiled kernels; None without them.
-    labels: of a model that reranks or classifies, whose vectors are their logits; None otherwise.
-    outputs: what it computes of a text, by the names of embedwell_models.outputs.names.
-    image_dtype: the precision of the image encoder; None without one.
+    labels: labels of a model that reranks or classifies, whose vectors are their logits; None
+        otherwise.
+    outputs: outputs of a text, by the names of embedwell_models.outputs.names.
+    image_dtype: precision of the image encoder; None without one.
     """
 
     dim: int

@@ -1,4 +1,4 @@
-"""Whether the engine of a model runs: written by the first process, read by the HTTP processes."""
+"""State of a model's engine: written by the first process, read by the HTTP processes."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,15 @@ from math import ceil
 
 from embedwell.process.shared_counters import SharedCounters, Slot
 
-_FIRST_LOAD_SECONDS = 5.0  # assumed of a model that has not been loaded yet
+_FIRST_LOAD_SECONDS = 5.0  # assumed for a model that has not been loaded yet
 
 
 class EngineState(IntEnum):
-    """RUNNING: it is loading or loaded. FAILED: it cannot be loaded, and was tried lately."""
+    """State of an engine.
+
+    RUNNING: it is loading or loaded.
+    FAILED: it cannot be loaded, and was tried recently.
+    """
 
     RUNNING = 0
     UNLOADED = 1
@@ -24,7 +28,7 @@ class ModelState:
     def __init__(
         self, counters: SharedCounters, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """counters: the model's. Only one process may set the state."""
+        """counters: the model's shared counters. Only one process may set the state."""
         self._counters, self._clock = counters, clock
 
     @property
@@ -33,17 +37,17 @@ class ModelState:
         return EngineState(int(self._counters.total(Slot.MODEL_STATE)))
 
     def set(self, state: EngineState) -> None:
-        """Change the state, and note the time."""
+        """Change the state, and record the time."""
         row = self._counters.row
         row[Slot.MODEL_STATE], row[Slot.STATE_SINCE] = state, self._clock()
 
     def note_loaded(self, seconds: float) -> None:
-        """Note how long the engine took to be ready, which is expected of the next load, too."""
+        """Record how long the engine took to be ready, as an estimate for the next load."""
         self._counters.row[Slot.LOAD_SECONDS] = seconds
 
     @property
     def since(self) -> float:
-        """When the state changed, by the clock; 0 if it never did."""
+        """Time of the last change of the state; 0 if it never changed."""
         return self._counters.total(Slot.STATE_SINCE)
 
     @property
@@ -53,11 +57,11 @@ class ModelState:
 
     @property
     def load_seconds(self) -> float:
-        """Seconds that the model takes to load: as the last time, or a guess."""
+        """Seconds that the model takes to load: those of the last load, or an estimate."""
         return self._counters.total(Slot.LOAD_SECONDS) or _FIRST_LOAD_SECONDS
 
     @property
     def seconds_until_loaded(self) -> int:
-        """Whole seconds after which a model that loads is expected to be ready, at least one."""
+        """Whole seconds until a loading model is expected to be ready, at least one."""
         elapsed = self.seconds if self.engine is EngineState.RUNNING else 0.0
         return max(1, ceil(self.load_seconds - elapsed))

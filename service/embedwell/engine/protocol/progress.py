@@ -1,11 +1,11 @@
-"""Detect a hanging engine by the progress that it reports in the shared counters."""
+"""Detect a hung engine by the progress that it reports in the shared counters."""
 
 from collections.abc import Hashable
 
 from embedwell.process.shared_counters import SharedCounters, Slot
 
 _CHECK_INTERVAL = 1.0  # seconds
-_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor: times the longest batch's duration
+_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration
 _HUNG_SECONDS, _HUNG_FACTOR = 10.0, 10
 # Plain integers index faster than an enum's members.
 _BATCHES, _EXPECTED = int(Slot.ENGINE_BATCHES), int(Slot.ENGINE_EXPECTED_SECONDS)
@@ -15,13 +15,16 @@ class Progress:
     """Reports the start and end of each batch; not thread-safe."""
 
     def __init__(self, counters: SharedCounters | None = None) -> None:
-        """counters: of the engine's row; private ones by default."""
+        """counters: those of the engine's row; private ones by default."""
         self._row = (counters or SharedCounters.private()).row
         self._row[_EXPECTED] = 0.0  # the previous engine may have died in a batch
         self._running: dict[Hashable, float] = {}
 
     def begin(self, batch: Hashable, seconds: float) -> None:
-        """Report the start of a batch. seconds: its expected duration."""
+        """Report the start of a batch.
+
+        seconds: its expected duration.
+        """
         self._running[batch] = seconds
         self._report()
 
@@ -39,7 +42,7 @@ class Liveness:
     """Decides whether an engine hangs: jobs wait, but no batch starts or ends for too long.
 
     The limits grow with the expected duration of the longest running batch. Time is counted in
-    checks: the engine is not blamed for time in which this process was suspended.
+    checks, so that time in which this process was suspended does not count.
     """
 
     def __init__(self, counters: SharedCounters) -> None:
@@ -47,7 +50,10 @@ class Liveness:
         self._batches, self._seconds_without_progress = -1.0, 0.0
 
     def check(self, waiting: bool) -> None:
-        """Compare with the last check; call once a second. waiting: whether the engine has jobs."""
+        """Compare with the last check; call once a second.
+
+        waiting: whether the engine has jobs.
+        """
         batches = self._counters.total(Slot.ENGINE_BATCHES)
         progressed = batches != self._batches or not waiting
         self._batches = batches

@@ -5,13 +5,13 @@ from tempfile import TemporaryFile
 from typing import BinaryIO
 
 _SLOTS = 4096
-_BYTES = 4  # of a slot
+_BYTES = 4  # bytes of a slot
 
 
 class RunningTextCounts:
     """Number of texts in running batches, for each job of one connection.
 
-    The engine writes before and after a batch, the HTTP process reads when the connection is lost.
+    The engine writes before and after a batch; the HTTP process reads when the connection is lost.
     Jobs whose numbers differ by a multiple of 4096 share a slot, so a waiting job may appear to
     run.
     """

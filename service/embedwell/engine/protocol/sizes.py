@@ -1,7 +1,7 @@
 """Size classes of requests; the scheduler serves smaller ones sooner."""
 
 SIZE_CLASSES = 16
-_QUERY_TOKENS = 64  # requests of up to as many tokens are in the first class
+_QUERY_TOKENS = 64  # requests of up to this many tokens are in the first class
 
 
 def size_class(tokens: int) -> int:
@@ -10,5 +10,5 @@ def size_class(tokens: int) -> int:
 
 
 def size_class_limit(size: int) -> int:
-    """Return the most tokens of a size class; the last class is in fact unlimited."""
+    """Return the maximum tokens of a size class; the last class is in fact unlimited."""
     return _QUERY_TOKENS << size

@@ -1,4 +1,4 @@
-"""Start parameters of an engine; separate, as the process that starts it imports little."""
+"""Start parameters of an engine, in a module without large imports for the starting process."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,8 @@ from embedwell.process.logging import LogFormat
 class StartupChoices:
     """Choices and measurements of an engine at its start, reused when another replaces it.
 
-    trials: how each tried precision compares with float32. rate: tokens per second of a full batch.
+    trials: how each tried precision compares with float32.
+    rate: tokens per second of a full batch.
     """
 
     device: str
@@ -26,12 +27,14 @@ class StartupChoices:
 class EngineSpec:
     """Start parameters of an engine process.
 
-    title: of the engine, in the log. isa: the highest instruction set to use. pooling,
-    rerank_format: override those of the model's files, unless auto. adapter: the task of a model
-    with adapters. max_batch_tokens: 0 to let the engine choose.
+    title: name of the engine in the log.
+    isa: the highest instruction set to use.
+    pooling, rerank_format: override those of the model's files, unless auto.
+    adapter: the task of a model with adapters.
+    max_batch_tokens: 0 to let the engine choose.
     accept_fd: the socket on which it receives connections from HTTP processes.
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
-    startup_choices: of the previous engine, if there was one.
+    startup_choices: those of the previous engine, if there was one.
     """
 
     folder: str

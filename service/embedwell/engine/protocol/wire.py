@@ -18,13 +18,16 @@ from embedwell.engine.protocol.running_text_counts import RunningTextCounts
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the header and of the body
 _ALIGNMENT = 8  # bytes; headers are padded, so that the numbers of the body are aligned
-_BUFFER_SIZE = 1 << 20  # bytes; the operating system may allow less
+_BUFFER_SIZE = 1 << 20  # bytes; the operating system may allow fewer
 
 Message = tuple[Any, Any]  # the header as JSON, and the body as a buffer
 
 
 def pack(header: Any, body: Any = b"") -> bytes:
-    """Serialize a message. body: a contiguous buffer."""
+    """Serialize a message.
+
+    body: a contiguous buffer.
+    """
     text = orjson.dumps(header)
     text += b" " * (-len(text) % _ALIGNMENT)
     view = memoryview(body)
@@ -66,13 +69,13 @@ class HttpProcessConnection:
         enlarge_send_buffer(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", send_timeout, 0))
         self._socket, self._reader = sock, MessageReader()
-        self._unsent: deque[memoryview] = deque()  # the first one is being sent by a thread
+        self._unsent: deque[memoryview] = deque()  # a thread is sending the first one
         self._lock = threading.Lock()
 
     def receive(self, wait: bool) -> list[Message]:
-        """Receive the waiting messages. wait: block until there is at least part of one.
+        """Receive the waiting messages; raises EOFError when the other end is closed.
 
-        Raises EOFError when the other end is closed.
+        wait: block until there is at least part of one.
         """
         try:
             data = self._socket.recv(_BUFFER_SIZE, 0 if wait else socket.MSG_DONTWAIT)
@@ -115,7 +118,7 @@ class HttpProcessConnection:
         except OSError as error:
             if flags and isinstance(error, BlockingIOError):
                 return data
-            # Either end is closed, or the other one did not read in time.
+            # Either end is closed, or the other end did not read in time.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             return data[:0]

@@ -54,7 +54,7 @@ def test_a_batch_too_large_for_the_memory_is_split_when_its_own_memory_is_free(
 def test_a_text_too_large_for_the_memory_fails_alone_and_says_so() -> None:
     results = run(SumModel(), [HUGE], [2], [3])
     assert results[1:] == [2, 3]
-    assert "memory of the device is too small" in failures(results)[0].message
+    assert "device has too little memory" in failures(results)[0].message
 
 
 class LimitedMemory(SumModel):
@@ -75,7 +75,7 @@ class LimitedMemory(SumModel):
 def test_batches_too_large_for_the_memory_of_the_host_are_split() -> None:
     results = run(LimitedMemory(), [1], [HUGE], [3])
     assert [results[0], results[2]] == [1, 3]
-    assert "memory of the device is too small" in failures(results)[1].message
+    assert "device has too little memory" in failures(results)[1].message
 
 
 def test_a_device_that_fails_ends_the_engine() -> None:

@@ -539,4 +539,4 @@ def test_a_thread_that_fails_ends_the_process(
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1 and "the engine has failed" in done.stderr
+    assert done.returncode == 1 and "a thread of the engine failed" in done.stderr
