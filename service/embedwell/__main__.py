@@ -4,9 +4,9 @@ from embedwell.process.signals import install_signal_handlers
 
 
 def main() -> None:
-    """Run the command, and end in good order at a signal, from the first moment on.
+    """Run the command, and exit cleanly at a signal from the first moment on.
 
-    A container's first process that does not handle a signal never gets it.
+    In a container, the first process never receives a signal that it does not handle.
     """
     install_signal_handlers()
     from embedwell.cli.commands import main

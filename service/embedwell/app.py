@@ -1,4 +1,4 @@
-"""The composition root: builds the application of an HTTP process from its parts."""
+"""Composition root: build the application of an HTTP process from its parts."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,8 +26,8 @@ from embedwell.routers import create_routers
 from embedwell.settings.settings import Settings
 from embedwell_models.folder import Folder
 
-_UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to be in time
-_FORM_BYTES = 1 << 12  # of a form around a file
+_UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
+_FORM_BYTES = 1 << 12  # bytes of a form around a file
 
 
 def create_app(
@@ -38,8 +38,9 @@ def create_app(
 ) -> Middleware:
     """Build the application of one of a server's HTTP processes.
 
-    engines: of the models, in their order. background: work that runs as long as the application,
-    and is cancelled in reverse order. shutting_down: whether the server was told to stop.
+    engines: engines of the models, in their order.
+    background: work that runs as long as the application, and is cancelled in reverse order.
+    shutting_down: returns whether the server was told to stop.
     """
     settings = context.settings
     models = served_models(context, engines)
@@ -73,7 +74,7 @@ def create_app(
 
 
 def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
-    """Put around the application what the settings ask for: traces, and CORS."""
+    """Wrap the application with the middleware that the settings enable: traces, and CORS."""
     traced: ASGIApp = app
     if context.settings.tracing:
         from embedwell.tracing.middleware import TracingMiddleware
@@ -110,6 +111,6 @@ def _folder(model: ModelContext) -> Folder:
 
 
 def _upload_limits(settings: Settings) -> HttpLimits:
-    # An upload is not kept in memory, so it has no budget; a slow client has time for a file.
+    # An upload is not kept in memory, so it needs no budget. A slow client gets time for a file.
     seconds = settings.receive_timeout + settings.batch_max_file_bytes / _UPLOAD_RATE
     return HttpLimits(settings.batch_max_file_bytes + _FORM_BYTES, Timeouts(seconds))

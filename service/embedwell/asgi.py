@@ -1,8 +1,8 @@
 """The application and its engine for any ASGI server: `uvicorn --factory embedwell.asgi:create`.
 
-`embedwell serve` does more: it drops the work of clients that hang up, replaces an HTTP
-process that hangs, limits connections, drains before a stop, and lets several HTTP processes share
-one engine. Here each process of the ASGI server starts an engine of its own.
+`embedwell serve` does more: it cancels the work of clients that disconnect, restarts an HTTP
+    process that hangs, limits connections, drains before a stop, and lets several HTTP processes
+    share one engine. Here each process of the ASGI server starts an engine of its own.
 """
 
 import logging
@@ -36,8 +36,9 @@ log = logging.getLogger(__name__)
 def create(**values: Any) -> ASGIApp:
     """Build the application with settings from the environment or .env, except the address.
 
-    values: of settings, which come before those. Raises SystemExit with a message for an invalid
-    setting, or a model that cannot be fetched.
+    Raises SystemExit with a message for an invalid setting, or a model that cannot be fetched.
+
+    values: settings with precedence over those.
     """
     try:
         settings = read({**values, "workers": 1})
@@ -61,7 +62,7 @@ def create(**values: Any) -> ASGIApp:
     async def run_engines() -> None:
         with resources:
             await engines.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot go on
+        os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot continue
 
     app = create_app(
         context, current_engines, [run_engines, *(each.run for each in current_engines)]

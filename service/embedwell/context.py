@@ -1,4 +1,4 @@
-"""What all processes of a server have in common."""
+"""Settings and shared descriptors of a server's processes."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,11 @@ _SECRETS = ("api_key", "admin_key")
 class ModelContext:
     """The settings and shared descriptors of one of a server's models.
 
-    settings: the server's, with the model's source, name and options. index: among the models.
-    rows: of the counters. counters_fd: of the model's shared counters. connect_fd: of the socket on
-    which connections to its engine are requested.
+    settings: the server's, with the model's source, name and options.
+    index: position among the models.
+    rows: number of rows of the counters.
+    counters_fd: descriptor of the model's shared counters.
+    connect_fd: descriptor of the socket on which connections to its engine are requested.
     """
 
     settings: Settings
@@ -39,7 +41,7 @@ class ModelContext:
         return request_connection(self.connect_fd)
 
     def counters(self, row: int) -> SharedCounters:
-        """The shared counters of the model, for the process of a row."""
+        """Open the model's shared counters for the process of a row."""
         return SharedCounters.attach(self.counters_fd, self.rows, row)
 
 
@@ -47,9 +49,10 @@ class ModelContext:
 class ServerContext:
     """The settings and shared descriptors of a server.
 
-    models: those that it serves, the default first. port: where the server listens.
-    listener_fds: of each HTTP process, the descriptors of its listening sockets. started: of the
-    server, in seconds since 1970.
+    models: the served models, the default model first.
+    port: port on which the server listens.
+    listener_fds: for each HTTP process, the descriptors of its listening sockets.
+    started: start time of the server, in seconds since 1970.
     """
 
     settings: Settings
@@ -60,24 +63,24 @@ class ServerContext:
 
     @property
     def rows(self) -> int:
-        """Rows of the shared counters: one for each HTTP process, and one for the others."""
+        """Number of rows of the shared counters: one for each HTTP process, and a common one."""
         return counter_rows(self.settings)
 
     def counters(self, row: int) -> SharedCounters:
-        """The shared counters of the server, for the process of a row: its first model's."""
+        """Open the server's shared counters, its first model's, for the process of a row."""
         return self.models[0].counters(row)
 
     def listeners(self, row: int) -> list[socket]:
-        """The sockets on which the HTTP process of a row listens."""
+        """Open the sockets on which the HTTP process of a row listens."""
         return [socket(fileno=number) for number in self.listener_fds[row]]
 
     def pass_fds(self, row: int) -> list[int]:
-        """The descriptors that the HTTP process of a row inherits."""
+        """Return the descriptors that the HTTP process of a row inherits."""
         of_models = [fd for model in self.models for fd in (model.counters_fd, model.connect_fd)]
         return [*self.listener_fds[row], *of_models]
 
     def worker_config(self, row: int) -> bytes:
-        """The context as the first line of an HTTP process's input, as it holds the API key."""
+        """Serialise the context for an HTTP process's standard input, as it holds the API key."""
         models = [
             {
                 "settings": _dump(model.settings),
@@ -103,7 +106,7 @@ class ServerContext:
 
 
 def counter_rows(settings: Settings) -> int:
-    """Rows of the shared counters of a server with these settings."""
+    """Return the number of rows of the shared counters of a server with these settings."""
     return settings.workers + 1
 
 

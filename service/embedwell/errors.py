@@ -35,7 +35,7 @@ _INPUTS = (
     *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
     *("candidates", "positive", "negative", "images"),
 )
-"""The fields of a request that hold one entry for each input."""
+"""Fields of a request that have one entry for each input."""
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""
@@ -44,8 +44,9 @@ Path = tuple[str | int, ...]
 class ServiceError(Exception):
     """An error response.
 
-    param: the field at fault. index: of the input at fault. retry_after: seconds after which the
-    client should try again.
+    param: the field that caused the error.
+    index: index of the input that caused the error.
+    retry_after: seconds after which the client should try again.
     """
 
     status = 500
@@ -69,18 +70,18 @@ class ServiceError(Exception):
             self.headers["retry-after"] = str(max(1, round(retry_after)))
 
     def locate(self, path: Path) -> None:
-        """Replace the index among all inputs of the request by the path to the input."""
+        """Replace the index among all inputs of the request with the path to the input."""
         by_index = f"input {self.index}"
         by_path, self.param, self.index = describe_path(path)
         self.message = self.message.replace(by_index, by_path, 1)
 
     def name_field(self, fields: Collection[str]) -> None:
-        """Name the field of the input at fault, of those of the request, if none is named yet."""
+        """Set the field of the input that caused the error, unless a field is set already."""
         if self.index is not None and self.param is None:
             self.param = next((name for name in _INPUTS if name in fields), None)
 
     def reindex(self, index: int) -> None:
-        """Replace the index among some inputs by that among all of them."""
+        """Replace the index among some inputs with the index among all inputs."""
         self.message = self.message.replace(f"input {self.index}", f"input {index}", 1)
         self.index = index
 
@@ -118,7 +119,7 @@ class WrongMethod(ServiceError):
 
 
 class ConnectionClosed(ServiceError):
-    """An error after which the connection is closed, as the rest of the request may still come."""
+    """An error that closes the connection, as the rest of the request may still arrive."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -163,15 +164,15 @@ class Overloaded(ServiceError):
 
 
 class ClientDisconnected(ServiceError):
-    status, code = 499, "client_gone"  # nginx's number for it
+    status, code = 499, "client_gone"  # nginx's status
 
 
 class InternalError(ServiceError):
-    """A fault of the server; only the log has the details."""
+    """An error of the server; only the log has the details."""
 
 
 class EncodingFailed(ServiceError):
-    """An error that would occur again: OpenAI's client must not retry it, as it does other 500s."""
+    """An error that would occur again, so OpenAI's client must not retry it like other 500s."""
 
     status, code = 500, "encoding_failed"
 
@@ -187,7 +188,7 @@ class NotFinite(EncodingFailed):
 
 
 class EngineCrash(EncodingFailed):
-    """The engine dies whenever it computes this input, so it is not tried again."""
+    """The engine crashes whenever it computes this input, so it is not tried again."""
 
     code = "engine_crash"
 
@@ -205,7 +206,10 @@ class EngineUnavailable(ServiceError):
 
 
 class EngineDied(EngineUnavailable):
-    """The engine died with a job unfinished. computing: whether it was in a running batch."""
+    """The engine died before a job was finished.
+
+    computing: whether the job was in a running batch.
+    """
 
     def __init__(self, *, computing: bool) -> None:
         super().__init__("the engine died; try again", retry_after=2)
@@ -213,7 +217,7 @@ class EngineDied(EngineUnavailable):
 
 
 class EngineUnresponsive(EngineUnavailable):
-    """The engine has not shown progress for some seconds, and may be replaced soon."""
+    """The engine has made no progress for some seconds, and may be replaced soon."""
 
 
 class ShuttingDown(ServiceError):
@@ -226,7 +230,10 @@ class TimedOut(ServiceError):
 
 @contextmanager
 def reindexed(indices: Sequence[int]) -> Iterator[None]:
-    """Raise errors of some inputs with the index that each has among all. indices: of these."""
+    """Raise errors of some inputs with their index among all inputs.
+
+    indices: indices of the inputs among all.
+    """
     try:
         yield
     except ServiceError as error:
@@ -237,7 +244,10 @@ def reindexed(indices: Sequence[int]) -> Iterator[None]:
 
 @contextmanager
 def located(paths: Sequence[Path]) -> Iterator[None]:
-    """Raise errors of some inputs with the path of each in the request. paths: of these."""
+    """Raise errors of some inputs with their path in the request.
+
+    paths: paths of the inputs.
+    """
     try:
         yield
     except ServiceError as error:
@@ -247,7 +257,7 @@ def located(paths: Sequence[Path]) -> Iterator[None]:
 
 
 def describe_path(path: Path) -> tuple[str, str | None, int | None]:
-    """The path as a message writes it, its field, and the index of its input."""
+    """Return the path as messages write it, its field, and the index of its input."""
     param = next((part for part in path if isinstance(part, str)), None)
     index = next((part for part in path if isinstance(part, int)), None)
     return ".".join(map(str, path)), param, index if param in _INPUTS else None

@@ -1,4 +1,4 @@
-"""FastAPI's application: routes, error responses, the OpenAPI document and background work."""
+"""Build FastAPI's application: routes, error responses, OpenAPI document, background work."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
         lifespan=_lifespan(background),
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # the address that clients use, a gateway's, is unknown here
+        redirect_slashes=False,  # the address that clients use may be a gateway's
     )
     for router in routers:  # a flat list, from which errors name the routes
         app.router.routes.extend(router.routes)

@@ -1,4 +1,4 @@
-"""The routers of all APIs, each with the service of every model that it may be asked for."""
+"""Create the routers of all APIs with the services of the models that each can use."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -54,14 +54,14 @@ def create_routers(
 ) -> list[APIRouter]:
     """Create the routers of a server, in the order in which errors name their routes.
 
-    shutting_down: whether the server was told to stop.
+    shutting_down: returns whether the server was told to stop.
     """
     settings, max_values = context.settings, context.settings.max_values
     names = ServedNames(*[m.settings.names for m in models], any_name=settings.any_name)
     tasks = ServedTasks([(m.name, m.adapter) for m in models])
 
     def choice(service: Callable[[ServedModel], S], *offers: str) -> ModelChoice[S]:
-        # Without a model's name, the first model that offers this, or else the first of all.
+        # Requests without a model's name use the first model that supports this, else the first.
         default = next(
             (i for offer in offers for i, m in enumerate(models) if offer in m.task_and_outputs), 0
         )

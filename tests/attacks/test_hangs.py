@@ -46,7 +46,7 @@ def test_a_hung_http_process_is_replaced(
         hung = min(pids(server, WORKER))
         with attack(f"one of {workers} HTTP processes hangs", server) as report:
             os.kill(hung, signal.SIGSTOP)
-            server.wait_until(lambda: "has not moved for 30 s and is killed" in server.log, 300)
+            server.wait_until(lambda: "shown no progress for 30 s and is killed" in server.log, 300)
             server.wait_until(lambda: len(pids(server, WORKER) - {hung}) == workers, 300)
             time.sleep(2)
         # Only its pending requests fail.

@@ -95,7 +95,7 @@ def test_a_model_without_room_beside_those_that_are_kept_is_refused(
         response = server.post("/embed", {"inputs": "red", "model": "b"})
         assert "could not be loaded" in error(response, 503)["message"]
         assert 1 <= int(response.headers["retry-after"]) <= 30
-        assert "do not fit into EMBEDWELL_MAX_MODEL_BYTES" in server.log
+        assert "exceed EMBEDWELL_MAX_MODEL_BYTES" in server.log
         assert server.post("/embed", {"inputs": "red"}).status_code == 200
 
 

@@ -1,7 +1,6 @@
 """Prometheus metrics of all HTTP processes, counted in shared memory and rendered on request.
 
-Only the thread of the event loop counts, so the locks of prometheus_client's counters are not
-needed.
+Only the event loop's thread counts, so the locks of prometheus_client's counters are not needed.
 """
 
 from bisect import bisect_left
@@ -21,7 +20,10 @@ from embedwell.process.shared_counters import SharedCounters
 from embedwell.request.request_context import RequestContext
 
 OTHER = "other"  # the path of requests that match no route or are malformed
-_STATUSES = (*(status.value for status in HTTPStatus), 499)  # nginx's for a closed connection
+_STATUSES = (
+    *(status.value for status in HTTPStatus),
+    499,
+)  # nginx's status for a closed connection
 _SECONDS = (
     *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
 )
@@ -32,7 +34,10 @@ _External = tuple[type[_Family], str, str, Sequence[Callable[[], float]]]
 
 
 class Histogram:
-    """Prometheus histogram in the shared counters. bounds: upper limits of its buckets."""
+    """Prometheus histogram in the shared counters.
+
+    bounds: upper limits of its buckets.
+    """
 
     def __init__(
         self, counters: SharedCounters, name: str, text: str, bounds: Sequence[float] = _SECONDS
@@ -47,14 +52,20 @@ class Histogram:
         self._row[self._sum] += value
 
     def add_to(self, family: HistogramMetricFamily, labels: Sequence[str] = ()) -> None:
-        """Add the counts of all processes to a metric. labels: its values."""
+        """Add the counts of all processes to a metric.
+
+        labels: values of its labels.
+        """
         names = [*map(str, self._bounds), "+Inf"]
         counts = (self._counters.total(self._counts + i) for i in range(len(names)))
         buckets = list(zip(names, accumulate(counts), strict=True))
         family.add_metric(labels, buckets, self._counters.total(self._sum))
 
     def family(self, labels: Sequence[str] = ()) -> HistogramMetricFamily:
-        """Return the metric without its counts. labels: their names."""
+        """Return the metric without its counts.
+
+        labels: names of its labels.
+        """
         return HistogramMetricFamily(self._name, self._text, labels=labels)
 
 
@@ -65,10 +76,14 @@ class ModelMetrics:
         self._counters, self._row = counters, counters.row
         self._texts, self._tokens = counters.allocate(), counters.allocate()
         self._truncated, self._cached = counters.allocate(), counters.allocate()
-        self._total = Histogram(counters, "request_seconds", "Whole request, in the server.")
-        self._tokenize = Histogram(counters, "tokenize_seconds", "Tokenising a request.")
-        self._queue = Histogram(counters, "queue_seconds", "Waiting for the engine.")
-        self._compute = Histogram(counters, "compute_seconds", "Inside forward passes.")
+        self._total = Histogram(counters, "request_seconds", "Duration of a request in the server.")
+        self._tokenize = Histogram(counters, "tokenize_seconds", "Time to tokenise a request.")
+        self._queue = Histogram(
+            counters, "queue_seconds", "Time that a request waits for the engine."
+        )
+        self._compute = Histogram(
+            counters, "compute_seconds", "Time of a request in forward passes."
+        )
         self._length = Histogram(counters, "request_tokens", "Tokens of a request.", _TOKENS)
 
     @property
@@ -77,12 +92,12 @@ class ModelMetrics:
         return (self._total, self._tokenize, self._queue, self._compute, self._length)
 
     def totals(self) -> Iterator[tuple[str, str, float]]:
-        """Yield the name, the description and the value of each total, of all processes."""
+        """Yield the name, description and value of each total over all processes."""
         for name, text, slot in (
             ("texts", "Texts embedded.", self._texts),
             ("tokens", "Tokens embedded.", self._tokens),
-            ("truncated_texts", "Texts cut to the model's length.", self._truncated),
-            ("cached_vectors", "Vectors that were computed before.", self._cached),
+            ("truncated_texts", "Texts truncated to the model's maximum length.", self._truncated),
+            ("cached_vectors", "Vectors returned from the cache.", self._cached),
         ):
             yield name, text, self._counters.total(slot)
 
@@ -101,17 +116,18 @@ class ModelMetrics:
 
 
 class Metrics:
-    """Counts answered requests; gauges are read when Prometheus scrapes.
+    """Counts requests with a response; gauges are read when Prometheus scrapes.
 
-    Numbers of a model have the label `model` if there are several.
+    Metrics of a model have the label `model` if there are several models.
     """
 
     def __init__(
         self, counters: SharedCounters, models: Mapping[str, SharedCounters] | None = None
     ) -> None:
-        """counters: of the server. models: the counters of each model, by name.
+        """counters: counters of the server.
 
-        By default there is one model, whose counters are the server's.
+        models: the counters of each model, by name. By default there is one model, whose counters
+            are the server's.
         """
         self._counters, self._row = counters, counters.row
         self._requests: dict[tuple[str, int], int] = {}
@@ -127,7 +143,7 @@ class Metrics:
         self._registry.register(self)
 
     def track(self, paths: Iterable[str]) -> None:
-        """Count the requests of these paths; those of all others are counted together."""
+        """Count the requests of these paths separately; all other paths are counted together."""
         for path_and_status in product(paths, _STATUSES):
             self._requests[path_and_status] = self._counters.allocate()
 
@@ -140,7 +156,7 @@ class Metrics:
         self._counted.append((CounterMetricFamily, name, text, reads))
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
-        """Count an answered request, and its texts, tokens and times if it succeeded."""
+        """Count a request with a response, and its texts, tokens and times if it succeeded."""
         self._row[self._requests.get((path, status), self._requests[OTHER, status])] += 1
         if context.texts and status < HTTPStatus.BAD_REQUEST:
             self._models[context.model_index].observe(context)
@@ -153,7 +169,7 @@ class Metrics:
         """Yield all metrics, for prometheus_client."""
         total = self._counters.total
         requests = CounterMetricFamily(
-            "embedwell_requests", "Answered requests.", labels=("path", "status")
+            "embedwell_requests", "Requests with a response.", labels=("path", "status")
         )
         for (path, status), slot in self._requests.items():
             if count := total(slot):

@@ -1,4 +1,4 @@
-"""The metrics of a server's models: totals, and what is read when Prometheus scrapes."""
+"""Register the metrics of a server's models: totals, and gauges read when Prometheus scrapes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,32 +7,39 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.metrics.metrics import Metrics
 
 _GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
-    ("queued_tokens", "Tokens admitted and not answered.", lambda m: m.admission.queued_tokens),
+    ("queued_tokens", "Tokens admitted and not computed yet.", lambda m: m.admission.queued_tokens),
     (
         "wait_seconds",
-        "Time in which all that is queued is answered.",
+        "Expected time to compute the whole queue.",
         lambda m: m.admission.backlog_seconds,
     ),
-    ("tokens_per_second", "Of a full engine.", lambda m: m.engine.rate.latest),
-    ("ready", "Whether the engine embeds.", lambda m: m.ready),
-    ("engine_restarts", "Engines started again.", lambda m: m.engine.restarts),
+    (
+        "tokens_per_second",
+        "Tokens per second of the engine under full load.",
+        lambda m: m.engine.rate.latest,
+    ),
+    ("ready", "1 if the engine computes and responds, else 0.", lambda m: m.ready),
+    ("engine_restarts", "Restarts of the engine.", lambda m: m.engine.restarts),
 )
 _COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
     (
         "replayed_requests",
-        "Computed again as the engine died.",
+        "Jobs computed again because the engine died.",
         lambda m: m.replay.replayed_jobs,
     ),
     (
         "quarantined_inputs",
-        "Refused as the engine died of them.",
+        "Texts quarantined because they crashed the engine.",
         lambda m: m.replay.quarantined_texts,
     ),
 )
 
 
 def build_metrics(models: Sequence[ServedModel]) -> Metrics:
-    """Build the metrics of a server. models: all of them; the counters of the first count paths."""
+    """Build the metrics of a server.
+
+    models: all of its models; the counters of the first one count paths.
+    """
     counters = {model.name: model.engine.counters for model in models}
     metrics = Metrics(models[0].engine.counters, counters)
     for name, text, read in _GAUGES:

@@ -1,1 +1,1 @@
-"""What any process of this program needs: supervision, signals, logs, shared counters."""
+"""Infrastructure for all processes: supervision, signals, logs, shared counters."""

@@ -1,4 +1,4 @@
-"""The format of log messages, the same in all processes."""
+"""Format of log messages, the same in all processes."""
 
 import contextlib
 import json
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 LogFormat = Literal["text", "json"]
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-_FIELDS = ("request_id", "path", "status")  # that a message may have, by `extra`
+_FIELDS = ("request_id", "path", "status")  # fields that a message may have, by `extra`
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a message as an object of JSON on one line, in ASCII."""
+    """Formats a message as a JSON object on one line, in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -42,7 +42,7 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    if log_format == "json":  # nothing else may write lines of text
+    if log_format == "json":  # no other handler may write lines of text
         logging.captureWarnings(True)
         sys.excepthook = _log_uncaught
         threading.excepthook = lambda args: _log_uncaught(
@@ -51,11 +51,11 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
 
 
 def announce(message: str, level: int, log_format: LogFormat) -> None:
-    """Write a message to the operator as it is, or, where logs are JSON, as one of them."""
+    """Write a message to the operator: as plain text, or as a JSON object if logs are JSON."""
     if log_format == "json":
         log.log(level, "%s", message.strip())
         return
-    with contextlib.suppress(OSError):  # standard error may be closed
+    with contextlib.suppress(OSError):  # standard error can be closed
         click.echo(message, err=True)
 
 

@@ -11,11 +11,11 @@ import orjson
 
 log = logging.getLogger(__name__)
 
-Report = dict[str, Any]  # with the name of the event under "event"
+Report = dict[str, Any]  # it has the name of the event as "event"
 
 
 def report(event: str, **details: Any) -> None:
-    """Report an event to the supervisor, unless it has died."""
+    """Report an event to the supervisor, unless the supervisor has died."""
     line = orjson.dumps({"event": event, **details}) + b"\n"
     with contextlib.suppress(OSError):
         os.write(1, line)
@@ -46,7 +46,7 @@ class ReportReader:
         for line in lines:
             try:
                 message = orjson.loads(line)
-            except orjson.JSONDecodeError:  # printed by a library
+            except orjson.JSONDecodeError:  # it was printed by a library
                 log.info("%s", line.decode(errors="replace"))
             else:
                 self._on_report(message)

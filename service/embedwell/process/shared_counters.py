@@ -1,4 +1,4 @@
-"""Counters that the processes of a server share: each writes a row of its own."""
+"""Counters that the processes of a server share; each process writes its own row."""
 
 import mmap
 from collections.abc import Iterator
@@ -6,46 +6,48 @@ from contextlib import contextmanager
 from enum import IntEnum
 from tempfile import TemporaryFile
 
-_SLOTS = 8192  # of a row, 8 bytes each; a path of the server takes 63
-_GAUGES = 64  # of the slots, the last ones
+_SLOTS = 8192  # slots of a row, 8 bytes each; each path of the server takes 63
+_GAUGES = 64  # the last slots
 
 
 class Slot(IntEnum):
-    """Columns with a fixed meaning, which several processes use."""
+    """Columns with a fixed meaning that several processes use."""
 
     ENGINE_RESTARTS = 0
-    HEARTBEAT = 1  # of an HTTP process: changes while its event loop turns
-    ENGINE_BATCHES = 2  # started and finished ones, counted together
-    ENGINE_EXPECTED_SECONDS = 3  # of the longest running batch
+    HEARTBEAT = 1  # of an HTTP process; changes while its event loop runs
+    ENGINE_BATCHES = 2  # number of starts and ends of batches
+    ENGINE_EXPECTED_SECONDS = 3  # expected seconds of the longest running batch
     LAST_USED = 4  # time.monotonic, which all processes of a machine share
-    WEIGHT_BYTES = 5  # of the model in memory; each HTTP process writes the same
-    MODEL_STATE = 6  # see embedwell.engine.protocol.model_state; of the watcher's row, as the next
+    WEIGHT_BYTES = 5  # bytes of the model's weights; each HTTP process writes the same
+    MODEL_STATE = (
+        6  # see embedwell.engine.protocol.model_state; this and the next are in the watcher's row
+    )
     STATE_SINCE = 7  # time.monotonic
-    LOAD_SECONDS = 8  # of the latest load; 0 if there was none
+    LOAD_SECONDS = 8  # seconds of the latest load; 0 if there was none
 
 
 QUEUED_TOKENS = _SLOTS - _GAUGES
-"""The first of the gauges, which several processes use, too."""
+"""The first of the gauges, which several processes use."""
 
 
 @contextmanager
 def counters_file(rows: int) -> Iterator[int]:
-    """The descriptor of an unnamed file with room for so many rows.
+    """Create an unnamed file for so many rows, and return its descriptor.
 
     Raises OSError when the disk is full.
     """
     with TemporaryFile() as file:
-        # Not a sparse file: on a full disk a write through the map would kill the process.
+        # Not a sparse file, because on a full disk a write through the map would kill the process.
         file.write(bytes(_size(rows)))
         file.flush()
         yield file.fileno()
 
 
 class SharedCounters:
-    """A table of numbers in shared memory, of which all processes read the sums of columns.
+    """A table of numbers in shared memory; processes read sums of columns over all rows.
 
-    Each process writes its own row, so no lock is needed; the successor of a process that died
-    takes its row. All must allocate the same slots in the same order.
+    Each process writes its own row, so no lock is needed. The successor of a process that died
+    takes its row. All processes must allocate the same slots in the same order.
     """
 
     def __init__(self, memory: mmap.mmap, rows: int, row: int) -> None:
@@ -57,48 +59,54 @@ class SharedCounters:
 
     @classmethod
     def private(cls) -> "SharedCounters":
-        """Counters of a single process."""
+        """Create counters for a single process."""
         return cls(mmap.mmap(-1, _size(1)), 1, 0)
 
     @classmethod
     def attach(cls, file: int, rows: int, row: int) -> "SharedCounters":
-        """Counters in the file of a descriptor. row: the one of this process."""
+        """Open the counters in the file of a descriptor.
+
+        row: the row of this process.
+        """
         return cls(mmap.mmap(file, _size(rows)), rows, row)
 
     def allocate(self, count: int = 1, gauge: bool = False) -> int:
-        """Allocate slots, and return the first; in a new file they are 0.
+        """Allocate slots, and return the first one; in a new file they are 0.
 
-        gauge: they hold a momentary value of each process, and not a total. Raises ValueError if
-        there are no more.
+        Raises ValueError if no slots are left.
+
+        gauge: whether they hold a momentary value of each process instead of a total.
         """
         if gauge:
             first, self._gauges, end = self._gauges, self._gauges + count, _SLOTS
         else:
             first, self._used, end = self._used, self._used + count, QUEUED_TOKENS
         if first + count > end:
-            raise ValueError("there are more counters than a row has slots: raise _SLOTS")
+            raise ValueError("a row has too few slots for the counters; raise _SLOTS")
         return first
 
     def clear_gauges(self, row: int) -> None:
-        """Set the gauges of a row to 0, after its process has ended."""
+        """Set the gauges of a row to 0 after its process has ended."""
         for slot in range(QUEUED_TOKENS, _SLOTS):
             self._rows[row][slot] = 0
 
     def read(self, slot: int, row: int) -> float:
-        """The value of a slot in one row."""
+        """Return the value of a slot in one row."""
         return self._rows[row][slot]
 
     def slots_of_all_rows(self, first: int, count: int) -> list[float]:
-        """So many slots of each row, one row after the other."""
+        """Return a range of slots of every row, row after row."""
         return [value for row in self._rows for value in row[first : first + count]]
 
     def largest(self, slot: int) -> float:
-        """The largest value of a column."""
+        """Return the largest value of a column."""
         return max(row[slot] for row in self._rows)
 
     def total(self, slot: int) -> float:
-        """The sum of a column."""
-        return sum([row[slot] for row in self._rows])  # for a few rows, faster than a generator
+        """Return the sum of a column."""
+        return sum(
+            [row[slot] for row in self._rows]
+        )  # for a few rows this is faster than a generator
 
 
 def _size(rows: int) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 
 
 def install_signal_handlers(status: int | None = None) -> None:
-    """Raise SystemExit at a signal to stop, so that this process cleans up.
+    """Raise SystemExit at a termination signal, so that this process cleans up.
 
-    While uvicorn runs it handles the signals itself, and raises them again once it has stopped. A
-    second signal ends the process at once.
+    While uvicorn runs, it handles the signals itself, and raises them again once it has stopped. A
+    second signal ends the process immediately.
 
-    status: of the exit; by default 128 plus the number of the signal, as in a shell.
+    status: exit status; by default 128 plus the number of the signal, as in a shell.
     """
 
     def exit_in_order(number: int, _: Any) -> None:
@@ -25,6 +25,6 @@ def install_signal_handlers(status: int | None = None) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, exit_in_order)
-    # Sent when the terminal closes; nohup has it ignored.
+    # SIGHUP is sent when the terminal closes; under nohup it is ignored.
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""Start a process of this program, and start it again when it ends or hangs."""
+"""Start a process of this program, and restart it when it ends or hangs."""
 
 import asyncio
 import contextlib
@@ -17,30 +17,32 @@ from embedwell.process.watchdog import HangLimits, Watchdog
 
 log = logging.getLogger(__name__)
 
-# Exit status of a process that has logged why it will never start. No other program uses it, as
-# uvicorn does 3 for a failed start.
+# Exit status of a process that has logged why it will never start. Unlike 3, uvicorn's status for a
+# failed start, no other program uses it.
 EXIT_PERMANENT_FAILURE = os.EX_CONFIG
 _STEADY = 30.0  # seconds after which a start counts as successful
-_ATTEMPTS = 5  # starts of a process that was never ready; another is restarted for ever
+_ATTEMPTS = (
+    5  # starts of a process that was never ready; a process that was ready is always restarted
+)
 _TICK = 1.0  # seconds between two checks of a process
 _ENVIRONMENT = {
     # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
     # forward pass a hundred times slower when other programs use the processors.
     "GOMP_SPINCOUNT": "3000",
-    # numpy starts threads when it is imported, and a fork does not copy them.
+    # numpy starts threads at import, and a fork does not copy them.
     "OPENBLAS_NUM_THREADS": "1",
 }
 
 
 class ProcessInput(Protocol):
-    """Standard input of a process, as that of asyncio.subprocess."""
+    """Standard input of a process, as in asyncio.subprocess."""
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None: ...
 
 
 class Process(Protocol):
-    """A running process, as that of asyncio.subprocess."""
+    """A running process, as in asyncio.subprocess."""
 
     @property
     def pid(self) -> int: ...
@@ -53,10 +55,12 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How a process is started, and when it hangs.
+    """Parameters for starting a process, and limits after which it counts as hung.
 
-    name: in the log. config: returns the first line of its input. pass_fds: descriptors that it
-    inherits. limits: times after which it counts as hanging.
+    name: name in the log.
+    config: returns the first line of its input.
+    pass_fds: descriptors that it inherits.
+    limits: times after which it counts as hung.
     """
 
     name: str
@@ -68,10 +72,10 @@ class ChildSpec:
 
 
 class Supervisor:
-    """One process at a time, started again when it ends or hangs.
+    """Runs one process at a time, and restarts it when it ends or hangs.
 
-    The process reports "ready" once it has started, and "restarting" when it starts anew by itself.
-    The end of its input tells it to stop, which also comes when this process dies.
+    The process reports "ready" once it has started, and "restarting" when it restarts by itself. It
+    stops when its input ends, which also happens when this process dies.
     """
 
     def __init__(
@@ -81,7 +85,10 @@ class Supervisor:
         on_restart: Callable[[], None] = lambda: None,
         tick: float = _TICK,
     ) -> None:
-        """on_report: called with each report. on_restart: before each start but the first."""
+        """on_report: called with each report.
+
+        on_restart: called before each start but the first.
+        """
         self._child, self._on_report, self._on_restart = child, on_report, on_restart
         self._tick, self._watchdog = tick, Watchdog(child.limits, tick)
         self._process: Process | None = None
@@ -93,25 +100,25 @@ class Supervisor:
         while not self._stopping:
             started = time.monotonic()
             status, ending = await self._life()
-            # A failed first start has logged why.
+            # A failed first start has logged its reason.
             if status == EXIT_PERMANENT_FAILURE and self._was_ready:
-                log.error("%s and is not started again", ending)
+                log.error("%s and is not restarted", ending)
             if self._stopping or status == EXIT_PERMANENT_FAILURE:
                 return
             failures += 1
             if not self._was_ready and failures == _ATTEMPTS:
-                log.error("%s; it was started %d times and never was ready", ending, failures)
+                log.error("%s; it was started %d times and was never ready", ending, failures)
                 return
             delay = 0.1 if time.monotonic() - started > _STEADY else min(delay * 2, 10.0)
-            log.error("%s; starting it again in %.1f s", ending, delay)
+            log.error("%s; restarting it in %.1f s", ending, delay)
             self._on_restart()
             await asyncio.sleep(delay)
             self._reap()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Tell the process to finish and stop; it is not started again.
+        """Tell the process to finish and stop; it is not restarted.
 
-        timeout: seconds for that, in place of the usual limit.
+        timeout: seconds to finish, instead of the usual limit.
         """
         self._stopping = True
         self._watchdog.note_stop_requested(timeout)
@@ -137,20 +144,20 @@ class Supervisor:
         """Run one process to its end: return its status, if any, and a description of its end."""
         try:
             reports = ReportReader(self._note)
-        except OSError as error:  # no descriptor is free
+        except OSError as error:  # no free descriptor
             return None, f"{self._child.name} cannot be started: {error}"
         try:
             process = self._process = await self._start(reports.write_end)
-        except OSError as error:  # no process or memory to be had
+        except OSError as error:  # no free process or memory
             return None, f"{self._child.name} cannot be started: {error}"
         else:
             return await self._attend(process)
         finally:
-            self.kill()  # children that it has left behind
+            self.kill()  # children that it left behind
             reports.close()
 
     async def _start(self, output: int) -> Process:
-        self._watchdog.note_started()  # not later: the process may be ready at once
+        self._watchdog.note_started()  # before the start, as the process may be ready immediately
         try:
             process = await self._spawn(output)
         finally:
@@ -160,15 +167,18 @@ class Supervisor:
         return process
 
     async def _spawn(self, output: int) -> Process:
-        """Start the process; raises OSError. output: descriptor of its standard output."""
+        """Start the process; raises OSError.
+
+        output: descriptor of its standard output.
+        """
         return await asyncio.create_subprocess_exec(
-            # -P: without the working directory, whose files could shadow modules.
+            # -P keeps the working directory off the path, because its files could shadow modules.
             *(self._child.program, "-P", "-m", self._child.module),
             stdin=PIPE,
             stdout=output,
             env={**_ENVIRONMENT, **os.environ},
             pass_fds=self._child.pass_fds,
-            # The end of its input stops it, not a signal of the terminal to all processes.
+            # It stops at the end of its input, not at a signal of the terminal to all processes.
             start_new_session=True,
         )
 
@@ -198,7 +208,7 @@ class Supervisor:
 
 
 def describe_end(status: int) -> str:
-    """Describe an exit status; a negative one is the number of a signal."""
+    """Describe an exit status; a negative status is minus the number of a signal."""
     if status >= 0:
         return f"ended with status {status}"
     if status == -signal.SIGKILL:

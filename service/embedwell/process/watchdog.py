@@ -1,4 +1,4 @@
-"""Decide when a process hangs, without touching it."""
+"""Decide from reports and a heartbeat whether a process hangs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from math import inf
 
 @dataclass(frozen=True)
 class HangLimits:
-    """Seconds after which a process counts as hanging, and its heartbeat.
+    """Seconds after which a process counts as hung, and its heartbeat.
 
-    start: until it is ready. stop: until it has finished. heartbeat_timeout: without a change of
-    its heartbeat, once it is ready.
+    start: seconds until it is ready.
+    stop: seconds until it has finished.
+    heartbeat_timeout: seconds without a change of its heartbeat, once it is ready.
     """
 
     start: float = inf
@@ -20,10 +21,10 @@ class HangLimits:
 
 
 class Watchdog:
-    """Tells what a process failed to do in time.
+    """Reports when a process missed a time limit.
 
-    Time is measured by the number of checks instead of the clock, so a machine or container that
-    was suspended for a while is no reason to kill a process.
+    Time is measured by the number of checks instead of the clock, so a process is not killed
+    because its machine or container was suspended for a while.
     """
 
     def __init__(self, limits: HangLimits, tick: float) -> None:
@@ -33,28 +34,31 @@ class Watchdog:
         self._heartbeat, self._waited = 0.0, 0.0
 
     def note_started(self) -> None:
-        """Note that the process was started, or started anew."""
+        """Record that the process was started, or restarted itself."""
         self._ready, self._waited = False, 0.0
 
     def note_ready(self) -> None:
-        """Note that the process is ready."""
+        """Record that the process is ready."""
         self._ready, self._waited = True, 0.0
 
     def note_stop_requested(self, timeout: float | None = None) -> None:
-        """Note that the process was told to stop. timeout: seconds in place of the usual limit."""
+        """Record that the process was told to stop.
+
+        timeout: seconds to finish, instead of the usual limit.
+        """
         self._stopping, self._waited = True, 0.0
         if timeout is not None:
             self._stop_limit = timeout
 
     def check(self) -> str | None:
-        """Return what the process has failed to do in time, or None."""
+        """Return the limit that the process has missed, or None."""
         self._waited += self._tick
         if self._stopping:
             limit, fault = self._stop_limit, "has not finished in {:g} s"
         elif not self._ready:
             limit, fault = self._limits.start, "is not ready after {:g} s"
         else:
-            limit, fault = self._limits.heartbeat_timeout, "has not moved for {:g} s"
+            limit, fault = self._limits.heartbeat_timeout, "has shown no progress for {:g} s"
             heartbeat = self._limits.heartbeat()
             if heartbeat != self._heartbeat:
                 self._heartbeat, self._waited = heartbeat, 0.0

@@ -1,4 +1,4 @@
-"""Admission control: refuse requests that would wait too long."""
+"""Admission control: reject requests that would wait too long."""
 
 import math
 import random
@@ -10,17 +10,17 @@ from embedwell.engine.protocol.sizes import SIZE_CLASSES, size_class
 from embedwell.errors import Overloaded, TooLarge
 from embedwell.process.shared_counters import QUEUED_TOKENS, SharedCounters, Slot
 
-_SMALL_TOKENS = 2048  # or characters, in the input queue
+_SMALL_TOKENS = 2048  # counts characters in the input queue
 _LARGE_FACTOR = 5  # larger requests may wait this many times longer
 # Plain integers index faster than an enum's members.
 _LAST_USED = int(Slot.LAST_USED)
-_TIMEOUT_MARGIN = 1.5  # tolerance of an expected time, as texts and the load of the machine vary
+_TIMEOUT_MARGIN = 1.5  # tolerance of an expected time, because texts and the machine's load vary
 
 
 class Admission:
-    """Refuses requests by their expected wait: tokens served before / tokens per second.
+    """Rejects requests by their expected wait: tokens served before / tokens per second.
 
-    The engine spends about half of its time on jobs that are due first (see its scheduler), so a
+    The engine spends about half of its time on jobs that are due first (see its scheduler). So a
     request waits for twice the tokens of requests no larger than itself, at most the whole queue.
     """
 
@@ -35,13 +35,14 @@ class Admission:
     ) -> None:
         """max_wait: seconds for a request of at most 2048 tokens; five times that for larger ones.
 
-        rate: returns tokens per second; 0 if unknown. counters: of queued tokens in all processes.
-        timeout: seconds after which a request is cancelled. reliable_rate: returns a rate to decide
-        that a request will time out; 0 if there is none.
+        rate: returns tokens per second; 0 if unknown.
+        counters: count queued tokens in all processes.
+        timeout: seconds after which a request is cancelled.
+        reliable_rate: returns a rate to decide that a request will time out; 0 if there is none.
         """
         self._max_wait, self._rate, self._counters = max_wait, rate, counters
         self._timeout, self._reliable_rate = timeout, reliable_rate
-        self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # the first one
+        self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # of the first size class
 
     @property
     def queued_tokens(self) -> int:
@@ -63,8 +64,9 @@ class Admission:
         max_wait = min(limit, _TIMEOUT_MARGIN * self._timeout - self._compute_seconds(tokens))
         if wait > max_wait:
             raise Overloaded(
-                f"a request of this size would wait {wait:.1f} s; the limit is {max_wait:.1f} s",
-                # When the queue is done; with jitter, so that clients do not retry together.
+                f"a request of this size would wait {wait:.1f} s, but the limit is "
+                f"{max_wait:.1f} s; try again later",
+                # The queue is done then; jitter prevents clients from retrying together.
                 retry_after=wait * random.uniform(1, 1.5),  # noqa: S311
             )
 
@@ -90,15 +92,16 @@ class Admission:
         seconds = tokens / rate if rate else 0.0
         if seconds > _TIMEOUT_MARGIN * self._timeout:
             raise TooLarge(
-                f"{tokens} tokens take the engine about {seconds:.0f} s, and a request is given up "
-                f"after {self._timeout:.0f} s; send about {self._timeout * rate:.0f} at a time",
+                f"{tokens} tokens take about {seconds:.0f} s, but a request times out after "
+                f"{self._timeout:.0f} s; send about {self._timeout * rate:.0f} tokens per "
+                "request",
                 code="too_many_tokens",
             )
         return seconds
 
     def _expected_wait(self, tokens: int) -> float:
         backlog = self.backlog_seconds
-        if backlog <= self._max_wait:  # the usual case, checked cheaply
+        if backlog <= self._max_wait:  # a cheap check for the usual case
             return backlog
         slots = range(self._class_slots, self._class_slots + size_class(tokens) + 1)
         smaller = sum(self._counters.total(slot) for slot in slots)

@@ -1,4 +1,4 @@
-"""JSON bodies of errors, in the format that the clients of a path expect."""
+"""JSON bodies of errors, in the format that clients of a path expect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ Content = dict[str, Any]
 def respond(error: ServiceError, request_id: str, path: str = "") -> Response:
     """Build the response of an error.
 
-    path: of the request, without the prefix of a gateway; "" if unknown.
+    path: path of the request without a gateway's prefix; "" if unknown.
     """
     content = {**describe(error), "request_id": request_id}
     body = orjson.dumps(_envelope(path)(error, content))
@@ -35,18 +35,18 @@ def describe(error: ServiceError) -> Content:
 
 
 def _native(error: ServiceError, content: Content) -> Content:
-    """Format of all other paths, for clients of TEI and Ollama: the message as a string."""
+    """Format for all other paths, and clients of TEI and Ollama: the message as a string."""
     rest = {name: content[name] for name in ("code", "param", "index", "request_id")}
     return {"error": content["message"], "error_type": _error_type(error), **rest}
 
 
 def _openai(error: ServiceError, content: Content) -> Content:
-    """Format of OpenAI, with the message in `detail` for Voyage's client."""
+    """OpenAI's format, with the message also in `detail` for Voyage's client."""
     return {"error": content, "detail": content["message"]}
 
 
 def _cohere(error: ServiceError, content: Content) -> Content:
-    """Format of Cohere: id and message at the top level."""
+    """Cohere's format: id and message at the top level."""
     rest = {name: content[name] for name in ("code", "param", "index")}
     return {"id": content["request_id"], "message": content["message"], **rest}
 
@@ -67,7 +67,7 @@ def _type(status: int) -> str:
 
 
 def _error_type(error: ServiceError) -> str:
-    """Return TEI's error type."""
+    """Return TEI's error type for a status."""
     if error.code == "no_input":
         return "Empty"
     if error.status == 503:
@@ -77,5 +77,5 @@ def _error_type(error: ServiceError) -> str:
 
 
 def _truncate(text: str) -> str:
-    # Messages may quote long inputs.
+    # Messages can quote long inputs.
     return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}…"

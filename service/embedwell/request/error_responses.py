@@ -1,4 +1,4 @@
-"""Turn exceptions into the errors that clients receive."""
+"""Convert exceptions to the errors that clients receive."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,28 +10,30 @@ from embedwell.errors import BadRequest, InternalError, Path, ServiceError, desc
 
 
 def to_service_error(error: BaseException) -> ServiceError:
-    """The error that a client receives for an exception."""
+    """Convert an exception to the error that a client receives."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
         return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
-    if isinstance(error, RequestValidationError):  # which puts "body" or "query" before the path
+    if isinstance(error, RequestValidationError):  # FastAPI puts "body" or "query" before the path
         return _invalid([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
-    return InternalError("an unexpected error; see the server's log")
+    return InternalError(
+        "an unexpected error occurred; the operator can find it in the server's log"
+    )
 
 
 def _invalid(problems: Sequence[Any]) -> BadRequest:
-    """The first problem of an invalid request, naming the field and the index of the input."""
-    # A misspelt field goes before the missing one that it was meant to be.
+    """Describe the first problem of an invalid request, with its field and input index."""
+    # A misspelt field is reported before the missing field that it was meant to be.
     first = next(filter(_unknown, problems), problems[0])
     location, param, index = describe_path(_path(first))
     if _unknown(first):
         return BadRequest(f"unknown field {location!r}", code="unknown_field", param=location)
-    if first["type"] == "none_required":  # of a field that may only be null
-        message = f"{location} is not offered here; leave it out"
+    if first["type"] == "none_required":  # the error of a field that must be null
+        message = f"{location} is not supported; leave it out"
         return BadRequest(message, code="not_offered", param=location)
     message = _message(first)
-    if first["loc"][1:2] == ("<ids>",):  # the one input is token ids; location has the position
+    if first["loc"][1:2] == ("<ids>",):  # the single input is token ids; location has the position
         index = 0
     return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
 
@@ -41,8 +43,8 @@ def _unknown(problem: Any) -> bool:
 
 
 def _path(problem: Any) -> Path:
-    # Without the names of a union's branches, such as <texts>, which are no part of a request.
-    # An unknown field, the last part, is kept even if it looks like one.
+    # Leave out names of a union's branches, such as <texts>, which are not part of a request.
+    # The last part is kept for an unknown field, even if it looks like such a name.
     unknown = len(problem["loc"]) - _unknown(problem)
     parts = enumerate(problem["loc"])
     return tuple(part for i, part in parts if i == unknown or not str(part).startswith("<"))
@@ -54,7 +56,7 @@ _LISTS = {
     "<rows>": "token ids or a list of them",
     "<side>": "a text, a list of texts, or a list of vectors",
 }
-"""What a union accepts, by the name of its branch for lists."""
+"""Maps the name of a union's branch for lists to the values that the union accepts."""
 
 
 def _message(problem: Any) -> str:

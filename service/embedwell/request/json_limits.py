@@ -13,7 +13,7 @@ LIMITS = {
     b"[": ("lists", 50_000),
     b",": ("values", 1_000_000),
 }
-"""Limit of each kind of part, by the character that it has outside of strings."""
+"""Limit of each kind of part, by the character that counts it outside strings."""
 
 _SMALLEST_LIMIT = min(limit for _, limit in LIMITS.values())
 
@@ -29,7 +29,9 @@ def check_parts(text: bytes) -> None:
     for char in exceeded:
         name, limit = LIMITS[char]
         if stripped.count(char) > limit:
-            raise TooLarge(f"the body has more than {limit} {name}", code="too_many_parts")
+            raise TooLarge(
+                f"the body has more than {limit} {name}; split the request", code="too_many_parts"
+            )
 
 
 def _strip_strings(text: bytes) -> bytes:

@@ -1,16 +1,16 @@
-"""Limit of the memory that large requests and responses of a process take together."""
+"""Memory limit for all large requests and responses of a process together."""
 
 import sys
 
 from embedwell.errors import Overloaded
 
 SMALL = 1 << 16
-"""Bytes of a request and its response that are always allowed, and not counted."""
-_BYTES_PER_NUMBER = 32  # as float32, and as JSON while it is built
+"""Bytes of a request and its response that are always allowed and not counted."""
+_BYTES_PER_NUMBER = 32  # bytes as float32, and as JSON while it is built
 
 
 class MemoryBudget:
-    """Bytes that all large requests of a process may take, and have taken."""
+    """Bytes that all large requests of a process may reserve, and have reserved."""
 
     def __init__(self, limit: int = sys.maxsize) -> None:
         self.limit, self.reserved = limit, 0
@@ -47,8 +47,8 @@ class Reservation:
         other_reserved = self._budget.reserved - self._reserved
         if other_reserved and other_reserved + self.size > self._budget.limit:
             raise Overloaded(
-                "other large requests and responses take all of the memory that the server has "
-                "for them; try again shortly, or request less at a time",
+                "other requests use all of the server's memory for large requests and "
+                "responses; try again in a few seconds, or send smaller requests",
                 retry_after=1,
             )
         self._budget.reserved = other_reserved + self.size

@@ -13,11 +13,12 @@ from embedwell.request.memory_budget import Reservation
 class RequestContext:
     """State of one HTTP request.
 
-    Set by the middleware: path, without the prefix of a gateway; task, which computes the response;
-    accept, the client's media types; memory, its reservation. By the router: body_bytes. By
-    `abort`: fault, the client's error for which the task was cancelled. By the readers of inputs:
-    model_index, texts, tokens, truncated texts, tokenize_us since tokenize_start. By the pipeline:
-    cached vectors, queue_us until the first batch, compute_us until the end of the last one.
+    The middleware sets path (without a gateway's prefix), task (computes the response), accept (the
+    client's media types) and memory (its reservation). The router sets body_bytes. `abort` sets
+    fault, the client's error for which the task was cancelled. Readers of inputs set model_index,
+    texts, tokens, truncated (a count of texts), and tokenize_us since tokenize_start. The pipeline
+    sets cached (a count of vectors), queue_us until the first batch, and compute_us until the end
+    of the last batch.
     """
 
     id: str
@@ -39,7 +40,7 @@ class RequestContext:
     compute_us: int = 0
 
     def abort(self, fault: ServiceError) -> None:
-        """Cancel the task because of the client's fault."""
+        """Cancel the task because of a client's error."""
         self.fault = fault
         if self.task is not None:
             self.task.cancel()
@@ -62,7 +63,7 @@ class RequestContext:
         }
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers of every response, and those of TEI, in milliseconds."""
+        """Return the headers of every response, including TEI's, in milliseconds."""
         total_us = self.total_us
         return [
             (b"x-request-id", self.id.encode()),

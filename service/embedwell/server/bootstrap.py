@@ -20,30 +20,33 @@ from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_MIN_OPEN_FILES = 14  # of the first process, 4 for each HTTP process, and 6 for each model
+_MIN_OPEN_FILES = (
+    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each model
+)
 
 
 def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
     """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
 
-    models: the settings of each model and its folder, the default first.
+    models: the settings of each model and its folder, the default model first.
     """
     configure_logging(settings.log_level, settings.log_format)
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
         log.error(
-            "the server cannot start: it may open %d files only; allow more with ulimit -n 1024",
+            "the server cannot start: it may open only %d files; raise the limit with ulimit "
+            "-n 1024",
             open_files,
         )
         return 1
     with ExitStack() as stack:
         try:
-            # Before the model is loaded: an address in use is reported at once.
+            # Listen before the model is loaded, to report an address in use immediately.
             sockets = _listen(settings, stack)
             contexts, engine_fds = open_model_contexts(settings, models, stack)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
-                (settings.batch_folder / LOCK).touch()  # or else an HTTP process could not
+                (settings.batch_folder / LOCK).touch()  # otherwise an HTTP process could not
         except OSError as error:
             log.error("the server cannot start: %s", error)
             return 1
@@ -74,7 +77,7 @@ def open_model_contexts(
 
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
-    """The sockets of each HTTP process."""
+    """Open the sockets of each HTTP process."""
     groups = [open_exclusive(settings.host, settings.port)]
     port = groups[0][0].getsockname()[1]
     groups += [open_shared(settings.host, port) for _ in range(1, settings.workers)]

@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class EngineSupervisor(Supervisor):
-    """Runs the launcher of the engine, which gets the choices of the engine before.
+    """Runs the launcher of the engine, which gets the choices of the previous engine.
 
-    These are its device, its precision, and its batch size.
+    The choices are its device, its precision, and its batch size.
     """
 
     def __init__(  # noqa: PLR0913 - the last ones by name
@@ -38,13 +38,14 @@ class EngineSupervisor(Supervisor):
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
-        title: of the engine, in the log. startup_choices: of an earlier engine of the model.
-        on_ready: called whenever an engine has loaded the model. fork_server: starts the launcher;
-        without one it is started as a program.
+        title: name of the engine in the log.
+        startup_choices: those of an earlier engine of the model.
+        on_ready: called whenever an engine has loaded the model.
+        fork_server: starts the launcher; without a fork server it is started as a program.
         """
-        self._row = model.rows - 1  # of the shared counters
+        self._row = model.rows - 1  # rows of the shared counters
         self._counters, self._on_ready = model.counters(self._row), on_ready
-        self.startup_choices = startup_choices  # of the latest engine
+        self.startup_choices = startup_choices  # choices of the latest engine
         self._engine_pid: int | None = None
         self._title, self._fork_server = title, fork_server
         settings = model.settings
@@ -76,7 +77,7 @@ class EngineSupervisor(Supervisor):
 
     @property
     def restarts(self) -> int:
-        """How often an engine was started again."""
+        """Number of restarts of the engine."""
         return int(self._counters.read(Slot.ENGINE_RESTARTS, self._row))
 
     def replace_stalled(self, restarts: int) -> None:
@@ -85,7 +86,7 @@ class EngineSupervisor(Supervisor):
             return
         log.error("%s hangs and is killed", self._title)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another
+            os.kill(self._engine_pid, signal.SIGKILL)  # its launcher forks another engine
         self._engine_pid = None
         self.restart_start_timer()
 

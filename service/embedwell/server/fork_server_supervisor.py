@@ -1,4 +1,4 @@
-"""Start processes by embedwell.engine.fork_server, which has imported what they need."""
+"""Start processes with embedwell.engine.fork_server, which has imported their modules."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ class PipeInput:
         self._fd: int | None = fd
 
     def write(self, data: bytes) -> None:
-        """Write data that fits into the pipe; nothing if the process has ended."""
+        """Write data that fits into the pipe; does nothing if the process has ended."""
         if self._fd is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._fd, data)
@@ -50,7 +50,7 @@ class ForkedProcess:
         return self.returncode
 
     def note_end(self, status: int) -> None:
-        """Note that the process has ended."""
+        """Record that the process has ended."""
         self.returncode = status
         self.stdin.close()
         self._ended.set()
@@ -65,7 +65,7 @@ class _ForkRequest:
 
 
 class ForkServerSupervisor(Supervisor):
-    """Runs the fork server. If it dies, its processes are killed, as nobody would see their end."""
+    """Runs the fork server. If it dies, its processes are killed: none would report their ends."""
 
     def __init__(self, fds: Sequence[int]) -> None:
         """fds: descriptors that the forked processes inherit."""
@@ -100,7 +100,7 @@ class ForkServerSupervisor(Supervisor):
         """
         await self._usable.wait()
         if self._refusing:
-            raise OSError("the server stops")
+            raise OSError("the server is stopping")
         reader, writer = os.pipe()
         request = _ForkRequest(PipeInput(writer), asyncio.get_running_loop().create_future())
         number = next(self._numbers)
@@ -116,7 +116,7 @@ class ForkServerSupervisor(Supervisor):
             self._unanswered.pop(number, None)
 
     def stop_forking(self) -> None:
-        """Start no more processes."""
+        """Refuse to start more processes."""
         self._refusing = True
         self._usable.set()
 
@@ -127,7 +127,7 @@ class ForkServerSupervisor(Supervisor):
             case "forked" if report["number"] in self._unanswered:
                 request = self._unanswered.pop(report["number"])
                 process = ForkedProcess(report["pid"], request.stdin)
-                self._processes[process.pid] = process  # at once: it may already have ended
+                self._processes[process.pid] = process  # immediately, as it may already have ended
                 request.process.set_result(process)
             case "ended" if report["pid"] in self._processes:
                 self._processes.pop(report["pid"]).note_end(report["status"])

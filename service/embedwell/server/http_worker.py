@@ -1,4 +1,4 @@
-"""An HTTP process of a server: `python -m embedwell.server.http_worker`."""
+"""HTTP process of a server: `python -m embedwell.server.http_worker`."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ _HEARTBEAT = 1.0  # seconds
 
 
 def main() -> None:
-    """Serve until the watcher closes standard input, as it also does when it dies."""
+    """Serve until the watcher closes standard input, which also happens when the watcher dies."""
     context, row = ServerContext.from_worker_config(sys.stdin.buffer.readline())
     configure_logging(context.settings.log_level, context.settings.log_format)
     install_signal_handlers(0)
@@ -36,7 +36,7 @@ def main() -> None:
     try:
         server = _server(context, row, counters)
     except ModelError as error:
-        if counters.row[Slot.HEARTBEAT]:  # the model was readable once, and may be again
+        if counters.row[Slot.HEARTBEAT]:  # the model was readable before, so this may be temporary
             log.error("%s", error)
             sys.exit(1)
         click.echo(f"Error: {error}", err=True)
@@ -64,10 +64,10 @@ def _server(context: ServerContext, row: int, counters: SharedCounters) -> Serve
         server.fail()
 
     settings = context.settings
-    if settings.batch_folder is not None:  # which has room for uploads, as /tmp may not
+    if settings.batch_folder is not None:  # it has room for uploads, which /tmp may not have
         tempfile.tempdir = str(settings.batch_folder)
     engines = [_current_engine(model, row) for model in context.models]
-    if counters.row[Slot.HEARTBEAT]:  # restarted: requests come before the engine connects
+    if counters.row[Slot.HEARTBEAT]:  # restarted: requests arrive before the engine connects
         for engine in engines:
             engine.treat_as_restarting()
     run = [vital(engine.run, fail) for engine in engines]

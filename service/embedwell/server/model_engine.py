@@ -1,4 +1,4 @@
-"""The engine of one model: started, stopped, and started again on demand."""
+"""The engine of one model: started, stopped, and restarted on demand."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class ModelEngine:
-    """Loads and unloads a model, and tells the HTTP processes by the shared counters."""
+    """Loads and unloads a model, and informs the HTTP processes through the shared counters."""
 
     def __init__(
         self,
@@ -28,8 +28,9 @@ class ModelEngine:
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
-        on_end: called when the engine has been unloaded, or cannot be started. fork_server: of the
-        engines of several models, of which the log then tells them apart.
+        on_end: called when the engine has been unloaded, or cannot be started.
+        fork_server: starts the engines of several models, which then have different names in the
+            log.
         """
         self.model, self._fd, self._on_end = model, engine_fd, on_end
         self._fork_server = fork_server
@@ -41,7 +42,7 @@ class ModelEngine:
         self._task: asyncio.Task[None] | None = None
         self.unloading, self._load_started = False, 0.0
         self._ready_since: float | None = None
-        self.was_ready = False  # once, since the server was started
+        self.was_ready = False  # whether it was ready since the server was started
         if not self.kept:
             self.state.set(EngineState.UNLOADED)
 
@@ -52,12 +53,12 @@ class ModelEngine:
 
     @property
     def kept(self) -> bool:
-        """Whether the model is loaded from the start, and never for lack of use unloaded."""
+        """Whether the model is loaded from the start and never unloaded for lack of use."""
         return self.model.settings.keep == "always"
 
     @property
     def running(self) -> bool:
-        """Whether there is an engine: one that loads, serves or ends."""
+        """Whether there is an engine that loads, serves or ends."""
         return self._task is not None
 
     @property
@@ -67,7 +68,7 @@ class ModelEngine:
 
     @property
     def weight_bytes(self) -> float:
-        """Bytes of the model's weights, which the HTTP processes know; 0 until then."""
+        """Bytes of the model's weights; 0 until an HTTP process has reported them."""
         return self._counters.largest(Slot.WEIGHT_BYTES)
 
     def load(self) -> None:
@@ -89,14 +90,14 @@ class ModelEngine:
         self._task = asyncio.create_task(self._run(self._supervisor))
 
     def unload(self) -> None:
-        """Let the engine end, if it runs."""
+        """End the engine, if it runs."""
         if self._supervisor is not None and not self.unloading:
             self.state.set(EngineState.UNLOADED)
             self.unloading = True
             self._supervisor.stop()
 
     def kill(self) -> None:
-        """Kill the engine at once."""
+        """Kill the engine immediately."""
         if self._supervisor is not None:
             self._supervisor.kill()
 
@@ -115,7 +116,9 @@ class ModelEngine:
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
         last_used = self._counters.largest(Slot.LAST_USED)
-        if last_used < self.state.since:  # an operator loads it, or its first request still waits
+        if (
+            last_used < self.state.since
+        ):  # an operator loads it, or its first request is still waiting
             last_used = self._ready_since or time.monotonic()
         return ResidentModel(
             self.model.index,
@@ -135,6 +138,6 @@ class ModelEngine:
 
     def _on_ready(self) -> None:
         self.was_ready, self._ready_since = True, time.monotonic()
-        if self._load_started:  # otherwise the engine died, and was started again
+        if self._load_started:  # otherwise the engine died and was restarted
             self.state.note_loaded(time.monotonic() - self._load_started)
             self._load_started = 0.0

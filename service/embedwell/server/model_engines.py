@@ -1,4 +1,4 @@
-"""The engines of all models: which of them run, within the memory for their weights."""
+"""The engines of all models, within the memory limit for their weights."""
 
 import asyncio
 import contextlib
@@ -14,18 +14,19 @@ from embedwell.server.residency import idle_models, models_to_replace
 
 log = logging.getLogger(__name__)
 
-_TICK = 1.0  # seconds between the checks for models that nobody uses
+_TICK = 1.0  # seconds between the checks for unused models
 
 
 class ModelEngines:
     """Starts the engines of the models that are kept, and those of others on demand.
 
-    A model whose engine cannot be started makes its own requests fail. It ends the server only if
-    that has no other model, or if it is kept and was never ready: then its settings are wrong.
+    If the engine of a model cannot be started, requests for that model fail. The server ends only
+    if it has no other model, or if the model is kept and was never ready, because its settings are
+    wrong.
     """
 
     def __init__(self, context: ServerContext, engine_fds: Sequence[int]) -> None:
-        """engine_fds: of each model, the engine's end of the socket pair for connections."""
+        """engine_fds: for each model, the engine's end of the socket pair for connections."""
         inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
         self._fork_server = ForkServerSupervisor(inherited) if len(context.models) > 1 else None
         self._engines = [
@@ -33,11 +34,11 @@ class ModelEngines:
             for model, fd in zip(context.models, engine_fds, strict=True)
         ]
         self._limit = context.settings.max_model_bytes
-        self._waiting: list[int] = []  # models that are to be loaded when there is room
+        self._waiting: list[int] = []  # models to load when there is room
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
-        """Run until all engines are stopped, or one fails that the server cannot be without."""
+        """Run until all engines are stopped, or an engine fails that the server needs."""
         fork_server = asyncio.create_task(self._run_fork_server())
         for engine in self._engines:
             if engine.kept and not self._stopped.is_set():
@@ -60,8 +61,8 @@ class ModelEngines:
         kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
         if 0 < self._limit < sum(kept) + engine.weight_bytes:
             log.error(
-                "%s is not loaded: its weights (%.0f MB) do not fit into EMBEDWELL_MAX_MODEL_BYTES "
-                "beside the models that are kept",
+                "%s is not loaded: its weights (%.0f MB) and those of the models that are "
+                "kept exceed EMBEDWELL_MAX_MODEL_BYTES; raise it",
                 *(engine.name, engine.weight_bytes / 1e6),
             )
             engine.state.set(EngineState.FAILED)
@@ -71,13 +72,13 @@ class ModelEngines:
         self._load_waiting()
 
     def unload(self, index: int) -> None:
-        """Unload a model until a request needs it again."""
+        """Unload a model until the next request for it."""
         if index in self._waiting:
             self._waiting.remove(index)
         self._engines[index].unload()
 
     def replace_stalled(self, index: int, restarts: int) -> None:
-        """Kill an engine that hangs, if it is the one after so many restarts."""
+        """Kill a hung engine, if it was started after so many restarts."""
         self._engines[index].replace_stalled(restarts)
 
     def stop(self) -> None:
@@ -89,7 +90,7 @@ class ModelEngines:
             engine.unload()
 
     def kill(self) -> None:
-        """Kill all engines at once."""
+        """Kill all engines immediately."""
         for engine in self._engines:
             engine.kill()
 
@@ -113,7 +114,10 @@ class ModelEngines:
     def _unload_idle(self) -> None:
         loaded = [engine.residency() for engine in self._engines if engine.running]
         for index in idle_models(loaded, time.monotonic()):
-            log.info("%s is unloaded for lack of requests", self._engines[index].name)
+            log.info(
+                "%s is unloaded, because it had no requests for EMBEDWELL_IDLE_UNLOAD seconds",
+                self._engines[index].name,
+            )
             self._engines[index].unload()
         self._load_waiting()
 
@@ -125,7 +129,7 @@ class ModelEngines:
                 engine.load()
 
     def _make_room(self, engine: ModelEngine) -> bool:
-        """Whether there is room for a model now; unload others if it needs theirs."""
+        """Return whether there is room for a model now; unload others if it needs their memory."""
         if not self._limit:
             return True
         if any(other.unloading for other in self._engines):
@@ -133,6 +137,6 @@ class ModelEngines:
         loaded = [other.residency() for other in self._engines if other.running]
         replaced = models_to_replace(loaded, engine.weight_bytes, self._limit)
         for index in replaced or ():
-            log.info("%s is unloaded to load %s", self._engines[index].name, engine.name)
+            log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
             self._engines[index].unload()
         return replaced == []

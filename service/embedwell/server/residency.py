@@ -1,4 +1,4 @@
-"""Choose the models to unload: those that nobody uses, and those whose memory another needs."""
+"""Choose the models to unload: unused ones, and those whose memory another model needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 class ResidentModel:
     """A model that is loaded or loading.
 
-    weight_bytes: of its weights. last_used: seconds of a clock that never goes back. idle_unload:
-    seconds without a request after which it is unloaded; 0: never. may_unload: whether it is loaded
-    on demand, ready, and computes nothing.
+    weight_bytes: bytes of its weights.
+    last_used: seconds of a monotonic clock.
+    idle_unload: seconds without a request after which it is unloaded; 0 for never.
+    may_unload: whether it is loaded on demand, ready, and computes nothing.
     """
 
     index: int
@@ -21,7 +22,7 @@ class ResidentModel:
 
 
 def idle_models(loaded: Sequence[ResidentModel], now: float) -> list[int]:
-    """Return the indices of the models to unload, as no request came for long enough."""
+    """Return the indices of the models to unload because they had no request for long enough."""
     return [
         model.index
         for model in loaded
@@ -32,10 +33,13 @@ def idle_models(loaded: Sequence[ResidentModel], now: float) -> list[int]:
 def models_to_replace(
     loaded: Sequence[ResidentModel], weight_bytes: float, limit: float
 ) -> list[int] | None:
-    """Return the indices of the models to unload before another is loaded, [] if there is room.
+    """Return the indices of the models to unload before another is loaded.
 
-    The least recently used come first. weight_bytes: of the other. limit: of all weights.
-    None: there is no room at the moment, as the others are kept or compute.
+    The least recently used come first. The list is empty if there is room, and None if there is no
+    room at the moment, because the others are kept or compute.
+
+    weight_bytes: bytes of the other model's weights.
+    limit: maximum bytes of all weights.
     """
     excess = sum(model.weight_bytes for model in loaded) + weight_bytes - limit
     replaced = []

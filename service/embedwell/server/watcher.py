@@ -1,4 +1,4 @@
-"""The first process of a server: it starts and watches all others, and does nothing else."""
+"""The first process of a server, which starts and supervises all other processes."""
 
 import asyncio
 import logging
@@ -18,15 +18,17 @@ from embedwell.server.model_engines import ModelEngines
 log = logging.getLogger(__name__)
 
 _START = 120.0  # seconds until an HTTP process serves
-_HEARTBEAT_TIMEOUT = 30.0  # seconds without a turn of the event loop after which it hangs
-_GRACE = 5.0  # seconds for the error responses to requests that were given up
+_HEARTBEAT_TIMEOUT = (
+    30.0  # seconds without an iteration of the event loop after which it counts as hung
+)
+_GRACE = 5.0  # seconds for the error responses to requests that timed out
 _FAILED = 1.0  # seconds for HTTP processes to end after a failure
 
 
 class Watcher:
     """Runs the engine and the HTTP processes until a signal, or until one of them cannot run.
 
-    It holds the listening sockets, which the HTTP processes inherit: a connection that a process
+    It holds the listening sockets, which the HTTP processes inherit. So a connection that a process
     has not accepted when it dies waits for its successor.
     """
 
@@ -36,7 +38,7 @@ class Watcher:
         listeners: Sequence[socket.socket],
         engine_fds: Sequence[int],
     ) -> None:
-        """engine_fds: of each model, the engine's end of the socket pair for connections."""
+        """engine_fds: for each model, the engine's end of the socket pair for connections."""
         self._context, self._listeners = context, listeners
         self._model_counters = [model.counters(model.rows - 1) for model in context.models]
         self._announcements = Announcements(context)
@@ -58,14 +60,14 @@ class Watcher:
         self._engines.stop()
         await asyncio.wait([engines])
         stop.cancel()
-        for number in _signals():  # another must not interrupt the cleanup
+        for number in _signals():  # another signal must not interrupt the cleanup
             signal.signal(number, signal.SIG_IGN)
         for task in [engines, *workers]:
             task.result()
         return int(failed)
 
     async def _run_worker(self, row: int) -> None:
-        if row:  # an error that stops one stops all: the first reports it
+        if row:  # an error that stops one process stops all; the first one reports it
             await self._serving.wait()
         await self._workers[row].run()
 
@@ -77,7 +79,7 @@ class Watcher:
         for worker in self._workers:
             worker.stop(_FAILED if failed else None)
         self._serving.set()
-        # New clients would wait for a process to accept them, and none will.
+        # New clients would wait, because no process will accept them.
         for listener in self._listeners:
             asyncio.get_running_loop().call_later(drain, listener.close)
 
@@ -129,6 +131,6 @@ class Watcher:
 
 
 def _signals() -> list[signal.Signals]:
-    # SIGHUP comes when the terminal closes; nohup has it ignored.
+    # SIGHUP is sent when the terminal closes; under nohup it is ignored.
     closing = [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
     return [signal.SIGTERM, signal.SIGINT, *closing]

@@ -1,4 +1,4 @@
-"""How `serve` runs the application: the one package that uses uvicorn, also its private parts.
+"""Run the application with uvicorn; the only package that uses uvicorn and its private parts.
 
-The application is the same under another server, without what is here: see `embedwell.asgi`.
+Under another server, the application runs without this package: see `embedwell.asgi`.
 """

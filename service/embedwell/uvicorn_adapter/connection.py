@@ -26,28 +26,28 @@ from embedwell.uvicorn_adapter.lingering import Lingering
 from embedwell.uvicorn_adapter.upgrade import UpgradeDeclining
 from embedwell.uvicorn_adapter.write_buffer import ExpectContinue, UnreadResponse, WriteBuffer
 
-_MAX_HEAD = 1 << 16  # bytes before a body, or of the lines around its chunks
-_TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MAX_HEAD} bytes"
-_PARSE_BYTES = 1 << 12  # parsed at a time; a limit is noticed that much late at most
-_MAX_PIPELINED = 16  # parsed requests that wait; the bytes parsed last may hold more
+_MAX_HEAD = 1 << 16  # maximum bytes before a body, or of the lines around its chunks
+_TOO_LARGE = f"the URL and headers, or the trailers, have more than {_MAX_HEAD} bytes; shorten them"
+_PARSE_BYTES = 1 << 12  # bytes to parse at a time; a limit is detected at most so many bytes late
+_MAX_PIPELINED = 16  # maximum parsed requests that wait; the bytes parsed last may contain more
 
 
 class Stage(Enum):
     """The part of a request that the parser expects next."""
 
     HEAD = auto()  # or the end of the connection
-    BODY = auto()  # with its chunk lines and trailers
+    BODY = auto()  # including its chunk lines and trailers
     NOTHING = auto()  # after a request that cannot be parsed
 
 
-_HEAD, _BODY, _NOTHING = Stage  # an attribute of an enum is as slow as a call
+_HEAD, _BODY, _NOTHING = Stage  # reading an attribute of an enum is as slow as a call
 
 
 class Connection(UpgradeDeclining):
     """Coalesces the writes of a response, and aborts the work for a client that disconnects.
 
-    The time limit of a body also holds for the first request, for every head, and for a client that
-    reads nothing of its response; between requests uvicorn's keep-alive timeout holds. Methods that
+    The time limit of a body also applies to the first request, to every head, and to a client that
+    does not read its response. Between requests, uvicorn's keep-alive timeout applies. Methods that
     run for every request avoid super(), which costs as much as a call.
     """
 
@@ -56,24 +56,31 @@ class Connection(UpgradeDeclining):
     _lingering: Lingering | None
 
     def __init__(self, middleware: Middleware, limit: ConnectionLimit, **options: Any) -> None:
-        """limit: shared by all connections. options: those that uvicorn passes."""
+        """limit: shared by all connections.
+
+        options: those that uvicorn passes.
+        """
         super().__init__(**options)
         self._limit = limit
         self._middleware, self._timeouts = middleware, middleware.limits.timeouts
         self._stage, self._size = _HEAD, 0  # bytes since the last bytes of a body, or its end
         self._current: RequestResponseCycle | None = None
-        self.url = b""  # uvicorn sets it with the first request
+        self.url = b""  # uvicorn sets it at the first request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._socket, self._lingering = transport, None
         super().connection_made(WriteBuffer(transport, self.loop, self._close))  # type: ignore[arg-type]
         self.flow = InputFlow(self.transport, self.loop, self._parse_unparsed)
-        transport.set_write_buffer_limits(high=0)  # so that any unsent byte pauses writing
+        transport.set_write_buffer_limits(high=0)  # any unsent byte pauses writing
         self._unread_response = UnreadResponse(transport, self._timeouts)
         self._timeouts.begin(self)
         if not self._limit.admit(self):
             self._stage = _NOTHING
-            self._send_error(TooManyConnections("the server has too many connections; come again"))
+            self._send_error(
+                TooManyConnections(
+                    "the server has too many connections; try again in a few seconds"
+                )
+            )
 
     def data_received(self, data: bytes) -> None:
         self._limit.note_activity(self)
@@ -90,7 +97,7 @@ class Connection(UpgradeDeclining):
             self._parse_unparsed()
 
     def _parse_unparsed(self) -> None:
-        """Parse the bytes that were read while there is room; read on when all are parsed."""
+        """Parse bytes that were read while there is room; resume reading when all are parsed."""
         if self._stage is _NOTHING:
             return
         while self.flow.unparsed and self._has_room():
@@ -106,7 +113,7 @@ class Connection(UpgradeDeclining):
         try:
             self.parse(data)
         except HttpParserError:
-            self.logger.warning("what a client sent is no HTTP request that can be read")
+            self.logger.warning("a client sent bytes that are not a valid HTTP request")
             self._stop_reading(self._unreadable())
         else:
             self._check_size_and_time()
@@ -114,7 +121,7 @@ class Connection(UpgradeDeclining):
     def on_headers_complete(self) -> None:
         UpgradeDeclining.on_headers_complete(self)
         self._stage = _BODY
-        # The parser reports trailers as headers, and they must not become headers:
+        # The parser reports trailers as headers, but they must not become headers:
         # https://www.rfc-editor.org/rfc/rfc9110#section-6.5.1
         self.headers = []
 
@@ -127,7 +134,7 @@ class Connection(UpgradeDeclining):
         self._stage, self._size, self.headers = _HEAD, 0, []
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._current = cycle  # uvicorn's own `cycle` is the last one parsed
+        self._current = cycle  # uvicorn's own `cycle` is the one that was parsed last
         if cycle.waiting_for_100_continue:
             app = ExpectContinue(app, cycle)
         super()._start_asgi_task(cycle, app)
@@ -152,12 +159,14 @@ class Connection(UpgradeDeclining):
         if self._current is not None and not self._current.response_complete:
             self._current.disconnected = True
             self._current.message_event.set()
-            self._abort(self._current, ClientDisconnected("the client has hung up"))
+            self._abort(self._current, ClientDisconnected("the client disconnected"))
 
     def expire(self) -> None:
         """Close the connection; a request whose head has begun gets a response."""
         if self._in_head():
-            self._send_error(ReceiveTimeout("the headers did not come in time; send them at once"))
+            self._send_error(
+                ReceiveTimeout("the headers did not arrive in time; send them without pauses")
+            )
         elif self._stage is _BODY:
             self.transport.abort()  # the rest of a body after its response
         else:
@@ -173,17 +182,17 @@ class Connection(UpgradeDeclining):
         return self.flow.write_paused
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self.transport.abort()
 
     def shutdown(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            self._socket.close()  # a client that goes on sending must not delay the shutdown
+            self._socket.close()  # a client that continues to send must not delay the shutdown
         else:
             super().shutdown()
 
     def _close(self) -> None:
-        """Close the connection; only this side of it while the client may still be sending."""
+        """Close the connection, or only this side of it while the client may still be sending."""
         between_requests = self._stage is _HEAD and not (
             self._size or self._in_head() or self.flow.unparsed
         )
@@ -195,13 +204,13 @@ class Connection(UpgradeDeclining):
             self.flow.discard()
 
     def _unreadable(self) -> ConnectionClosed:
-        """The error for a request that the parser rejected; its limit for URLs is 64 KB."""
+        """Create the error for a request that the parser rejected; its limit for URLs is 64 KB."""
         if len(self.url) >= _MAX_HEAD:
             return HeadTooLarge(_TOO_LARGE)
-        return MalformedRequest("this is no HTTP request that can be read")
+        return MalformedRequest("the request is not valid HTTP")
 
     def _check_size_and_time(self) -> None:
-        """Refuse a head that is too large, and start or stop the time limit."""
+        """Reject a head that is too large, and start or stop the time limit."""
         busy = self.cycle is not None and not self.cycle.response_complete
         if self._size > _MAX_HEAD:
             self._stop_reading(HeadTooLarge(_TOO_LARGE))
@@ -211,7 +220,7 @@ class Connection(UpgradeDeclining):
             self._timeouts.begin(self)
 
     def _has_room(self) -> bool:
-        """Whether more may be parsed: few requests wait, and little of a body."""
+        """Return whether more may be parsed: few requests wait, and little of a body."""
         if self.cycle is None or self.cycle.response_complete:
             return True
         body_waits = self.cycle.more_body and len(self.cycle.body) > HIGH_WATER_LIMIT
@@ -222,7 +231,7 @@ class Connection(UpgradeDeclining):
         return self.scope is not None and "method" not in self.scope
 
     def _stop_reading(self, error: ConnectionClosed) -> None:
-        """Read nothing more, and close the connection after the responses to complete requests."""
+        """Stop reading, and close the connection after the responses to complete requests."""
         invalid = self._invalid_request()
         if invalid is not None and self.pipeline:
             self.pipeline.popleft()  # the invalid one, which has not started
@@ -231,14 +240,14 @@ class Connection(UpgradeDeclining):
             self._send_error(error) if invalid is None else self.transport.close()
         else:
             last.keep_alive = False
-            if last is invalid:  # its task starts in the next turn of the event loop
+            if last is invalid:  # its task starts in the next iteration of the event loop
                 self.loop.call_soon(self._abort, last, error)
         self._stage = _NOTHING
         self._timeouts.end(self)
         self.flow.discard()  # unread bytes would reset the connection when it is closed
 
     def _invalid_request(self) -> RequestResponseCycle | None:
-        """The request whose body cannot be parsed, if that is so."""
+        """Return the request whose body cannot be parsed, if there is one."""
         in_body = self._stage is _BODY and self.cycle is not None and self.cycle.scope is self.scope
         return self.cycle if in_body else None
 

@@ -1,30 +1,32 @@
-"""Admit connections up to a limit, in place of those that wait for their client."""
+"""Limit the number of connections; a new one replaces one that waits for its client."""
 
 from collections import OrderedDict
 from typing import Protocol
 
 
 class LimitedConnection(Protocol):
-    """A connection that may be closed in favour of another."""
+    """A connection that may be closed to make room for another."""
 
     def waits_for_client(self) -> bool:
         """Whether a request is incomplete, or a response is not read."""
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
 
 
 class ConnectionLimit:
-    """The open connections, with a limit on their number."""
+    """The open connections, limited in number."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._connections: OrderedDict[LimitedConnection, None] = OrderedDict()  # the latest last
+        self._connections: OrderedDict[LimitedConnection, None] = (
+            OrderedDict()
+        )  # the most recently active last
 
     def admit(self, new: LimitedConnection) -> bool:
-        """Add a connection; beyond the limit close the one that waits for its client longest.
+        """Add a connection; at the limit, close the connection that waits for its client longest.
 
-        Returns False if none waits: the new one is one too many.
+        Returns False if no connection waits, so that the new one exceeds the limit.
         """
         waiting = None
         if len(self._connections) >= self._limit:
@@ -37,10 +39,10 @@ class ConnectionLimit:
         return True
 
     def note_activity(self, connection: LimitedConnection) -> None:
-        """Note that the client has sent something, or has been sent something."""
+        """Record that the client has sent or received something."""
         if connection in self._connections:
             self._connections.move_to_end(connection)
 
     def remove(self, connection: LimitedConnection) -> None:
-        """Forget a connection that is closed, or was not admitted."""
+        """Remove a connection that is closed or was not admitted."""
         self._connections.pop(connection, None)

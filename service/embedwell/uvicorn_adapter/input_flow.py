@@ -1,4 +1,4 @@
-"""Flow control that parses no more requests than there is room for."""
+"""Flow control that parses requests only while there is room for them."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 
 class InputFlow(FlowControl):
-    """uvicorn's flow control, with the bytes that were read and wait for room.
+    """uvicorn's flow control, extended with bytes that were read and wait for room.
 
-    One read brings up to 256 KB: thousands of pipelined requests, of which each takes a hundred
-    times the memory of its bytes once it is parsed.
+    One read brings up to 256 KB. That can be thousands of pipelined requests, each of which takes a
+    hundred times the memory of its bytes once it is parsed.
     """
 
     def __init__(
@@ -19,7 +19,7 @@ class InputFlow(FlowControl):
         loop: asyncio.AbstractEventLoop,
         parse: Callable[[], None],
     ) -> None:
-        """parse: called when there may be room for unparsed bytes; takes them."""
+        """parse: takes unparsed bytes; called when there may be room for them."""
         super().__init__(transport)
         self._loop, self._parse, self._scheduled = loop, parse, False
         self.unparsed = memoryview(b"")
@@ -29,7 +29,7 @@ class InputFlow(FlowControl):
         self.unparsed = memoryview(bytes(self.unparsed) + data if self.unparsed else data)
 
     def take(self, size: int) -> memoryview:
-        """Remove and return the first of the unparsed bytes."""
+        """Remove and return the first unparsed bytes."""
         first, self.unparsed = self.unparsed[:size], self.unparsed[size:]
         return first
 
@@ -39,13 +39,13 @@ class InputFlow(FlowControl):
         self.resume_reading()
 
     def resume_reading(self) -> None:
-        """Parse the bytes that wait; without any, continue reading."""
+        """Parse the bytes that wait; without any, resume reading."""
         if not self.read_paused:  # the usual case, without unparsed bytes
             return
         if not self.unparsed:
             FlowControl.resume_reading(self)
         elif not self._scheduled:
-            # Not now: uvicorn calls this just before it takes the body that fills the room.
+            # Not now, because uvicorn calls this just before it takes the body that fills the room.
             self._scheduled = True
             self._loop.call_soon(self._parse_now)
 

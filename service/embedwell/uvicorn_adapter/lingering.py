@@ -8,10 +8,11 @@ _MAX_BYTES = 64 << 20
 
 
 class Lingering:
-    """Half-closes a connection, and drops incoming bytes for a time and up to a size.
+    """Half-closes a connection, and drops incoming bytes up to limits of time and size.
 
-    After a full close the system answers incoming bytes with a reset, and clients and gateways lose
-    the response that they have not read yet: https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+    After a full close, the system responds to incoming bytes with a reset. Clients and gateways
+    then lose the response that they have not read yet:
+    https://www.rfc-editor.org/rfc/rfc9112#section-9.6
     """
 
     def __init__(self, transport: asyncio.Transport, timeouts: Timeouts) -> None:
@@ -26,12 +27,12 @@ class Lingering:
             self._transport.abort()
 
     def expire(self) -> None:
-        """Close, unless the response is still being read, for which there is a time of its own."""
+        """Close the connection, unless the client is still reading, which has its own limit."""
         if self._transport.get_write_buffer_size():
             self._timeouts.begin(self)
         else:
             self._transport.abort()
 
     def end(self) -> None:
-        """The connection is closed."""
+        """Record that the connection is closed."""
         self._timeouts.end(self)

@@ -27,7 +27,7 @@ _SWITCH = 0.0005  # seconds
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which goes on listening for a while after the signal to stop."""
+    """uvicorn's server, which continues to listen for a while after the signal to stop."""
 
     def __init__(self, config: uvicorn.Config, drain_delay: float) -> None:
         super().__init__(config)
@@ -39,10 +39,10 @@ class Server(uvicorn.Server):
         self.failed = self.should_exit = True
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        # With Python's 5 ms the event loop would wait that long whenever a thread tokenises.
+        # With Python's default, the event loop would wait 5 ms whenever a thread tokenises.
         sys.setswitchinterval(_SWITCH)
         map_large_blocks()
-        # Each connection takes a descriptor; systems give 1024 and allow many more.
+        # Each connection takes a descriptor; the default limit is 1024, but systems allow more.
         with contextlib.suppress(OSError, ValueError):
             hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -58,13 +58,13 @@ class Server(uvicorn.Server):
 
 
 def vital(work: Work, fail: Callable[[], None]) -> Work:
-    """Wrap work that the server needs: `fail` is called when it raises."""
+    """Wrap work that the server needs, so that `fail` is called when it raises."""
 
     async def run() -> None:
         try:
             await work()
         except Exception:
-            log.critical("the server cannot go on", exc_info=True)
+            log.critical("the server cannot continue and stops", exc_info=True)
             fail()
 
     return run
@@ -73,7 +73,7 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
 def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
     """Configure uvicorn for the application.
 
-    middleware: inside of the application; connections have its limits.
+    middleware: part of the application; connections have its limits.
     """
     return uvicorn.Config(
         app,
@@ -82,7 +82,7 @@ def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.
         log_config=None,
         access_log=settings.log_level == "debug",
         server_header=False,
-        proxy_headers=False,  # neither the client's address nor its scheme is used
-        timeout_keep_alive=75,  # longer than gateways keep an idle connection
+        proxy_headers=False,  # the client's address and scheme are not used
+        timeout_keep_alive=75,  # longer than gateways keep idle connections
         timeout_graceful_shutdown=settings.shutdown_timeout,
     )

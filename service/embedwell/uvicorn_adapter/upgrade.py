@@ -5,7 +5,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class UpgradeDeclining(HttpToolsProtocol):
-    """uvicorn's connection, which serves a request that offers an upgrade as any other.
+    """uvicorn's connection, which serves a request with an upgrade offer like any other.
 
     Java's client offers HTTP/2 in every request.
     """
@@ -17,14 +17,14 @@ class UpgradeDeclining(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except HttpParserUpgrade as offer:
-                # The parser takes it that the connection changes at the end of this head.
+                # The parser assumes that the protocol changes at the end of this head.
                 if not self._should_upgrade():
                     return
                 data = memoryview(data)[offer.args[0] :]
                 self._decline()
 
     def _should_upgrade(self) -> bool:
-        """Whether uvicorn leaves a request with an offer to another protocol."""
+        """Whether uvicorn hands a request with an upgrade offer to another protocol."""
         return bool(self.parser.get_method() != b"CONNECT")
 
     def _decline(self) -> None:
@@ -32,6 +32,6 @@ class UpgradeDeclining(HttpToolsProtocol):
         headers = [header for header in self.scope["headers"] if header[0] != b"upgrade"]
         lines = [b"%s %s HTTP/%s" % (method, self.url, version.encode())]
         lines += [b"%s: %s" % header for header in headers]
-        self.parser = HttpRequestParser(self)  # the old one may be at its end
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        self.parser = HttpRequestParser(self)  # the old parser may be at its end
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")

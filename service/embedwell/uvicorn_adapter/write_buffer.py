@@ -1,4 +1,4 @@
-"""Write responses with few system calls, and notice clients that do not read."""
+"""Write responses with few system calls, and detect clients that do not read."""
 
 import asyncio
 import fcntl
@@ -14,10 +14,10 @@ from embedwell.http.timeouts import Timeouts
 
 
 class ExpectContinue:
-    """An application behind a request with `Expect: 100-continue`.
+    """ASGI application that serves requests with `Expect: 100-continue`.
 
-    After a response without the 100 the client may or may not send the body, so the connection is
-    closed: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+    After a response without status 100 the client may or may not send the body, so the connection
+    is closed: https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
     """
 
     def __init__(self, app: ASGIApp, cycle: RequestResponseCycle) -> None:
@@ -41,25 +41,25 @@ class UnreadResponse:
         self._transport, self._timeouts, self._last_size = transport, timeouts, 0
 
     def begin(self) -> None:
-        """Start the time in which the client has to read some of it."""
+        """Start the time limit for reading some of the response."""
         self._last_size = self._size()
         self._timeouts.begin(self)
 
     def expire(self) -> None:
-        """Close the connection, unless some was read in the meantime."""
+        """Close the connection, unless some of the response was read in the meantime."""
         if self._size() < self._last_size:
             self.begin()
         else:
             self._transport.abort()
 
     def _size(self) -> int:
-        # The kernel holds some, too, and takes more only when much of that is read.
+        # The kernel buffers some of it, and accepts more only when much of that is read.
         socket = self._transport.get_extra_info("socket")
         return self._transport.get_write_buffer_size() + _unread_bytes(socket.fileno())
 
 
 def _unread_bytes(socket: int) -> int:
-    """Bytes that the kernel holds for the other end; 0 where the system does not say."""
+    """Return the bytes that the kernel buffers for the other end; 0 if that is unknown."""
     try:
         size = fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4))  # Linux's SIOCOUTQ: man 7 tcp
     except OSError:
@@ -68,7 +68,7 @@ def _unread_bytes(socket: int) -> int:
 
 
 class WriteBuffer:
-    """A transport that sends all writes of one turn of the event loop together."""
+    """A transport that sends all writes of one iteration of the event loop together."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class WriteBuffer:
         loop: asyncio.AbstractEventLoop,
         close: Callable[[], None],
     ) -> None:
-        """close: closes the connection, once everything is written."""
+        """close: closes the connection once everything is written."""
         self._transport, self._loop, self._close = transport, loop, close
         self._pending: list[bytes] = []
         self.is_closing = transport.is_closing

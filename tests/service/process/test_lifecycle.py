@@ -160,7 +160,7 @@ def test_a_hung_http_process_is_replaced(server: Server) -> None:
     server.client.close()
     worker.suspend()
     server.wait_until(
-        lambda: "an HTTP process has not moved for 30 s and is killed" in server.log, 300
+        lambda: "an HTTP process has shown no progress for 30 s and is killed" in server.log, 300
     )
     server.client = httpx.Client(base_url=server.url, timeout=60)
     server.wait_ready()
@@ -174,7 +174,7 @@ def test_the_server_ends_if_loading_the_model_times_out(tmp_path: Path) -> None:
         pass
     assert server.process.poll() == 1
     assert "the engine is not ready after 0.5 s and is killed" in server.log
-    assert "it was started 5 times and never was ready" in server.log
+    assert "it was started 5 times and was never ready" in server.log
 
 
 @pytest.mark.parametrize("limit", [8, 14])
@@ -187,7 +187,7 @@ def test_the_server_ends_if_there_are_too_few_file_descriptors(
         ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"may open {limit} files only; allow more with ulimit -n 1024" in done.stderr
+    assert f"may open only {limit} files; raise the limit with ulimit -n 1024" in done.stderr
 
 
 @pytest.mark.full
@@ -459,7 +459,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
         Server(tmp_path / "log", dtype="float16"),
     ):
         pass
-    assert "starting it again" not in str(error_raised.value)
+    assert "restarting it" not in str(error_raised.value)
 
 
 def test_a_folder_without_a_model_is_an_error_of_one_line(tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_the_server_ends_if_the_engine_finds_its_model_deleted(
         shutil.rmtree(model)
         os.kill(server.engine, signal.SIGKILL)
         assert server.process.wait(60) == 1
-        assert f"no model '{model}'" in server.log and "not started again" in server.log
+        assert f"no model '{model}'" in server.log and "not restarted" in server.log
         assert "Traceback" not in server.log
 
 

@@ -60,7 +60,7 @@ def test_a_process_that_is_never_ready_is_not_restarted_after_five_starts(
     assert starts.read_text() == "\n" * 5
     assert (
         "the thing was killed by signal 9, often for lack of memory; "
-        "it was started 5 times and never was ready" in caplog.text
+        "it was started 5 times and was never ready" in caplog.text
     )
 
 

@@ -52,7 +52,7 @@ def test_a_request_waits_for_at_most_twice_the_requests_no_larger_than_itself() 
     with admission.admit(900), admission.admit(20), admission.admit(20):
         assert admission.backlog_seconds == pytest.approx(9.4) and is_open(admission)
         with (
-            pytest.raises(Overloaded, match=r"wait 9\.4 s; the limit is 1\.0 s") as refused,
+            pytest.raises(Overloaded, match=r"wait 9\.4 s, but the limit is 1\.0 s") as refused,
             admission.admit(1000),
         ):
             raise AssertionError("admitted")
@@ -75,9 +75,7 @@ def test_a_request_that_would_time_out_is_refused_with_the_size_that_fits() -> N
     with admission.admit(1500):
         pass
     with (
-        pytest.raises(
-            TooLarge, match=r"1501 tokens .* 15 s, .* 10 s; .* 1000 at a time"
-        ) as refused,
+        pytest.raises(TooLarge, match=r"1501 tokens .* 15 s, .* 10 s; .* 1000 tokens") as refused,
         admission.admit(1501),
     ):
         raise AssertionError("admitted")
@@ -89,7 +87,7 @@ def test_a_wait_that_leaves_too_little_time_is_refused() -> None:
     with admission.admit(400):
         with admission.admit(1000):
             pass
-        with pytest.raises(Overloaded, match=r"wait 4\.0 s; the limit is 3\.0 s") as refused:
+        with pytest.raises(Overloaded, match=r"wait 4\.0 s, but the limit is 3\.0 s") as refused:
             admission.check(1200)
         assert 4.0 <= (refused.value.retry_after or 0) <= 6.0
 
@@ -149,7 +147,7 @@ def test_a_large_request_may_wait_five_times_as_long() -> None:
     admission = Admission(2.0, lambda: 100.0, SharedCounters.private())
     with admission.admit(900):
         admission.check(2049)
-        with pytest.raises(Overloaded, match=r"wait 9\.0 s; the limit is 2\.0 s"):
+        with pytest.raises(Overloaded, match=r"wait 9\.0 s, but the limit is 2\.0 s"):
             admission.check(2048)
         with admission.admit(200), pytest.raises(Overloaded, match=r"the limit is 10\.0 s"):
             admission.check(2049)

@@ -486,7 +486,7 @@ def test_requests_before_a_malformed_one_are_answered_before_the_connection_clos
             assert received.endswith(b"/b") and received.count(b"connection: close") == 1
 
     asyncio.run(run())
-    assert caplog.text.count("no HTTP request") == 1
+    assert caplog.text.count("not a valid HTTP request") == 1
 
 
 def test_a_malformed_rest_of_a_body_after_the_response_closes_the_connection(
