@@ -1,6 +1,6 @@
-"""The nearest rows of a table: exact, by matrix products over blocks of rows.
+"""Exact search for the nearest rows of a table, by matrix products over blocks of rows.
 
-Q vectors of a question, N rows, D dimensions, S lists of neighbours.
+Q query vectors, N rows, D dimensions, S lists of neighbours.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from embedwell_models.vectors import METRICS, Doubles, Floats, normalize
 
 BLOCK = 1 << 14
-"""Rows of which all scores are in memory at once."""
-_SPARE = 32  # neighbours that are scored again in double precision, beside those that are wanted
-_LEAST = 1e-6  # added to a product that is divided by, as in gensim
+"""Number of rows whose scores are in memory at once."""
+_SPARE = 32  # further neighbours that are scored again in double precision
+_LEAST = 1e-6  # added to a divisor, as in gensim
 
 
 class Rows(Protocol):
@@ -31,11 +31,11 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """A question of S lists of neighbours.
+    """A query for S lists of neighbours.
 
-    rank: from rows (N, D) and their lengths (N,) to fast scores (S, N), which have the order of
-    `score`, but for rounding. score: from the index of a list and rows (N, D) to scores (N,);
-    larger is closer. excluded: for each list, rows that are no neighbours.
+    rank: computes fast scores (S, N) from rows (N, D) and their lengths (N,); their order is that
+    of `score` except for rounding. score: computes scores (N,) from the index of a list and rows
+    (N, D); larger is closer. excluded: for each list, the rows that are left out.
     """
 
     rank: Callable[[Floats, Floats], Floats]
@@ -44,11 +44,11 @@ class Question:
 
 
 Neighbors = list[tuple[int, float]]
-"""Rows with their scores, the best first; equal scores in the order of the rows."""
+"""Rows with their scores, the best first; rows with equal scores keep their order."""
 
 
 def lengths(table: Rows) -> Floats:
-    """Return the Euclidean length of each row: (N,), one where it is zero."""
+    """Return the Euclidean length of each row (N,); rows of zeros get the length 1."""
     parts = [np.sqrt(np.vecdot(block, block)) for _, block in _blocks(table)]
     values = np.concatenate(parts)
     positive: Floats = np.where(values == 0, np.float32(1), values)
@@ -56,7 +56,7 @@ def lengths(table: Rows) -> Floats:
 
 
 def nearest(table: Rows, row_lengths: Floats, question: Question, k: int) -> list[Neighbors]:
-    """Return the k nearest rows for each list of a question. row_lengths: of `lengths`."""
+    """Return the k nearest rows for each list of a question. row_lengths: result of `lengths`."""
     wanted = k + _SPARE + max(map(len, question.excluded))
     best_rows, best_ranks = np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
     for start, block in _blocks(table):
@@ -76,7 +76,7 @@ def nearest(table: Rows, row_lengths: Floats, question: Question, k: int) -> lis
 
 
 def by_metric(metric: str, vectors: Floats, excluded: Sequence[Collection[int]]) -> Question:
-    """Ask for the neighbours of each vector (Q, D). metric: cosine, dot or euclidean."""
+    """Build the query for neighbours of each vector (Q, D). metric: cosine, dot or euclidean."""
     return Question(
         partial(_RANKS[metric], vectors),
         lambda index, rows: METRICS[metric](vectors[index : index + 1], rows)[0],
@@ -85,17 +85,17 @@ def by_metric(metric: str, vectors: Floats, excluded: Sequence[Collection[int]])
 
 
 def add_analogy(positive: Floats, negative: Floats, excluded: Collection[int]) -> Question:
-    """Ask for what is to the positive vectors (P, D) as the negative ones are not: 3CosAdd.
+    """Build the query of an analogy from positive and negative vectors (P, D): 3CosAdd.
 
-    The cosine with the sum of unit vectors, negative ones subtracted. Mikolov et al. 2013,
-    "Linguistic regularities in continuous space word representations".
+    The score is the cosine with the sum of the positive minus the negative unit vectors. Mikolov et
+    al. 2013, "Linguistic regularities in continuous space word representations".
     """
     units = normalize(np.concatenate([positive, -negative]))
     return by_metric("cosine", units.mean(axis=0, keepdims=True), [excluded])
 
 
 def multiply_analogy(positive: Floats, negative: Floats, excluded: Collection[int]) -> Question:
-    """Ask for the same by products of cosines, shifted to 0 to 1: 3CosMul.
+    """Build the query of an analogy by products of cosines, which are shifted to 0 to 1: 3CosMul.
 
     Levy and Goldberg 2014, "Linguistic regularities in sparse and explicit word representations".
     """
@@ -111,7 +111,7 @@ def multiply_analogy(positive: Floats, negative: Floats, excluded: Collection[in
 def doesnt_match(vectors: Floats) -> Floats:
     """Return the cosine of each vector with the mean of all unit vectors: (N, D) -> (N,).
 
-    The lowest is of the vector that does not match the others, as in gensim.
+    The vector with the lowest cosine does not match the others, as in gensim.
     """
     mean = normalize(vectors).mean(axis=0, keepdims=True)
     cosines: Floats = METRICS["cosine"](mean, vectors)[0]
@@ -124,7 +124,7 @@ def _blocks(table: Rows) -> Iterator[tuple[int, Floats]]:
 
 
 def _largest(values: Floats, count: int) -> tuple[npt.NDArray[np.int64], Floats]:
-    # The places of the largest values of each row, in no order, and these values.
+    # Indices of the largest values of each row, unordered, and these values.
     if values.shape[1] <= count:
         places = np.broadcast_to(np.arange(values.shape[1]), values.shape).copy()
     else:

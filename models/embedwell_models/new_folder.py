@@ -1,4 +1,4 @@
-"""A folder that appears complete, or not at all."""
+"""Creation of a folder that appears only when it is complete."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from embedwell_models.errors import ModelError
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder, in a temporary one, that becomes `target` without an error.
+    """Yield an empty temporary folder that becomes `target` unless an error occurs.
 
     Raises ModelError if `target` exists, and OSError if it cannot be written.
     """

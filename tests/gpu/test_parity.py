@@ -108,7 +108,7 @@ def test_auto_is_the_half_precision_that_is_faithful(minilm_folder: Path) -> Non
 def test_what_a_gpu_does_not_have_is_refused_with_what_it_has(minilm_folder: Path) -> None:
     with pytest.raises(ModelError, match=r"int8 .* cuda \(it is for CPUs\); .*float16"):
         Embedder.load(minilm_folder, device="cuda", dtype="int8")
-    with pytest.raises(ModelError, match=r"'cuda:99' cannot be had: .*invalid device ordinal"):
+    with pytest.raises(ModelError, match=r"'cuda:99' is not available: .*invalid device ordinal"):
         Embedder.load(minilm_folder, device="cuda:99")
 
 

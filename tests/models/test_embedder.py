@@ -388,5 +388,5 @@ def test_a_reference_sentence_with_a_token_that_the_table_lacks_is_left_out(
     folder = with_token(tiny_bert(), "gene")
     loaded = Embedder.load(folder, device="cpu", dtype=lowest)
     assert loaded.trials[-1].cosine > 0.99
-    with pytest.raises(ModelError, match="the tokenizer's ids are not those of a table of 5"):
+    with pytest.raises(ModelError, match="the tokenizer's ids do not fit a table of 5"):
         Embedder.load(tiny_bert(vocab_size=5), device="cpu", dtype=lowest)

@@ -123,8 +123,7 @@ class ImageParts:
         """Normalize an image's pixels, patch by patch: (side, side, 3) -> (patches, numbers)."""
         grid, side = self._spec.grid, self._spec.patch_size
         whole = pixels[: grid * side, : grid * side]
-        # Axes of the result: rows and columns of patches; then channels, rows and columns of a
-        # patch.
+        # Axes: rows and columns of patches; then channels, rows and columns of a patch.
         patches = whole.reshape(grid, side, grid, side, 3).transpose(0, 2, 4, 1, 3)
         values: Floats = self._table[np.arange(3)[:, None, None], patches]
         return values.reshape(grid * grid, -1)

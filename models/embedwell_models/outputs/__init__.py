@@ -1,1 +1,1 @@
-"""Outputs of a text, by name: dense and sparse vectors, and a vector of each token."""
+"""Outputs of a text: dense vector, sparse vector, and a vector for each token."""

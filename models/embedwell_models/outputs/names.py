@@ -2,4 +2,4 @@
 
 DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
 SPARSE_QUERY = "sparse_query"
-"""The sparse vector of a query, where it is computed in another way."""
+"""Name of the sparse vector of a query, if queries are computed differently from documents."""

@@ -1,4 +1,4 @@
-"""The outputs of one text: a dense vector, a sparse vector, and a vector of each token."""
+"""Outputs of one text: a dense vector, a sparse vector, and a vector for each token."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from embedwell_models.vectors import Floats
 
-_HEADER = 4  # numbers of a packed record that tell the sizes of the others
+_HEADER = 4  # numbers in a packed record that hold the sizes of its parts
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """Weights of entries of a vocabulary of V tokens; all others are zero.
+    """Sparse vector over a vocabulary of V tokens: its non-zero weights.
 
-    indices: (n,), in ascending order. weights: (n,).
+    indices: (n,) in ascending order. weights: (n,).
     """
 
     indices: npt.NDArray[np.int32]
@@ -23,18 +23,18 @@ class SparseVector:
 
     @classmethod
     def of(cls, weights: Floats) -> "SparseVector":
-        """Keep what is not zero: (V,) -> (n,)."""
+        """Keep the non-zero weights: (V,) -> (n,)."""
         indices = np.flatnonzero(weights).astype(np.int32)
         return cls(indices, weights[indices])
 
 
 def common_entries(vectors: Sequence[SparseVector]) -> npt.NDArray[np.int32]:
-    """Return the entries that any vector has, in ascending order: (entries,)."""
+    """Return the entries that at least one vector has, in ascending order: (entries,)."""
     return np.unique(np.concatenate([vector.indices for vector in vectors]))
 
 
 def over_entries(vectors: Sequence[SparseVector], entries: npt.NDArray[np.int32]) -> Floats:
-    """Write vectors as rows, zeros included: (B, entries). entries: see `common_entries`."""
+    """Convert vectors to dense rows (B, entries). entries: see `common_entries`."""
     columns = np.searchsorted(entries, np.concatenate([vector.indices for vector in vectors]))
     rows = np.repeat(np.arange(len(vectors)), [len(vector.indices) for vector in vectors])
     matrix = np.zeros((len(vectors), len(entries)), dtype=np.float32)
@@ -44,9 +44,9 @@ def over_entries(vectors: Sequence[SparseVector], entries: npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class TextOutputs:
-    """The outputs of one text; None for those that were not requested.
+    """Outputs of one text; None for outputs that were not requested.
 
-    dense: (D,), not normalized. multi: (rows, width), a vector of each token.
+    dense: (D,), not normalised. multi: (rows, width), a vector for each token.
     """
 
     dense: Floats | None = None
@@ -54,13 +54,13 @@ class TextOutputs:
     multi: Floats | None = None
 
     def pack(self) -> Floats:
-        """Concatenate all numbers to one column (N, 1), which `unpack` takes apart."""
+        """Concatenate all numbers to one column (N, 1), the input of `unpack`."""
         empty = np.empty(0, dtype=np.float32)
         dense = empty if self.dense is None else self.dense
         sparse = SparseVector.of(empty) if self.sparse is None else self.sparse
         multi = np.empty((0, 0), dtype=np.float32) if self.multi is None else self.multi
         header = [len(dense), -1 if self.sparse is None else len(sparse.indices), *multi.shape]
-        # An index is exact as a float32, for no vocabulary has 2^24 tokens.
+        # An index is exact as a float32, because no vocabulary has 2^24 tokens.
         parts = [np.array(header), dense, sparse.indices, sparse.weights, multi.ravel()]
         return np.concatenate([part.astype(np.float32) for part in parts])[:, None]
 

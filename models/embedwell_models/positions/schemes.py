@@ -1,4 +1,4 @@
-"""Position schemes: kinds of position encoding, with their parameters from the checkpoint."""
+"""Position schemes: kinds of position encoding with the parameters of a checkpoint."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """Base class of the schemes, and the scheme of an encoder without positions."""
+    """Scheme of an encoder without positions, and base class of the other schemes."""
 
     name: ClassVar[str] = "none"
 
@@ -15,9 +15,9 @@ class Scheme:
 class Learned(Scheme):
     """A trained table (Devlin et al. 2018, arXiv 1810.04805).
 
-    offset: the row of position 0. If above 0, as in RoBERTa, the row before it belongs to the
-    padding token, whose id is the number of that row. A padding token inside of a text gets this
-    row, and does not count as a position.
+    offset: the row of position 0. If it is above 0, as in RoBERTa, the row before it belongs to the
+    padding token, whose id is the number of that row. A padding token inside a text gets this row
+    and does not count as a position.
     """
 
     name = "learned"
@@ -25,7 +25,7 @@ class Learned(Scheme):
 
     @property
     def padding(self) -> int:
-        """The id of the padding token; -1 for none."""
+        """Id of the padding token; -1 for none."""
         return self.offset - 1
 
 
@@ -39,17 +39,17 @@ class Sinusoidal(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """Scaling of rotary frequencies, for texts longer than those of the training.
+    """Scaling of rotary frequencies for texts that are longer than in training.
 
     kind: default (none), linear, dynamic (NTK by the length of the text), ntk (for any length),
     yarn (arXiv 2309.00071), llama3 (arXiv 2407.21783) or longrope (arXiv 2402.13753).
-    factor: divides frequencies. original: maximum tokens of a text in the training.
+    factor: divides frequencies. original: maximum number of tokens of a text in training.
     magnitude: multiplies cosine and sine.
-    fast, slow: turns within `original` tokens. yarn and llama3 leave frequencies with more than
-    `fast` turns as they are, divide those with fewer than `slow`, and mix both in between.
-    whole: whether yarn rounds the first and last column of the mix.
-    short, long: of longrope: divide the frequency of each pair in texts of up to `original` tokens,
-    and in longer ones.
+    fast, slow: turns within `original` tokens. yarn and llama3 keep frequencies with more than
+    `fast` turns, divide frequencies with fewer than `slow` turns, and interpolate in between.
+    whole: whether yarn rounds the first and last column of the interpolation.
+    short, long: longrope's divisors of each pair's frequency, for texts of up to `original` tokens
+    and for longer texts.
     """
 
     kind: str = "default"
@@ -67,9 +67,10 @@ class Scaling:
 class Rotary(Scheme):
     """Rotation of queries and keys by their positions (RoPE; Su et al. 2021, arXiv 2104.09864).
 
-    dim: number of features of a head that are rotated, the first ones. interleaved: pairs are the
-    columns (2i, 2i + 1), as in the paper and in GPT-J; otherwise (i, i + dim / 2).
-    frequencies: radians per position of each pair, from a checkpoint that stores them; if empty
+    dim: number of rotated features of a head, which are its first features. interleaved: whether
+    pairs are the columns (2i, 2i + 1), as in the paper and in GPT-J; otherwise pairs are (i, i +
+    dim / 2).
+    frequencies: radians per position of each pair, from a checkpoint that stores them; if empty,
     they are computed from base.
     """
 
@@ -83,9 +84,9 @@ class Rotary(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Alibi(Scheme):
-    """A penalty of scores that grows with the distance (Press et al. 2021, arXiv 2108.12409).
+    """Penalty of scores that grows with the distance (Press et al. 2021, arXiv 2108.12409).
 
-    steepest: the slopes of H heads are 2^(-steepest * i / H), i from 1 to H.
+    steepest: the slopes of H heads are 2^(-steepest * i / H) for i from 1 to H.
     """
 
     name = "alibi"
@@ -96,7 +97,8 @@ class Alibi(Scheme):
 class Buckets(Scheme):
     """A trained bias for each head and bucket of distances (T5; Raffel et al. 2020).
 
-    max_distance: where the last bucket begins. shared: whether all layers have the same biases.
+    max_distance: distance at which the last bucket begins. shared: whether all layers have the same
+    biases.
     """
 
     name = "relative"
@@ -109,10 +111,10 @@ class Buckets(Scheme):
 class Disentangled(Scheme):
     """Scores between content and relative position (DeBERTa; He et al. 2020, arXiv 2006.03654).
 
-    buckets: of distances on each side, exact ones and then logarithmic ones (arXiv 2111.09543);
-    0 if each distance counts. max_distance: where the last bucket begins.
-    content_to_position, position_to_content: which of the two scores are added.
-    shared: whether positions are projected by the weights of the layer's queries and keys.
+    buckets: number of buckets on each side, first exact and then logarithmic (arXiv 2111.09543); 0
+    for no buckets. max_distance: distance at which the last bucket begins.
+    content_to_position, position_to_content: whether the score is added.
+    shared: whether positions are projected by the layer's query and key weights.
     """
 
     name = "disentangled"
@@ -124,7 +126,7 @@ class Disentangled(Scheme):
 
     @property
     def span(self) -> int:
-        """Number of distances, or buckets of them, on each side."""
+        """Number of distances or buckets on each side."""
         return self.buckets or self.max_distance
 
 

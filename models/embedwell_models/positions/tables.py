@@ -1,4 +1,4 @@
-"""The mathematics of position encodings, as numpy tables. P positions, H heads."""
+"""Mathematics of position encodings, as numpy tables. P positions, H heads."""
 
 import math
 from functools import lru_cache
@@ -13,13 +13,13 @@ Ints = npt.NDArray[np.int64]
 
 
 def angles(positions: Ints, dim: int, base: float = 10000.0) -> Doubles:
-    """position * base^(-2i/dim) for i < dim/2: (P, dim/2) radians, in double precision."""
+    """Return position * base^(-2i/dim) for i < dim/2: (P, dim/2) radians in double precision."""
     frequencies = base ** (-np.arange(0, dim, 2, dtype=np.float64) / dim)
     return positions[:, None].astype(np.float64) * frequencies
 
 
 def sinusoidal(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
-    """Sine in the even columns, cosine in the odd ones: (P, dim).
+    """Return sines in the even columns and cosines in the odd columns: (P, dim).
 
     Vaswani et al. 2017, "Attention Is All You Need", section 3.5 (arXiv 1706.03762).
     """
@@ -31,18 +31,18 @@ def sinusoidal(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
 
 
 def transformer_xl(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
-    """All sines, then all cosines: (P, dim).
+    """Return all sines, then all cosines: (P, dim).
 
-    Dai et al. 2019, "Transformer-XL" (arXiv 1901.02860), in the order of its code.
+    Dai et al. 2019, "Transformer-XL" (arXiv 1901.02860), in the order of the authors' code.
     """
     radians = angles(positions, dim, base)
     return np.concatenate([np.sin(radians), np.cos(radians)], axis=1).astype(np.float32)
 
 
 def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Floats]:
-    """Cosine and sine of the rotation of each pair of features: twice (P, dim/2).
+    """Return cosine and sine of the rotation of each pair of features: two arrays (P, dim/2).
 
-    length: tokens of the text, on which dynamic scaling and LongRoPE depend.
+    length: number of tokens of the text, for dynamic scaling and LongRoPE.
 
     Su et al. 2021, "RoFormer" (arXiv 2104.09864), equation 34. Pair i is columns (2i, 2i+1) in
     the paper's layout and (i, i + dim/2) in the layout of GPT-NeoX and Llama.
@@ -55,7 +55,7 @@ def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Fl
 
 @lru_cache
 def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
-    """Radians per position of each pair of features, after the scaling: (dim/2,)."""
+    """Return the radians per position of each pair of features, after scaling: (dim/2,)."""
     if scheme.frequencies:
         return np.array(scheme.frequencies)
     scaling, base = scheme.scaling, scheme.base
@@ -75,7 +75,7 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
 
 
 def _unscaled_share(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
-    # The share of each frequency that is not divided by the factor: 0 to 1.
+    # Share (0 to 1) of each frequency that is not divided by the factor.
     if scaling.kind == "linear":
         return np.zeros_like(plain)
     if scaling.kind == "llama3":  # Grattafiori et al. 2024 (arXiv 2407.21783), section 3.2
@@ -90,7 +90,7 @@ def _unscaled_share(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles
 
 
 def _yarn_ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
-    # The columns whose frequencies make `fast` and `slow` turns within the original length.
+    # Columns whose frequencies make `fast` and `slow` turns within the original length.
     turns = scaling.original / (2 * np.pi * np.array([scaling.fast, scaling.slow]))
     first, last = scheme.dim * np.log(turns) / (2 * np.log(scheme.base))
     if scaling.whole:
@@ -100,7 +100,7 @@ def _yarn_ramp(scaling: Scaling, scheme: Rotary) -> tuple[float, float]:
 
 
 def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
-    """The multiplier of cosine and sine for a context that is `factor` times as long.
+    """Return the factor of cosine and sine for a context that is `factor` times as long.
 
     Peng et al. 2023, "YaRN" (arXiv 2309.00071), equation 22.
     """
@@ -108,7 +108,7 @@ def yarn_magnitude(factor: float, weight: float = 1.0) -> float:
 
 
 def longrope_magnitude(factor: float, original: int) -> float:
-    """The multiplier of cosine and sine for a context of `factor` times `original` tokens.
+    """Return the factor of cosine and sine for a context of `factor` times `original` tokens.
 
     Ding et al. 2024, "LongRoPE" (arXiv 2402.13753), as in the code of Phi-3.
     """
@@ -116,11 +116,11 @@ def longrope_magnitude(factor: float, original: int) -> float:
 
 
 def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
-    """The slope of each head: (H,).
+    """Return the slope of each head: (H,).
 
     Press et al. 2021, "Train Short, Test Long" (arXiv 2108.12409): 2^(-8i/H) for a power of two;
-    otherwise the slopes of the power of two below, then every second one of the power above.
-    steepest: used in place of the 8.
+    otherwise the slopes for the next lower power, then every second slope of the next higher power.
+    steepest: replaces the 8.
     """
     below = 1 << (heads.bit_length() - 1)
     first = 2.0 ** (-steepest * np.arange(1, below + 1) / below)
@@ -129,9 +129,9 @@ def alibi_slopes(heads: int, steepest: float = 8.0) -> Floats:
 
 
 def alibi_bias(positions: Ints, slopes: Floats, causal: bool = False) -> Floats:
-    """The summand of the attention scores, -slope * |query - key|: (H, P, P).
+    """Return the bias of the attention scores, -slope * |query - key|: (H, P, P).
 
-    causal: minus infinity where a key comes after the query.
+    causal: whether the bias is minus infinity for a key after the query.
     """
     distances = relative_positions(positions)
     bias: Floats = 0 - slopes[:, None, None] * np.abs(distances).astype(np.float32)
@@ -139,7 +139,7 @@ def alibi_bias(positions: Ints, slopes: Floats, causal: bool = False) -> Floats:
 
 
 def relative_positions(positions: Ints) -> Ints:
-    """key - query for every pair of positions: (P, P)."""
+    """Return key - query for every pair of positions: (P, P)."""
     differences: Ints = positions[None, :] - positions[:, None]
     return differences
 
@@ -147,7 +147,7 @@ def relative_positions(positions: Ints) -> Ints:
 def t5_buckets(
     distances: Ints, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> Ints:
-    """The bucket of each distance, key minus query: integers from 0 to buckets - 1, same shape.
+    """Return the bucket (0 to buckets - 1) of each distance, key minus query, in the same shape.
 
     Raffel et al. 2020, "T5" (arXiv 1910.10683), section 2.1: half of the buckets hold exact
     distances, the others grow logarithmically up to max_distance.
@@ -166,7 +166,7 @@ def t5_buckets(
 
 
 def deberta_buckets(distances: Ints, buckets: int, max_distance: int) -> Ints:
-    """The signed bucket of each distance, same shape; without buckets the distance itself.
+    """Return the signed bucket of each distance in the same shape; with 0 buckets, the distance.
 
     He et al. 2021, "DeBERTaV3" (arXiv 2111.09543): half of the buckets hold exact distances, the
     others grow logarithmically up to max_distance.

@@ -1,1 +1,1 @@
-"""The choice of a precision by speed and accuracy."""
+"""Choice of a precision by speed and accuracy."""

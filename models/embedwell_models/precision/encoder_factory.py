@@ -1,4 +1,4 @@
-"""Builds a model's encoder in any precision that its device supports."""
+"""Construction of a model's encoder in any precision that its device supports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ AddHead = Callable[[Encoder, LinearFactory], Encoder]
 
 @dataclass(frozen=True)
 class EncoderFactory:
-    """Builds one model's encoder in a precision.
+    """Factory of one model's encoder in a precision.
 
-    calibrate: runs the reference sentences through an encoder, for int8. add_head: puts behind an
-    encoder what is computed of its states in its precision, by linear layers; None: nothing.
-    cpu_features: the CPU features that may be used, see embedwell_models.cpu_backend.library.
+    calibrate: runs the reference sentences through an encoder, for int8. add_head: adds a head of
+    linear layers in the same precision to an encoder; None for no head. cpu_features: CPU features
+    that may be used, see embedwell_models.cpu_backend.library.
     """
 
     weights: Weights
@@ -50,15 +50,15 @@ class EncoderFactory:
 
     @property
     def min_speedup(self) -> float:
-        """The least speedup over the best precision so far at which `auto` takes a lower one.
+        """Minimum speedup over the best precision so far at which `auto` takes a lower precision.
 
-        On a CPU the margin keeps noise from deciding between equals. The reference sentences do
-        not fill a GPU, so that their time says nothing: the last accurate precision is taken.
+        On a CPU the margin keeps noise from deciding between equals. The reference sentences do not
+        fill a GPU, so their time is not meaningful: the last accurate precision is taken.
         """
         return 1.1 if self.device.type == "cpu" else 0.0
 
     def supported(self) -> list[str]:
-        """The precisions that run at full speed: float32, then in the order that `auto` tries."""
+        """Precisions that run at full speed: float32, then the others in the order of `auto`."""
         if self.device.type != "cpu":
             return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
         compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
@@ -80,7 +80,7 @@ class EncoderFactory:
         )
 
     def isa(self, dtype: str) -> str | None:
-        """Return the instruction set of the kernels in a precision; None if torch computes it."""
+        """Return the instruction set of the kernels for a precision; None if torch computes."""
         return library.best_isa(dtype, self.cpu_features) if self.device.type == "cpu" else None
 
     def build(self, dtype: str) -> Encoder:
@@ -123,10 +123,11 @@ class EncoderFactory:
 
 
 def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:
-    """Whether torch's own bfloat16 is fast on a CPU, and a row's result independent of the batch.
+    """Whether torch's own bfloat16 is fast on a CPU and independent of the batch.
 
-    Emulated, it is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN sums
-    in an order that depends on the number of rows: a text's vector would depend on its batch.
+    Emulated bfloat16 is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN
+    sums in an order that depends on the number of rows, so the vector of a text would depend on its
+    batch.
     """
     return (
         "avx512_bf16" in cpu_features

@@ -1,4 +1,4 @@
-"""Reference images, by which the precisions of an image encoder are compared."""
+"""Reference images for the comparison of an image encoder's precisions."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,23 +12,23 @@ _COUNT = 4
 _WAVES = 24
 
 EmbedImages = Callable[[Encoder, Sequence[Pixels]], Floats]
-"""Computes the vectors of images with an encoder: (B, dim)."""
+"""Function that computes the vectors of images with an encoder: (B, dim)."""
 
 
 class ReferenceImageEmbedder:
-    """Embeds pictures of random waves, whose power falls with their frequency as in photographs."""
+    """Embedder of random waves whose power falls with their frequency, as in photographs."""
 
     def __init__(self, side: int, embed: EmbedImages) -> None:
         """side: pixels of a side."""
         self._images, self._embed = reference_images(side), embed
 
     def __call__(self, encoder: Encoder) -> Floats:
-        """Return the unit vectors of the images, as an encoder computes them: (B, dim)."""
+        """Return the unit vectors that an encoder computes for the images: (B, dim)."""
         return normalize(self._embed(encoder, self._images))
 
 
 def reference_images(side: int) -> list[Pixels]:
-    """Draw the same pictures each time: (side, side, 3) each."""
+    """Draw images of (side, side, 3) pixels, which are the same in each call."""
     random = np.random.default_rng(0)
     x = np.linspace(0, 1, side)
     pictures = []

@@ -1,4 +1,4 @@
-"""Vectors of the reference sentences, to calibrate int8 and to compare precisions."""
+"""Vectors of the reference sentences, for int8 calibration and comparison of precisions."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,40 +14,38 @@ from embedwell_models.torch_backend.token_head import TokenHead
 from embedwell_models.vectors import Floats, normalize
 
 Vectors = Callable[[Encoder, Batch], Floats]
-"""Computes the unit vectors of sequences with an encoder: -> (B, dim)."""
+"""Function that computes the unit vectors of sequences with an encoder: (B, dim)."""
 
 
 class ReferenceSentenceEmbedder:
-    """Embeds the reference sentences with a model's tokenizer."""
+    """Embedder of the reference sentences with a model's tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
-        """Tokenize the sentences, without those whose token ids exceed the token table.
+        """Tokenize the sentences; leave out sentences with token ids outside the token table.
 
         Raises ModelError if no sentence remains.
         """
         rows = [row.ids for row in tokenizer.encode(list(SENTENCES))]
         rows = [ids for ids in rows if ids and max(ids) < vocab_size]
         if not rows:
-            raise ModelError(
-                f"the tokenizer's ids are not those of a table of {vocab_size} vectors"
-            )
+            raise ModelError(f"the tokenizer's ids do not fit a table of {vocab_size} vectors")
         self._batch = Batch.of(rows)
         self._vectors = vectors
 
     def __call__(self, encoder: Encoder) -> Floats:
-        """Return the unit vectors of the sentences, as an encoder computes them: (B, dim)."""
+        """Return the unit vectors that an encoder computes for the sentences: (B, dim)."""
         return self._vectors(encoder, self._batch)
 
 
 def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
-    """Return a function that computes the vectors of texts. head: applied after the pooling."""
+    """Return a function that computes the vectors of texts. head: modules after the pooling."""
     return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
 
 
 def token_vectors_function(head: TokenHead, num_layers: int) -> Vectors:
-    """Return a function that puts the vectors of a text's tokens side by side as one vector.
+    """Return a function that concatenates the vectors of a text's tokens to one vector.
 
-    The cosine of two of these is the mean of the cosines of their tokens.
+    The cosine of two such vectors is the mean of the cosines of their tokens.
     """
 
     def compute(encoder: Encoder, batch: Batch) -> Floats:

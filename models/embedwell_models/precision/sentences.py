@@ -1,4 +1,4 @@
-"""The reference sentences, by which int8 is calibrated and precisions are compared."""
+"""Reference sentences, for the calibration of int8 and the comparison of precisions."""
 
 SENTENCES = (
     "how to reset a forgotten password",

@@ -1,4 +1,4 @@
-"""Chooses a precision by its speed and by its accuracy relative to float32."""
+"""Choice of a precision by speed and by accuracy relative to float32."""
 
 import logging
 import time
@@ -15,21 +15,21 @@ from embedwell_models.vectors import Floats
 log = logging.getLogger(__name__)
 
 MIN_COSINE = 0.9995
-"""The lowest cosine to float32, over all reference sentences, that `auto` accepts."""
+"""Minimum cosine to float32, over all reference sentences, that `auto` accepts."""
 
 MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 3, 15, 0.4
 """Limits of the rounds in which `auto` times two precisions in turn, and of their seconds."""
 
 Clock = Callable[[], float]
-"""A monotonic clock, in seconds."""
+"""Monotonic clock in seconds."""
 
 Embed = Callable[[Encoder], Floats]
-"""Returns the unit vectors of the reference sentences, as an encoder computes them: (B, dim)."""
+"""Function that returns the unit vectors of the reference sentences for an encoder: (B, dim)."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A precision's lowest cosine to float32 over the reference sentences, and its speedup."""
+    """Minimum cosine of a precision to float32 over the reference sentences, and its speedup."""
 
     dtype: str
     cosine: float
@@ -41,7 +41,7 @@ _FLOAT32 = Trial("float32", 1.0, 1.0)
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """The encoder of the chosen precision, and the trials of all that were compared."""
+    """Encoder in the chosen precision, and the trials of all compared precisions."""
 
     dtype: str
     encoder: Encoder
@@ -49,7 +49,7 @@ class PrecisionChoice:
 
 
 class EncoderFactoryProtocol(Protocol):
-    """The methods of EncoderFactory that building in a chosen precision needs."""
+    """Methods of EncoderFactory that `build_in_precision` needs."""
 
     @property
     def min_speedup(self) -> float: ...
@@ -68,10 +68,10 @@ def build_in_precision(
     trials: Sequence[Trial] | None = None,
     clock: Clock = time.perf_counter,
 ) -> PrecisionChoice:
-    """Build the encoder in a precision; for 'auto' in the fastest one that is accurate enough.
+    """Build the encoder in a precision; 'auto' is the fastest that is accurate enough.
 
-    trials: those of an earlier load in this precision, which are then not repeated.
-    Raises ModelError if the device does not support the precision at full speed.
+    trials: trials of an earlier load in this precision, which are not repeated. Raises ModelError
+    if the device does not support the precision at full speed.
     """
     comparison = _Comparison(factory, embed, clock)
     if dtype == "auto":
@@ -100,9 +100,10 @@ class _Comparison:
         return best
 
     def _faster_of(self, best: PrecisionChoice, dtype: str, expected: Floats) -> PrecisionChoice:
-        # Nothing refers to the slower encoder afterwards: a model may take gigabytes.
+        # Drop every reference to the slower encoder, which may take gigabytes.
         encoder = self.factory.build(dtype)
-        cosine = _min_cosine(self.embed(encoder), expected)  # this first use also warms it up
+        # This first use also warms the encoder up.
+        cosine = _min_cosine(self.embed(encoder), expected)
         ratio = self._median_speedup(best.encoder, encoder)
         best_speedup = next(trial.speedup for trial in best.trials if trial.dtype == best.dtype)
         trials = (*best.trials, Trial(dtype, cosine, round(best_speedup * ratio, 2)))
@@ -111,8 +112,8 @@ class _Comparison:
         return replace(best, trials=trials)
 
     def _median_speedup(self, baseline: Encoder, encoder: Encoder) -> float:
-        # The encoders take turns and the median counts: other work on the machine slows both, or
-        # one of them in a few rounds only.
+        # The encoders take turns and the median counts: other work on the machine then slows both
+        # encoders, or one encoder in a few rounds only.
         ratios: list[float] = []
         start = self.clock()
         while len(ratios) < MIN_ROUNDS or (
@@ -122,7 +123,7 @@ class _Comparison:
         return median(ratios)
 
     def with_float32(self, dtype: str) -> PrecisionChoice:
-        """Build the encoder in a precision, and compare it with float32 if that fits the device."""
+        """Build the encoder in a precision; compare it with float32 if float32 fits the device."""
         if dtype == "float32":
             return PrecisionChoice(dtype, self.factory.build(dtype), (_FLOAT32,))
         reference = self._float32_reference()
@@ -135,13 +136,13 @@ class _Comparison:
         return PrecisionChoice(dtype, encoder, (_FLOAT32, trial))
 
     def _float32_reference(self) -> tuple[Floats, float] | None:
-        # The vectors and seconds of float32. Its encoder is freed before the other one is built:
-        # only one of them may fit the device.
+        # Vectors and seconds of float32. The float32 encoder is freed before the other encoder is
+        # built, because the device may hold only one.
         try:
             encoder = self.factory.build("float32")
             return self.embed(encoder), self._seconds(encoder)
         except torch.OutOfMemoryError as error:
-            log.warning("float32 does not fit, so that nothing is compared with it: %s", error)
+            log.warning("float32 does not fit, so no precision is compared with it: %s", error)
         return None
 
     def _seconds(self, encoder: Encoder) -> float:

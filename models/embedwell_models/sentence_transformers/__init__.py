@@ -1,1 +1,1 @@
-"""The files that sentence-transformers lays beside an encoder, and what it does without them."""
+"""Files that sentence-transformers stores beside an encoder, and its defaults without them."""

@@ -1,7 +1,7 @@
-"""Chat templates of a model's folder, rendered once: the text around a query and a document.
+"""Chat templates of a model folder, rendered once to the text around a query and a document.
 
-sentence-transformers gives a reranker's template a message of the role query and one of the role
-document, and an instruction in one of the role system before them.
+sentence-transformers passes messages with the roles query and document to a reranker's template,
+and before them an instruction as a message with the role system.
 """
 
 import re
@@ -17,14 +17,14 @@ from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
 
 FILE = "chat_template.jinja"
 PROCESSOR_FILE = "chat_template.json"
-"""Of a processor of several media, which takes it before the others."""
+"""File of a processor for several media, which has priority over the other files."""
 _NAMED = "additional_chat_templates"
 _DEFAULT = "default"
-# Characters without a meaning, which no template has.
+# Private-use characters that no template contains.
 _MARKS = {Slot.QUERY: "\ue000", Slot.DOCUMENT: "\ue001", Slot.INSTRUCTION: "\ue002"}
 _SLOTS = {mark: slot for slot, mark in _MARKS.items()}
 _ROLES = {Slot.QUERY: "query", Slot.DOCUMENT: "document", Slot.INSTRUCTION: "system"}
-# Parts of a template by which sentence-transformers tells that it takes lists of typed parts.
+# Parts of a template by which sentence-transformers detects that contents are lists of typed parts.
 _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
 
 
@@ -46,11 +46,11 @@ def read_pair_format(
 ) -> PairFormat:
     """Read the format of pairs from the chat template of a folder.
 
-    variables: of the template, and `chat_template`, the name of one of several. message_format: how
-    messages hold their texts, flat or structured; None to tell by the template. prompt: the default
-    instruction, "" for that of the template.
+    variables: variables of the template, and `chat_template`, the name of one of several templates.
+    message_format: flat or structured messages; None to detect the format from the template.
+    prompt: the default instruction; "" for the template's own.
 
-    Raises ModelError for a template that cannot be rendered, or lacks a query or a document.
+    Raises ModelError for a template that cannot be rendered, or that lacks a query or a document.
     """
     template = _template(folder, _templates(folder), variables, message_format)
     instructed = template.segments(Slot.INSTRUCTION, Slot.QUERY, Slot.DOCUMENT)
@@ -67,9 +67,10 @@ def read_pair_format(
 def read_processor_template(
     folder: Path, variables: Mapping[str, Any], message_format: str | None
 ) -> "Template | None":
-    """Read the chat template of a processor of several media; None if it has none.
+    """Read the chat template of a processor for several media; return None if there is none.
 
-    For the other arguments see read_pair_format. Raises ModelError for one that cannot be rendered.
+    For the arguments see read_pair_format. Raises ModelError for a template that cannot be
+    rendered.
     """
     templates = _templates(folder)
     if (path := folder / PROCESSOR_FILE).exists():
@@ -78,9 +79,9 @@ def read_processor_template(
 
 
 def keeps_texts(folder: Path) -> bool:
-    """Whether the chat template of a folder renders a prompt and a text as they are, joined.
+    """Whether the chat template of a folder renders exactly the prompt followed by the text.
 
-    In messages of the roles system and user, whose contents are lists of typed parts.
+    The messages have the roles system and user, and lists of typed parts as contents.
 
     Raises ModelError for a template that cannot be rendered.
     """
@@ -147,19 +148,19 @@ class Template:
 
     @property
     def strips(self) -> bool:
-        """Whether white space around queries and documents is removed."""
+        """Whether the template removes white space around queries and documents."""
         spaced = self._render({Slot.QUERY: " {} ", Slot.DOCUMENT: " {} "})
         return not all(f" {_MARKS[slot]} " in spaced for slot in (Slot.QUERY, Slot.DOCUMENT))
 
     def segments(self, *slots: Slot) -> Segments:
-        """Render messages with a slot in each, in order."""
+        """Render messages with one slot each, in order."""
         text = self._render(dict.fromkeys(slots, "{}"))
         for slot in (Slot.QUERY, Slot.DOCUMENT):
             if text.count(_MARKS[slot]) != 1:
                 raise ModelError(
                     f"{self._folder}: the chat template has {text.count(_MARKS[slot])} places for "
-                    f"a message of the role {slot.value}, so it does not tell how a pair is read: "
-                    "EMBEDWELL_RERANK_FORMAT, or rerank_format= in Python, names a format"
+                    f"a message of the role {slot.value}, so it cannot format a pair: name a "
+                    "format with EMBEDWELL_RERANK_FORMAT (rerank_format= in Python)"
                 )
         parts = re.split(f"([{''.join(_SLOTS)}])", text)
         return tuple(_SLOTS.get(part, part) for part in parts if part)
@@ -168,7 +169,7 @@ class Template:
         return self.render({_ROLES[slot]: s.format(_MARKS[slot]) for slot, s in contents.items()})
 
     def render(self, contents: Mapping[str, str]) -> str:
-        """Render a message for each role, in order."""
+        """Render one message for each role, in order. contents: role -> content."""
         messages = [
             {"role": role, "content": self._content(text)} for role, text in contents.items()
         ]

@@ -1,6 +1,6 @@
-"""Classification heads as data: the modules between a sequence's states and its logits.
+"""Classification heads: the modules between the states of a sequence and its logits.
 
-Classes of transformers that end in ForSequenceClassification: models that rerank or classify.
+These are the heads of transformers' ...ForSequenceClassification classes, which rerank or classify.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ _ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
 
 @dataclass(frozen=True)
 class ClassificationHead:
-    """The pooling of a classifier and the modules after it, the last of which gives the logits.
+    """Pooling of a classifier and the modules after it; the last module computes the logits.
 
-    pooling: whose state is taken. modules: applied to it in order.
+    pooling: pooling mode of the states. modules: modules after the pooling, in order.
     """
 
     pooling: str
@@ -27,20 +27,20 @@ class ClassificationHead:
 
     @property
     def tensor_names(self) -> list[str]:
-        """The names of its tensors in the checkpoint."""
+        """Names of the head's tensors in the checkpoint."""
         return [name for module in self.modules for name in module.shapes]
 
 
 Builder = Callable[[JsonConfig, EncoderConfig, str, int], ClassificationHead]
-"""Builds a head from the arguments of `classification_head`."""
+"""Function that builds a head from the arguments of `classification_head`."""
 
 
 def classification_head(
     options: JsonConfig, config: EncoderConfig, path: str, num_labels: int
 ) -> ClassificationHead:
-    """Build the head of a model. path: of the encoder's folder, relative to the model's.
+    """Build the head of a model. path: the encoder's folder, relative to the model's folder.
 
-    Raises ModelError for a family whose head is not known.
+    Raises ModelError for a family whose head is not supported.
     """
     build = _HEADS.get(config.family)
     if build is None:
@@ -54,9 +54,10 @@ def classification_head(
 def _two_layers(
     first: str, last: str, activation: str | None = "Tanh", option: str = "hidden_act"
 ) -> Builder:
-    """A head of two linear layers of the first token's state.
+    """Return the builder of a head with two linear layers on the first token's state.
 
-    first, last: names of the layers. activation: of the first; None: as the option says.
+    first, last: names of the layers. activation: activation of the first layer; None to read
+    `option`.
     """
 
     def build(
@@ -98,7 +99,7 @@ def _decoder(
     return ClassificationHead("lasttoken", (score,))
 
 
-def _dense(  # noqa: PLR0913, PLR0917 - of one call
+def _dense(  # noqa: PLR0913, PLR0917 - called once
     path: str,
     name: str,
     inputs: int,
@@ -117,7 +118,7 @@ def _dense(  # noqa: PLR0913, PLR0917 - of one call
 
 
 _ROBERTA = _two_layers("classifier.dense", "classifier.out_proj")
-_HEADS: Mapping[str, Builder] = {  # by the encoder's family
+_HEADS: Mapping[str, Builder] = {  # by family of the encoder
     "albert": _two_layers("albert.pooler", "classifier"),
     "bert": _two_layers("bert.pooler.dense", "classifier"),
     "camembert": _ROBERTA,

@@ -30,7 +30,7 @@ _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
 Task = Literal["embed", "multi_vector", "rerank", "classify"]
 Activation = Literal["sigmoid", "identity"]
-# Tokenizer classes that tell the segment of each token, and families that use BERT's by default.
+# Tokenizer classes that return segments, and families whose default is BERT's tokenizer.
 _SEGMENT_TOKENIZERS = ("BertTokenizer", "DebertaV2Tokenizer", "ElectraTokenizer")
 _FAMILIES_WITH_BERT_TOKENIZER = ("bert", "electra", "ernie", "nomic_bert")
 _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
@@ -40,9 +40,10 @@ _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identi
 class ClassifierOptions:
     """Labels, head and activation of a classifier; with a single label it is a reranker.
 
-    activation: applied to the logits by sentence-transformers' CrossEncoder. multi_label: whether
-    several labels can hold for a text, so that each has a probability of its own. output: of the
-    encoder's module. pair_format: in which a pair is read; None if the tokenizer joins two texts.
+    activation: the activation that sentence-transformers' CrossEncoder applies to the logits.
+    multi_label: whether several labels can apply to a text, with independent probabilities. output:
+    the output of the encoder's module. pair_format: the format in which the model reads pairs; None
+    if the tokenizer joins two texts.
     """
 
     labels: tuple[str, ...]
@@ -54,7 +55,7 @@ class ClassifierOptions:
 
     @property
     def reranks(self) -> bool:
-        """Whether there is one score, that of a pair's relevance."""
+        """Whether there is a single score: the relevance of a pair."""
         return len(self.labels) == 1
 
     @property
@@ -70,9 +71,9 @@ class ClassifierOptions:
         config: EncoderConfig,
         rerank_format: str = AUTO,
     ) -> "ClassifierOptions | None":
-        """Read the classifier of a folder; None for other kinds of models.
+        """Read the classifier of a folder; return None for other kinds of models.
 
-        rerank_format: how a pair is read, one of CHOICES; auto is as the files say.
+        rerank_format: format of pairs, one of CHOICES; auto is the format of the files.
 
         Raises ModelError for a head, an activation or a format that is not supported.
         """
@@ -107,12 +108,12 @@ def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) ->
     card = JsonConfig.optional(folder / CARD)
     if card.get("model_type", "") == "CrossEncoder":
         raise ModelError(
-            f"{options.path}: a CrossEncoder of the class {class_name} is not supported, only "
-            f"those whose class ends in {_CLASS_SUFFIX} or {CLASS_SUFFIXES[0]}"
+            f"{options.path}: a CrossEncoder of the class {class_name} is not supported; "
+            f"supported: classes that end in {_CLASS_SUFFIX} or {CLASS_SUFFIXES[0]}"
         )
 
 
-def _pair_format(  # noqa: PLR0913, PLR0917 - of one call
+def _pair_format(  # noqa: PLR0913, PLR0917 - called once
     folder: Path,
     path: str,
     config: EncoderConfig,
@@ -120,12 +121,12 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - of one call
     rerank_format: str,
     reranks: bool,
 ) -> PairFormat | None:
-    """Return the format of pairs; None if the tokenizer joins two texts."""
+    """Return the format of pairs, or None if the tokenizer joins two texts."""
     if rerank_format in FORMATS:
         return FORMATS[rerank_format].pair_format()
     encoder = folder / path
     template = TransformerOptions.read(encoder, config, output).chat_template
-    # sentence-transformers takes any chat template where no modules.json says otherwise.
+    # Without modules.json, sentence-transformers uses any chat template.
     without_modules = not (folder / "modules.json").exists()
     if reranks and without_modules and chat_template.has_template(encoder):
         template = ChatTemplateOptions()
@@ -160,9 +161,9 @@ def _activation(folder: Path, options: JsonConfig, num_labels: int) -> Activatio
 
 
 def has_second_segment(encoder: Path, config: EncoderConfig) -> bool:
-    """Whether the second text of a pair is in a segment of its own.
+    """Whether the second text of a pair is in the second segment.
 
-    The model must have one, and its tokenizer, as transformers 5 loads it, must tell of it.
+    This requires a model with segments, and a tokenizer that returns them in transformers 5.
     """
     options = JsonConfig(encoder / "config.json")
     if not config.segments or options.get("type_vocab_size", 2) < 2:

@@ -1,4 +1,4 @@
-"""Rerankers that are language models: the logits of the next token tell how relevant a text is."""
+"""Rerankers that are language models: the logits of the next token give the relevance."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,23 +19,23 @@ _TOKEN_TABLES = tuple(
     f"{prefix}embed_tokens.weight"
     for prefix in ("model.", "", "model.language_model.", "language_model.")
 )
-# By family: whether the output table is that of the input by default.
+# Family -> whether the output table is the input table by default.
 _TIED = {
     **dict.fromkeys(("llama", "mistral", "ministral3", "qwen2", "qwen3", "qwen3_vl"), False),
     **dict.fromkeys(("gemma", "gemma2", "gemma3_text"), True),
 }
 _ANSWERS = ("yes", "no")
-"""The tokens that sentence-transformers takes where the files name none."""
+"""Answers that sentence-transformers uses if the files name none."""
 
 
 def next_token_head(
     folder: Path, entries: Sequence[Entry], config: EncoderConfig, rerank_format: str
 ) -> ClassificationHead | None:
-    """Read the head of a language model that reranks; None for one that embeds.
+    """Read the head of a language model that reranks; return None for a model that embeds.
 
-    rerank_format: a name of FORMATS, whose tokens count, or another for those of the files.
+    rerank_format: a name in FORMATS, which decides the answer tokens; otherwise the files decide.
 
-    Raises ModelError for a family whose logits are not known, and for tokens that it lacks.
+    Raises ModelError for a family whose logits are not supported, and for missing tokens.
     """
     path = entries[0].path
     options = JsonConfig(folder / path / "config.json")
@@ -76,12 +76,13 @@ def _ids(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
     rust = loader.load(folder).rust
     ids = [id for token in answers if (id := rust.token_to_id(token)) is not None]
     if len(ids) < len(answers):
-        raise ModelError(f"{folder}: the tokenizer lacks one of the tokens {answers} of the scores")
+        raise ModelError(f"{folder}: the tokenizer lacks one of the answer tokens {answers}")
     return ids[0], ids[1] if len(ids) > 1 else None
 
 
 def _tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
-    # transformers takes a table of its own, if the checkpoint has one, even from a tied model.
+    # transformers reads an output table from the checkpoint, if there is one, even for a tied
+    # model.
     if config.family not in _TIED or not config.causal:
         raise ModelError(
             f"{options.path}: the logits of {config.family} are not supported; supported: those of "

@@ -1,7 +1,7 @@
-"""Heads of masked language models as data: from a token's state to the logits of a vocabulary.
+"""Heads of masked language models, from a token's state to the logits of a vocabulary.
 
-Classes of transformers that end in ForMaskedLM: a linear layer, an activation, a layer norm, and a
-product with the output matrix, which usually is the table of token vectors.
+These are the heads of transformers' ...ForMaskedLM classes: a linear layer, an activation, a layer
+norm, and a product with the output matrix, which usually is the table of token vectors.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from embedwell_models.errors import ModelError
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLMHead:
-    """Names of the layers in the checkpoint, and their options.
+    """Names of the head's layers in the checkpoint, and their options.
 
     dense, norm: the first two layers. output: the output matrix. output_bias: the name of its bias
-    where the checkpoint has none of the usual name. activation: one of the values of ACTIVATIONS.
-    dense_has_bias, norm_has_bias: whether these layers have one.
+    if it is not the usual name. activation: one of the values of ACTIVATIONS. dense_has_bias,
+    norm_has_bias: whether these layers have a bias.
     """
 
     dense: str
@@ -33,7 +33,7 @@ class MaskedLMHead:
 
     @property
     def required_tensors(self) -> set[str]:
-        """The names of the tensors that the checkpoint must have."""
+        """Names of the tensors that the checkpoint must have."""
         biased = [(self.dense, self.dense_has_bias), (self.norm, self.norm_has_bias)]
         biases = {f"{name}.bias" for name, has_bias in biased if has_bias}
         return {f"{self.dense}.weight", f"{self.norm}.weight"} | biases
@@ -41,7 +41,7 @@ class MaskedLMHead:
 
 @dataclass(frozen=True)
 class _Names:
-    # activation, eps: names of options in config.json; no activation is gelu in every model.
+    # activation, eps: names of options in config.json. Without an option, the activation is gelu.
     dense: str
     norm: str
     output: str
@@ -61,7 +61,7 @@ _ROBERTA = _Names(
     "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias", activation=None
 )
 _GTE = _Names("lm_head.dense", "lm_head.norm", "lm_head.decoder")
-_HEADS: Mapping[str, _Names] = {  # by the encoder's family
+_HEADS: Mapping[str, _Names] = {  # by family of the encoder
     "albert": _Names(
         *("predictions.dense", "predictions.LayerNorm", "predictions.decoder", "predictions.bias")
     ),
@@ -96,7 +96,7 @@ _HEADS: Mapping[str, _Names] = {  # by the encoder's family
 
 
 def masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
-    """Describe the head of a model; raises ModelError for a family whose head is not known."""
+    """Describe the head of a model; raises ModelError for a family without a known head."""
     names = _HEADS.get(config.family)
     if names is None:
         raise ModelError(

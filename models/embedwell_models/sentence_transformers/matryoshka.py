@@ -1,4 +1,4 @@
-"""The shorter dimensions that a model was trained for (Matryoshka)."""
+"""Smaller numbers of dimensions that a model was trained for (Matryoshka)."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -8,18 +8,19 @@ from embedwell_models.errors import ModelError
 
 
 def declared_dimensions(folder: Path, full: int) -> Collection[int]:
-    """Return the dimensions that `config.json` declares (arXiv 2205.13147); empty if none.
+    """Return the dimensions that `config.json` declares (arXiv 2205.13147), or an empty list.
 
-    matryoshka_dimensions lists them; is_matryoshka alone allows any up to `full`. These are keys of
-    published checkpoints, not of sentence-transformers. Raises ModelError for an invalid list.
+    The key matryoshka_dimensions lists them; is_matryoshka without a list allows any number up to
+    `full`. Published checkpoints use these keys; sentence-transformers does not. Raises ModelError
+    for an invalid list.
     """
     path = folder / "config.json"
-    options = JsonConfig.optional(path)  # static embeddings may lack it
+    options = JsonConfig.optional(path)  # static embeddings may lack the file
     listed = options.get("matryoshka_dimensions")
     if listed is None:
         return range(1, full + 1) if options.get("is_matryoshka") is True else ()
     if not isinstance(listed, list) or not all(type(n) is int and 0 < n <= full for n in listed):
         raise ModelError(
-            f"{path}: matryoshka_dimensions = {listed!r} is no list of numbers from 1 to {full}"
+            f"{path}: matryoshka_dimensions = {listed!r} must be a list of numbers from 1 to {full}"
         )
     return sorted(listed)

@@ -24,27 +24,27 @@ CLIP = "CLIPModel"
 LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
 TABLES = (STATIC, WORDS)
-"""Encoders that are a table of vectors, without layers."""
+"""Kinds of encoders that are a table of vectors without layers."""
 SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
-"""Input and output of a module: the vector of a text, or those of its tokens."""
+"""Kind of a module's input and output: the vector of a text, or the vectors of its tokens."""
 
 SPLADE_POOLING = "SpladePooling"
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
 _FORMER_NAMES = {"MLMTransformer": "Transformer"}
 _PACKAGE = "sentence_transformers."
-_ALIASES = {  # code of models, and of another package, that is computed here
+_ALIASES = {  # classes of remote code and of another package that this package implements
     "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
     "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
 }
 
-_CUSTOM = "custom_st.Transformer"  # of Jina v3, whose adapters it chooses
+_CUSTOM = "custom_st.Transformer"  # chooses the adapters of Jina v3
 
 
 @dataclass(frozen=True)
 class Entry:
     """An entry of modules.json. path: the module's folder, relative to the model's.
 
-    custom: whether the module is code of the model.
+    custom: whether the module is remote code of the model.
     """
 
     kind: str
@@ -53,9 +53,9 @@ class Entry:
 
 
 def read_entries(folder: Path) -> tuple[Entry, ...]:
-    """Read modules.json; a folder without it is a single encoder, or a model2vec model.
+    """Read modules.json; a folder without it is a single encoder or a model2vec model.
 
-    Raises ModelError for a module that is not supported, or in an unsupported order.
+    Raises ModelError for an unsupported module or order of modules.
     """
     path = folder / "modules.json"
     entries = _listed(path) if path.exists() else _implied(folder)
@@ -79,7 +79,7 @@ def read_entries(folder: Path) -> tuple[Entry, ...]:
 
 
 def read_query_entries(folder: Path) -> tuple[Entry, ...] | None:
-    """Read the modules for queries; None if they are those for documents."""
+    """Read the modules for queries; return None if they equal the modules for documents."""
     path = folder / "modules.json"
     listed = _listed(path) if path.exists() else ()
     if [entry.kind for entry in listed] != [ROUTER]:
@@ -91,11 +91,11 @@ def read_query_entries(folder: Path) -> tuple[Entry, ...] | None:
 def read_vector_modules(
     folder: Path, entries: Sequence[Entry], width: int, level: str = SENTENCE
 ) -> list[Module]:
-    """Read the modules after the pooling; the first takes vectors of the width.
+    """Read the modules after the pooling. width: size of the first module's input.
 
-    level: SENTENCE, or TOKENS of a model without a pooling.
+    level: SENTENCE, or TOKENS for a model without a pooling.
 
-    Raises ModelError for an unsupported option, and for widths that do not fit.
+    Raises ModelError for an unsupported option and for inconsistent widths.
     """
     modules = [module for entry in entries for module in _read(folder, entry, level)]
     for module in modules:
@@ -103,7 +103,7 @@ def read_vector_modules(
             continue
         if module.inputs != width:
             raise ModelError(
-                f"{folder / module.path}: it takes {module.inputs} dimensions, and gets {width}"
+                f"{folder / module.path}: it expects {module.inputs} dimensions, gets {width}"
             )
         width = module.outputs
     return modules
@@ -127,10 +127,10 @@ def _entry(path: Path, kind: str, module_path: str) -> Entry:
     kind = _ALIASES.get(kind, kind)
     custom = kind == _CUSTOM
     if not custom and not kind.startswith(_PACKAGE):
-        raise ModelError(f"{path}: modules {[kind]} are not supported: code of a model is not run")
+        raise ModelError(f"{path}: modules {[kind]} are not supported: remote code is not run")
     relative = PurePosixPath(module_path)
     if relative.is_absolute() or ".." in relative.parts:
-        raise ModelError(f"{path}: {module_path!r} is not inside of the model's folder")
+        raise ModelError(f"{path}: {module_path!r} is not inside the model's folder")
     name = kind.rpartition(".")[2]
     return Entry(_FORMER_NAMES.get(name, name), module_path, custom)
 

@@ -1,8 +1,8 @@
 """Options of a multi-vector model (ColBERT, late interaction), from its files.
 
 Such a model has a vector for each token of a query and of a document (Khattab and Zaharia 2020,
-arXiv 2004.12832). Read are the folders of sentence-transformers' MultiVectorEncoder, of PyLate, and
-of Stanford's ColBERT.
+arXiv 2004.12832). Supported folders: sentence-transformers' MultiVectorEncoder, PyLate, and
+Stanford's ColBERT.
 """
 
 import string
@@ -22,23 +22,24 @@ from embedwell_models.sentence_transformers.vector_modules import Dense, Module,
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
-"""The options of Stanford's ColBERT, as JSON."""
+"""File with the options of Stanford's ColBERT, as JSON."""
 
 TextRole = Literal["query", "document"]
 ROLES: tuple[TextRole, TextRole] = ("query", "document")
 
-_TENSOR = "linear.weight"  # Stanford's projection, among the tensors of the encoder
+_TENSOR = "linear.weight"  # Stanford's projection, in the encoder's file
 _PUNCTUATION = tuple(string.punctuation)
 _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
-_LENGTH = 32  # tokens of an expanded query, if the files say none
+_LENGTH = 32  # default number of tokens of an expanded query
 
 
 @dataclass(frozen=True)
 class QueryExpansion:
-    """Fills queries with a token, whose vectors stand for terms that the query lacks.
+    """Expansion of queries by a repeated token, whose vectors add terms to the query.
 
-    length: tokens up to which a query is filled. fixed: whether longer queries are cut to it.
-    attended: whether tokens attend to the filling. token: its text; None for the mask token.
+    length: number of tokens to which a query is filled. fixed: whether longer queries are truncated
+    to it. attended: whether tokens attend to the expansion. token: text of the repeated token; None
+    for the mask token.
     """
 
     length: int
@@ -49,14 +50,14 @@ class QueryExpansion:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiVectorOptions:
-    """Options of the vectors of a query's or a document's tokens.
+    """Options of a model that computes vectors of tokens.
 
-    modules: applied to each token's state, in order. normalize: whether vectors get unit length in
-    the end. query_length, document_length: tokens, special ones included; None for the encoder's.
-    expansion: of queries; None without. skipped_words: tokens that have no vector in the texts of
-    skipped_roles. prompts: text before queries, documents and others, by name. markers: prompts
-    that begin with a token of their own. mean_scores: whether a score is divided by the number of
-    the query's vectors.
+    modules: modules that are applied to each token's state, in order. normalize: whether vectors
+    are normalised at the end. query_length, document_length: maximum number of tokens, special
+    tokens included; None for the encoder's maximum. expansion: expansion of queries; None for none.
+    skipped_words: tokens without a vector in texts of skipped_roles. prompts: name -> text before
+    queries, documents and other texts. markers: prompts that begin with a token of their own.
+    mean_scores: whether a score is divided by the number of the query's vectors.
     """
 
     modules: tuple[Module, ...]
@@ -72,12 +73,12 @@ class MultiVectorOptions:
 
     @property
     def tensors_beside_encoder(self) -> list[str]:
-        """The names of the modules' tensors that the encoder's file holds beside its own."""
+        """Names of the modules' tensors that are stored in the encoder's file."""
         dense = (module for module in self.modules if isinstance(module, Dense))
         return [module.tensor for module in dense if not module.has_own_file]
 
     def vector_width(self, hidden_size: int) -> int:
-        """Return the number of dimensions of a vector, for an encoder of a hidden size."""
+        """Return the number of dimensions of a vector. hidden_size: the encoder's."""
         widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
         return widths[-1] if widths else hidden_size
 
@@ -85,7 +86,7 @@ class MultiVectorOptions:
     def read(
         cls, folder: Path, entries: Sequence[Entry], hidden_size: int
     ) -> "MultiVectorOptions | None":
-        """Read the options of a folder; None for other kinds of models.
+        """Read the options of a folder; return None for other kinds of models.
 
         Raises ModelError for an option or a module that is not supported.
         """
@@ -102,13 +103,14 @@ class MultiVectorOptions:
 
 
 BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
-"""Every token but the first has a vector, of queries and documents alike (arXiv 2402.03216)."""
+"""BGE-M3: every token but the first has a vector, in queries and documents (arXiv 2402.03216)."""
 
 
 def _read_modules(
     folder: Path, entries: Sequence[Entry], hidden_size: int, native: bool
 ) -> MultiVectorOptions:
-    # Of sentence-transformers, or of PyLate, which writes no modules for the last two steps.
+    # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
+    # steps.
     card = JsonConfig.optional(folder / CARD)
     kinds = [entry.kind for entry in entries[1:]]
     if entries[0].kind != "Transformer" or not {*kinds} <= _KINDS:
@@ -189,7 +191,7 @@ def _prompts(card: JsonConfig) -> dict[str, str]:
 
 
 def _expansion(options: JsonConfig) -> QueryExpansion | None:
-    # As sentence-transformers stores it, or in the older words of PyLate.
+    # The keys of sentence-transformers, or the older keys of PyLate.
     if "query_expansion" in options:
         if options.get("query_expansion") is None:
             return None

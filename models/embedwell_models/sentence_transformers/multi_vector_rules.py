@@ -1,4 +1,4 @@
-"""Token ids of queries and documents for a multi-vector model."""
+"""Rules of a multi-vector model for the token ids of queries and documents."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,13 +17,13 @@ Mask = npt.NDArray[np.bool_]
 
 
 class MultiVectorRules:
-    """Applies a multi-vector model's lengths, expansion and skipped tokens to ids of its tokenizer.
+    """Lengths, expansion and skipped tokens of a multi-vector model, for ids of its tokenizer.
 
-    unattended_id: id that no token attends to where it ends a sequence; None if there is none.
+    unattended_id: id that no token attends to at the end of a sequence; None if there is none.
     """
 
     def __init__(self, options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> None:
-        """encoder: the folder of the tokenizer. Raises ModelError for a token that it lacks."""
+        """encoder: the folder of the tokenizer. Raises ModelError for a missing token."""
         self.options, self._tokenizer = options, tokenizer
         skipped = map(tokenizer.token_id, options.skipped_words)
         self._skipped = np.array([id for id in skipped if id is not None], dtype=np.int64)
@@ -33,8 +33,8 @@ class MultiVectorRules:
         self.unattended_id = None if attended else self._expansion_id
         if not attended and (not tokenizer.suffix or tokenizer.suffix[-1] == self._expansion_id):
             raise ModelError(
-                f"{encoder}: expansion that is not attended to needs another token at the end of "
-                "a text, which this tokenizer does not add"
+                f"{encoder}: an expansion without attention needs a special token at the end of a "
+                "text, which this tokenizer does not add"
             )
 
     def max_length(self, role: TextRole) -> int:
@@ -45,22 +45,22 @@ class MultiVectorRules:
         )
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
-        """Fill a query up to the length of the expansion; return other ids as they are."""
+        """Fill a query up to the length of the expansion; return other ids unchanged."""
         expansion, id = self.options.expansion, self._expansion_id
         if expansion is None or id is None or role != "query":
             return [*ids]
         return [*ids, *[id] * (expansion.length - len(ids))]
 
     def has_vector(self, ids: Sequence[int] | Ids, role: TextRole) -> Mask:
-        """Return which tokens have a vector: (T,), those that the role does not skip."""
+        """Return whether each token has a vector, as the role does not skip it: (T,)."""
         if role not in self.options.skipped_roles:
             return np.ones(len(ids), dtype=np.bool_)
         return np.isin(np.asarray(ids), self._skipped, invert=True)
 
     def select(self, vectors: Floats, ids: Ids, role: TextRole) -> tuple[Floats, Ids]:
-        """Keep the vectors of tokens that have one, and their ids: (n, D), (n,).
+        """Return the vectors and ids of tokens that the role does not skip: (n, D), (n,).
 
-        vectors: of the last tokens of a text, all of them or all but the first. ids: (T,).
+        vectors: vectors of all tokens of a text, or of all but the first. ids: (T,).
         """
         last = ids[len(ids) - len(vectors) :]
         mask = self.has_vector(last, role)
@@ -68,7 +68,7 @@ class MultiVectorRules:
 
 
 def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int) -> int:
-    """Return the tokens of a text that are read. default: where the options have none."""
+    """Return the maximum number of tokens of a text. default: used without an option."""
     if role == "document":
         return options.document_length or default
     if options.expansion is None:
@@ -81,7 +81,7 @@ def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int)
 def _expansion_id(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> int:
     assert options.expansion is not None
     if JsonConfig.optional(encoder / "tokenizer_config.json").get("padding_side") == "left":
-        raise ModelError(f"{encoder}: expansion of queries on their left side is not supported")
+        raise ModelError(f"{encoder}: expansion on the left side of queries is not supported")
     token = options.expansion.token
     ids = (
         map(tokenizer.special_id, ("mask", "eos")) if token is None else [tokenizer.token_id(token)]

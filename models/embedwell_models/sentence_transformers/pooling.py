@@ -1,4 +1,4 @@
-"""The pooling of a model: as its files or the settings say, or the default."""
+"""Choice of a model's pooling from its files, the settings or the default."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from embedwell_models.sentence_transformers.modules import (
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[str, ...] = get_args(Mode)
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
-"""Modes that a table of words does not combine with weights of its words."""
+"""Modes that cannot be combined with the word weights of a table."""
 
-# The booleans of the older schema of 1_Pooling/config.json -> the names of the newer one.
+# Boolean keys in the older schema of 1_Pooling/config.json -> names in the newer schema.
 _OLDER_SCHEMA = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -35,7 +35,7 @@ AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
 
 _ADVICE = "say how to pool if it is to embed texts: EMBEDWELL_POOLING, or pooling= in Python"
-# Class name endings in config.json of models that are trained for other tasks.
+# Suffixes of class names in config.json for models that are trained for other tasks.
 _OTHER_TASKS = {
     "ForTokenClassification": "a classifier of tokens",
     "ForQuestionAnswering": "a model that answers questions",
@@ -47,11 +47,11 @@ _OTHER_TASKS = {
 
 @dataclass(frozen=True)
 class PoolingChoice:
-    """A pooling, and where it comes from.
+    """A pooling and its source.
 
-    modes: names, several are concatenated. include_prompt: whether prompt tokens are pooled.
-    source: model: its files. setting: the operator. assumed: the default of sentence-transformers.
-    projection: applied after the pooling.
+    modes: names of poolings; several are concatenated. include_prompt: whether prompt tokens are
+    pooled. source: model (the model's files), setting (the operator) or assumed (the default of
+    sentence-transformers). projection: projection after the pooling.
     """
 
     modes: tuple[str, ...]
@@ -65,9 +65,10 @@ def choose_pooling(
 ) -> PoolingChoice:
     """Choose the pooling of a folder whose modules are `entries`.
 
-    pooling: one of MODES, or AUTO for that of the files. projection: of the encoder's family.
+    pooling: one of MODES, or AUTO for the files' pooling. projection: projection of the encoder's
+    family.
 
-    Raises ModelError if the files name none and the default may be wrong.
+    Raises ModelError if the files name no pooling and the default may be wrong.
     """
     supported = (*MODES, AUTO) if entries[0].kind == WORDS else (*MODES, SPLADE, AUTO)
     if pooling not in supported:
@@ -81,7 +82,7 @@ def choose_pooling(
     if projection and (projection.always or (not has_modules and pooling == AUTO)):
         return _projected_pooling(folder, pooling, stated, projection)
     if entries[0].kind == CLIP:
-        raise ModelError(f"{folder}: {CLIP} is not of a model with texts and images")
+        raise ModelError(f"{folder}: {CLIP} is only for models of texts and images")
     if pooling != AUTO:
         return PoolingChoice((pooling,), stated is None or stated.include_prompt, "setting")
     if stated is not None:
@@ -96,17 +97,17 @@ def _projected_pooling(
 ) -> PoolingChoice:
     if projection.pooling is None:
         if stated or pooling != AUTO:
-            raise ModelError(f"{folder}: the model projects the end of a text: it has no Pooling")
+            raise ModelError(f"{folder}: the model projects the end of a text and has no Pooling")
         return PoolingChoice(("lasttoken",), projection=projection)
     modes = (projection.pooling,)
     if pooling not in (*modes, AUTO) or (stated and stated.modes != modes):
-        raise ModelError(f"{folder}: the model has no other pooling than {projection.pooling}")
+        raise ModelError(f"{folder}: the model supports only the pooling {projection.pooling}")
     return PoolingChoice(modes, stated is None or stated.include_prompt, projection=projection)
 
 
 def _static_pooling(folder: Path, pooling: str) -> PoolingChoice:
     if pooling not in ("mean", AUTO):
-        raise ModelError(f"{folder}: a table of token vectors has no other pooling than the mean")
+        raise ModelError(f"{folder}: a table of token vectors supports only the pooling mean")
     return PoolingChoice(("mean",))
 
 
@@ -142,13 +143,13 @@ def _assumed(folder: Path) -> str:
     name = _class_name(options)
     if name.endswith("ForMaskedLM"):
         raise ModelError(
-            f"{options.path}: {name} without modules.json may be a sparse encoder, or a dense one "
-            "of any pooling. For sparse vectors set EMBEDWELL_POOLING=splade, for dense ones "
-            "EMBEDWELL_POOLING=mean or another (pooling= in Python)"
+            f"{options.path}: {name} without modules.json may be a sparse encoder or a dense "
+            "encoder with any pooling. Set EMBEDWELL_POOLING=splade for sparse vectors, "
+            "EMBEDWELL_POOLING=mean or another for dense vectors (pooling= in Python)"
         )
-    if options.get("model_type") == "dpr":  # as its own code
+    if options.get("model_type") == "dpr":  # as in its own code
         return "cls"
-    if options.get("model_type") == "qwen3_vl":  # as its authors' code
+    if options.get("model_type") == "qwen3_vl":  # as in its authors' code
         return "lasttoken"
     causal = name.endswith("ForCausalLM") and options.get("is_causal", True)
     return "lasttoken" if causal else "mean"

@@ -1,12 +1,12 @@
-"""Prompts of a model: texts that are put before others, or instructions."""
+"""Prompts of a model: texts before other texts, or instructions."""
 
 from embedwell_models.config.json_config import JsonConfig
 
 
 def default_prompt(card: JsonConfig) -> str:
-    """Return the prompt that the card of a model names as its default; "" for none.
+    """Return the default prompt of a model; "" for none.
 
-    Raises ModelError for a name that it does not have.
+    Raises ModelError for the name of a missing prompt.
     """
     if card.get("default_prompt_name") is None:
         return ""

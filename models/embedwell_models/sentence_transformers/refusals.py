@@ -1,4 +1,4 @@
-"""Refuses models that are no text embedders or rerankers with plain weights."""
+"""Refusal of models that are not text embedders or rerankers with plain weights."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ CARD = "config_sentence_transformers.json"
 
 
 def refuse_other_kinds(folder: Path) -> None:
-    """Raise ModelError for a kind of model of sentence-transformers that is not supported."""
+    """Raise ModelError for an unsupported kind of sentence-transformers model."""
     card = JsonConfig.optional(folder / CARD)
     kinds = ("SentenceTransformer", "CrossEncoder", "SparseEncoder", "MultiVectorEncoder")
     card.require("model_type", *kinds, "ColBERT")

@@ -1,4 +1,4 @@
-"""Formats of rerankers that are language models, for models whose files do not state theirs."""
+"""Formats of rerankers that are language models, for models whose files do not contain them."""
 
 import re
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
 
 AUTO = "auto"
 PAIR = "pair"
-"""Two texts as the tokenizer joins them, without a format."""
+"""No format: the tokenizer joins two texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RerankFormat:
-    """A format, with {query}, {document} and {instruction} where they are put.
+    """A format with the placeholders {query}, {document} and {instruction}.
 
-    instruction: the default. plain: the format without any, where it is another.
+    instruction: the default instruction. plain: the format without an instruction, if it differs.
     answers: next tokens for a relevant and an irrelevant document. The score is the difference of
-    their logits, or the logit of the first if there is no second.
+    their logits, or the logit of the first answer if there is no second.
     """
 
     text: str
@@ -26,7 +26,7 @@ class RerankFormat:
     answers: tuple[str, ...]
 
     def pair_format(self) -> PairFormat:
-        """Parse the text into a PairFormat: its segments and slots."""
+        """Parse the text into a PairFormat of segments and slots."""
         instructed = _segments(self.text)
         if self.plain is not None:
             return PairFormat(_segments(self.plain), instructed)
@@ -49,14 +49,14 @@ _MXBAI = (
     "provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:"
     "<|im_end|>\n<|im_start|>assistant\n"
 )
-FORMATS: Mapping[str, RerankFormat] = {  # by model, as each is published
+FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
     "qwen3-reranker": RerankFormat(  # Zhang et al. 2025, arXiv 2506.05176
         text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}\n<Query>: {{query}}\n"
         "<Document>: {document}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
         instruction="Given a web search query, retrieve relevant passages that answer the query",
         answers=("yes", "no"),
     ),
-    "qwen3-vl-reranker": RerankFormat(  # as github.com/QwenLM/Qwen3-VL-Embedding has it
+    "qwen3-vl-reranker": RerankFormat(  # from github.com/QwenLM/Qwen3-VL-Embedding
         text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}<Query>:{{query}}\n<Document>:{{document}}"
         "<|im_end|>\n<|im_start|>assistant\n",
         instruction="Given a search query, retrieve relevant candidates that answer the query.",

@@ -1,4 +1,4 @@
-"""Router of sentence-transformers: other modules for queries than for documents."""
+"""Router of sentence-transformers: different modules for queries and for documents."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ _ROUTES = {"query", "document"}
 
 
 def read_routes(folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Read router_config.json: the class and the path of each module, by route.
+    """Read router_config.json: route -> class and path of each module.
 
-    Raises ModelError for routes other than those of queries and documents.
+    Raises ModelError for routes other than queries and documents.
     """
     options = JsonConfig(folder / "router_config.json")
     kinds, structure = options["types"], options["structure"]

@@ -1,4 +1,4 @@
-"""The options of a sentence model, which sentence-transformers stores beside an encoder."""
+"""Options of a sentence model, which sentence-transformers stores beside an encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,18 +43,19 @@ from embedwell_models.tokenizer.truncation import Side
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceConfig:
-    """Everything between a text and its vector that is not the encoder.
+    """Everything between a text and its vector except the encoder.
 
-    max_length: tokens, special ones included. side: where a longer text is truncated; None: as the
-    tokenizer's files say. pooling, pooling_source, include_prompt: see PoolingChoice; the pooling
-    is () for a model without a vector of a text. modules: applied after the pooling, in order.
-    normalize: whether vectors get unit length in the end.
-    prefix_in_prompt: whether the special tokens before a text count as those of its prompt.
-    file_only: whether only tokenizer.json counts, and texts get no special tokens.
+    max_length: maximum number of tokens, special tokens included. side: the side on which a longer
+    text is truncated; None for the side of the tokenizer's files. pooling, pooling_source,
+    include_prompt: see PoolingChoice; the pooling is () for a model without text vectors. modules:
+    modules after the pooling, in order. normalize: whether vectors are normalised at the end.
+    prefix_in_prompt: whether special tokens before a text count as tokens of the prompt.
+    file_only: whether only tokenizer.json is read, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
-    sparse: how sparse vectors are computed; None without. word_weights: the folder, relative to the
-    model's, with a weight for each word of a table; None without. text_format: what is around a
-    text, whose instruction its prompt is; None for a text alone, which follows its prompt.
+    sparse: options of sparse vectors; None for a model without them. word_weights: the folder,
+    relative to the model's, with a weight for each word of a table; None without weights.
+    text_format: the text around a text, in which the prompt is an instruction; None if a text just
+    follows its prompt.
     """
 
     max_length: int
@@ -85,9 +86,9 @@ class SentenceConfig:
         pooling: str = AUTO,
         classifier: ClassifierOptions | None = None,
     ) -> "SentenceConfig":
-        """Read a folder's modules. pooling: overrides that of the files, unless AUTO.
+        """Read a folder's modules. pooling: overrides the files' pooling, unless AUTO.
 
-        classifier: of the model, if it is one; its logits are the vector of a text.
+        classifier: set for a classifier; its logits are then the vector of a text.
 
         Raises ModelError for a module, pooling or option that is not supported.
         """
@@ -99,7 +100,7 @@ class SentenceConfig:
         width = projected[0].outputs if projected else encoder.hidden_size * len(choice.modes)
         following = [*projected, *modules.read_vector_modules(folder, entries, width)]
         normalize = following[-1:] == [Normalize()]
-        # Without modules.json, the options of the model's own code.
+        # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
         card = JsonConfig.optional(folder / CARD)
         prompts: dict[str, str] = card.get("prompts", {})
@@ -139,7 +140,7 @@ class SentenceConfig:
     ) -> "SentenceConfig":
         """Read the options of a multi-vector model, which has no pooling.
 
-        path: of the encoder's folder, relative to the model's.
+        path: the encoder's folder, relative to the model's.
         """
         options = TransformerOptions.read(folder / path, encoder, multi_vector=True)
         lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
@@ -156,13 +157,13 @@ class SentenceConfig:
         )
 
     def before_text(self, prompt: str) -> str:
-        """Return what is put before a text with a prompt; "" for none."""
+        """Return the text before a text with this prompt."""
         return prompt if self.text_format is None else self.text_format.before(prompt)
 
     def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
-        """Return how many tokens of a text with a prompt are left out of the pooling.
+        """Return the number of first tokens of a text that the pooling leaves out with a prompt.
 
-        None of those around a text, as in sentence-transformers.
+        The text of a chat template is never left out, as in sentence-transformers.
         """
         if self.include_prompt or not prompt or self.text_format is not None:
             return 0
@@ -195,7 +196,7 @@ def _of_classifier(
 def _text_format(
     encoder: Path, options: TransformerOptions, as_published: bool
 ) -> TextFormat | None:
-    """Read the format of texts. as_published: whether the files beside the encoder lack it."""
+    """Read the format of texts. as_published: whether the encoder's files lack it."""
     template = options.chat_template
     if as_published:
         return read_text_format(encoder, VARIABLES, None)
@@ -208,7 +209,7 @@ def _word_weights(folder: Path, entries: Sequence[Entry], choice: PoolingChoice)
     paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
     refused = [mode for mode in choice.modes if mode in MODES_WITHOUT_WORD_WEIGHTS]
     if paths and refused:
-        raise ModelError(f"{folder}: {WORD_WEIGHTS} before the pooling {refused[0]}: not supported")
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} with the pooling {refused[0]} is not supported")
     return paths[0] if paths else None
 
 
@@ -219,9 +220,9 @@ def _output(choice: PoolingChoice) -> Output:
 
 
 def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
-    """Return the projection as a module; none without one.
+    """Return the projection as a list of modules; empty without a projection.
 
-    path: of the encoder's folder. hidden: size of the states.
+    path: the encoder's folder. hidden: size of the states.
     """
     if projection is None:
         return []

@@ -21,10 +21,10 @@ _QUERY_WEIGHTS = "SparseStaticEmbedding"
 
 @dataclass(frozen=True)
 class QueryWeights:
-    """A weight for each entry of the vocabulary: a query's vector has those of its tokens.
+    """A weight for each entry of the vocabulary; a query's vector has the weights of its tokens.
 
-    path: the module's folder, relative to the model's. json_file: the name of a file in it with
-    weights by token; None if they are a tensor.
+    path: the module's folder, relative to the model's. json_file: name of a file in this folder
+    with token -> weight; None if a tensor holds the weights.
     """
 
     path: str
@@ -37,11 +37,12 @@ class QueryWeights:
 
 @dataclass(frozen=True)
 class Splade:
-    """SPLADE (Formal et al. 2021, arXiv 2109.10086): logits of a masked language model.
+    """SPLADE (Formal et al. 2021, arXiv 2109.10086), from the logits of a masked language model.
 
     The weight of a vocabulary entry is log(1 + relu(logit)), pooled over the tokens of the text.
-    pooling: max, or the sum of the first SPLADE. log_twice: log(1 + x) once more, as OpenSearch's
-    models have it (arXiv 2504.14839). query: of models whose queries need no encoder, else None.
+    pooling: max, or sum as in the first SPLADE. log_twice: whether log(1 + x) is applied once more,
+    as in OpenSearch's models (arXiv 2504.14839). query: weights for queries without an encoder, or
+    None.
     """
 
     head: MaskedLMHead
@@ -52,7 +53,7 @@ class Splade:
 
 @dataclass(frozen=True)
 class BgeM3Sparse:
-    """Weights of BGE-M3 (Chen et al. 2024, arXiv 2402.03216): of each token, from its own state.
+    """Sparse vectors of BGE-M3 (Chen et al. 2024, arXiv 2402.03216), from the state of each token.
 
     The weight of a vocabulary entry is the maximum of relu(w x + b) over its occurrences.
     """
@@ -64,9 +65,9 @@ Sparse = Splade | BgeM3Sparse
 def read_sparse(
     folder: Path, entries: Sequence[Entry], encoder: EncoderConfig, choice: PoolingChoice
 ) -> Sparse | None:
-    """Read how a folder's sparse vectors are computed; None if it has none.
+    """Read the options of a folder's sparse vectors; return None if it has none.
 
-    Raises ModelError for an option or a class of model that is not supported.
+    Raises ModelError for an unsupported option or class of model.
     """
     if choice.modes != (SPLADE,):
         JsonConfig.optional(folder / CARD).require(
@@ -81,7 +82,7 @@ def read_sparse(
             f"{_CLASS_SUFFIX}, not {class_name or 'none'}"
         )
     pooling = JsonConfig.optional(folder / entries[-1].path / "config.json")
-    if len(entries) == 1:  # no SpladePooling: its defaults
+    if len(entries) == 1:  # without SpladePooling, its defaults apply
         pooling = JsonConfig(folder, {})
     activation = pooling.require("activation_function", "relu", "log1p_relu")
     return Splade(
@@ -108,7 +109,7 @@ def _query_weights(folder: Path) -> QueryWeights | None:
 
 
 def sparse_files(folder: Path, sparse: Sparse | None) -> list[Path]:
-    """List the files that only other outputs than dense vectors need; some may be missing."""
+    """List the files that only sparse vectors and token vectors need; files may be missing."""
     if isinstance(sparse, BgeM3Sparse):
         return [folder / TOKEN_WEIGHTS, folder / TOKEN_VECTORS]
     if sparse is None:

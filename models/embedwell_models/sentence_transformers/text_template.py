@@ -1,7 +1,7 @@
-"""Chat templates of models that embed texts: what is around a text, with an instruction or none.
+"""Chat templates of models that embed texts: the text around a text and its instruction.
 
-sentence-transformers gives such a template a message of the role user, and before it one of the
-role system with the prompt, which is an instruction here.
+sentence-transformers passes a message with the role user to such a template, and before it the
+prompt, which is an instruction here, as a message with the role system.
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from embedwell_models.sentence_transformers import chat_template
 from embedwell_models.tokenizer.text_format import TextFormat
 
 INSTRUCTIONS: Mapping[str, str] = {"qwen3_vl": "Represent the user's input."}
-"""By family of models that read texts so: the instruction if the files have none.
+"""Family of models that use such a template -> instruction if the files have none.
 
-That of their authors' code, github.com/QwenLM/Qwen3-VL-Embedding.
+The source is the authors' code, github.com/QwenLM/Qwen3-VL-Embedding.
 """
 VARIABLES = {"add_generation_prompt": True}
-"""Those of that code."""
-# Characters without a meaning, between white space that a template has to keep.
+"""Variables of the template in the same code."""
+# Private-use characters, between white space that a template must keep.
 _TEXT, _INSTRUCTION = " \n\ue001\n ", " \n\ue002\n "
 
 
 def read_text_format(
     folder: Path, variables: Mapping[str, Any], message_format: str | None
 ) -> TextFormat | None:
-    """Read the format of texts from the chat template of a folder; None without one.
+    """Read the format of texts from the chat template of a folder; return None without one.
 
     For the other arguments see chat_template.read_pair_format.
 
-    Raises ModelError for a template that cannot be rendered, or changes or moves a text.
+    Raises ModelError for a template that cannot be rendered, or that changes or moves a text.
     """
     template = chat_template.read_processor_template(folder, variables, message_format)
     if template is None:
@@ -40,17 +40,19 @@ def read_text_format(
         folder, template.render({"system": _INSTRUCTION, "user": _TEXT}), _INSTRUCTION, _TEXT
     )
     if after != after_both:
-        raise ModelError(f"{folder}: in the chat template, an instruction changes what is after it")
+        raise ModelError(
+            f"{folder}: in its chat template, an instruction changes the text after it"
+        )
     return TextFormat(plain, (instructed[0], instructed[1]), after)
 
 
 def _parts(folder: Path, rendered: str, *texts: str) -> list[str]:
-    """Split what a template rendered at texts, each of which it has to have once, in order."""
+    """Split the rendered template at texts; each text must occur once, in order."""
     parts = []
     for text in texts:
         if rendered.count(text.strip()) != 1 or text not in rendered:
             raise ModelError(
-                f"{folder}: the chat template does not tell how a text is read: it has to keep the "
+                f"{folder}: the chat template cannot format a text: it must keep the "
                 "message of the role user, and before it that of the role system, as they are"
             )
         part, _, rendered = rendered.partition(text)

@@ -1,4 +1,4 @@
-"""The options of sentence-transformers' Transformer module, the encoder."""
+"""Options of sentence-transformers' Transformer module, which is the encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,17 +13,18 @@ from embedwell_models.tokenizer import truncation
 from embedwell_models.tokenizer.truncation import Side
 from embedwell_models.tokenizer.words.code_points import MAX_LENGTH, is_code_point_tokenizer
 
-# The first of these that exists counts.
+# The first of these files that exists is read.
 NAMES = tuple(
     f"sentence_{family}_config.json"
     for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 Output = Literal["states", "projection", "logits", "token_logits", "next_token"]
-"""Output of a Transformer module: states of tokens, a projected vector, or logits of labels.
+"""Output of a Transformer module: states of tokens, a projected vector, or logits.
 
-token_logits: of a masked language model, for each token. next_token: logits of a language model.
+logits: logits of labels. token_logits: logits of a masked language model for each token.
+next_token: logits of a language model.
 """
-_OUTPUTS = {  # the task, the name of the output, and the method of the model
+_OUTPUTS = {  # output -> task, name of the output, and method of the model
     "states": (
         *("feature-extraction", "token_embeddings"),
         {"method": "forward", "method_output_name": "last_hidden_state"},
@@ -45,23 +46,23 @@ _OUTPUTS = {  # the task, the name of the output, and the method of the model
         {"method": "forward", "method_output_name": "logits"},
     ),
 }
-_MULTIMODAL_TASK = "any-to-any"  # of a language model that also reads other media
+_MULTIMODAL_TASK = "any-to-any"  # task of a language model that also reads other media
 _UNSUPPORTED = ("tokenizer_name_or_path",)
 _OTHER_MEDIA = ("image", "video")
 _MULTI_VECTOR = ("query_length", "document_length", "query_expansion")
-# Options of loading, speed and padding, which do not change vectors.
+# Options of loading, speed and padding that do not change vectors.
 _IGNORED = {
     *("cache_dir", "code_revision", "local_files_only", "revision", "subfolder", "token"),
     *("add_pooling_layer", "attn_implementation", "device_map", "dtype", "low_cpu_mem_usage"),
     *("torch_dtype", "trust_remote_code", "unpad_inputs", "use_cache", "use_fast"),
     *("use_memory_efficient_attention", "use_safetensors"),
     *("clean_up_tokenization_spaces", "padding_side"),
-    *("max_pixels", "min_pixels"),  # of images, which models of messages do not read here
+    *("max_pixels", "min_pixels"),  # options of images, which are not read with chat templates
 }
 
 
 _FORMATS = (None, "flat", "structured")
-# Of transformers: they frame what a chat template renders with special tokens, as they do a text.
+# Tokenizer classes that add special tokens around a rendered chat template, as around a text.
 _PROCESSORS = ("EmbeddingGemma2Processor",)
 
 
@@ -69,8 +70,8 @@ _PROCESSORS = ("EmbeddingGemma2Processor",)
 class ChatTemplateOptions:
     """Options of a chat template.
 
-    format: of the messages, flat or structured; None: as the template has it. variables: of the
-    template.
+    format: flat or structured messages; None to detect the format from the template. variables:
+    variables of the template.
     """
 
     format: str | None = None
@@ -79,10 +80,10 @@ class ChatTemplateOptions:
 
 @dataclass(frozen=True)
 class TransformerOptions:
-    """Options of tokenization. max_length: tokens, special ones included.
+    """Options of tokenization. max_length: maximum number of tokens, special tokens included.
 
-    side: where a long text is truncated; None: as the tokenizer's files say. chat_template: of a
-    model that reads texts in one; None for other models.
+    side: the side on which a long text is truncated; None for the side of the tokenizer's files.
+    chat_template: set for a model that reads texts in a chat template; None for other models.
     """
 
     max_length: int
@@ -98,9 +99,9 @@ class TransformerOptions:
         output: Output = "states",
         multi_vector: bool = False,
     ) -> "TransformerOptions":
-        """Read the options of an encoder. output: what its module returns.
+        """Read the options of an encoder. output: the output of its module.
 
-        multi_vector: whether it may have options of queries and documents, see multi_vector.
+        multi_vector: whether options for queries and documents are allowed, see multi_vector.
 
         Raises ModelError for an unsupported option that might change vectors.
         """
@@ -123,7 +124,7 @@ class TransformerOptions:
 
 
 def options_file(folder: Path) -> Path | None:
-    """Return the file of an encoder's options; None if there is none."""
+    """Return the file with an encoder's options; None if there is none."""
     return next((path for name in NAMES if (path := folder / name).exists()), None)
 
 
@@ -171,7 +172,7 @@ def _chat_template(
 
 
 def _keeps_texts(folder: Path) -> bool:
-    # Whether a text in a message has the ids of the text alone: of a model of other media, too.
+    # Whether a model of several media gives a text in a message the ids of the plain text.
     processor = JsonConfig.optional(folder / "processor_config.json").get("processor_class", "")
     return processor in _PROCESSORS and chat_template.keeps_texts(folder)
 

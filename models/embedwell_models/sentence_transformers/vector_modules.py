@@ -1,9 +1,9 @@
-"""Modules after the pooling, each a function of a vector: their shapes and options, no weights."""
+"""Shapes and options of the modules after the pooling, without weights."""
 
 from dataclasses import dataclass
 
 RESIDUAL = "residual.weight"
-"""The name of a Dense's second matrix."""
+"""Name of the second matrix of a Dense."""
 
 Shapes = dict[str, tuple[int, ...]]
 """Names and shapes of tensors."""
@@ -11,9 +11,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Dense:
-    """A linear layer with an activation, one of ACTIVATIONS. tensor: the name of its weight.
+    """A linear layer with one of ACTIVATIONS. tensor: the name of its weight.
 
-    residual: whether its input is added, through another matrix if the widths differ.
+    residual: whether the input is added to the result, through another matrix if the widths differ.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Dense:
 
     @property
     def has_own_file(self) -> bool:
-        """Whether its weights have a file of their own, at `path`; an encoder is at the path ""."""
+        """Whether its weights have a file of their own, at `path`; "" is the encoder's path."""
         return self.tensor == "linear.weight" and bool(self.path)
 
 
@@ -52,7 +52,7 @@ class LayerNorm:
 
     @property
     def outputs(self) -> int:
-        """The dimensions of its result: as many as its input has."""
+        """Dimensions of its result, which equal those of its input."""
         return self.inputs
 
     @property
@@ -69,10 +69,10 @@ class LayerNorm:
 
 @dataclass(frozen=True, kw_only=True)
 class LogitScore:
-    """The score of a language model: the logit of a next token, or the difference of two.
+    """Score of a language model: the logit of a next token, or the difference of two logits.
 
-    tensors: names of its output table (vocabulary, inputs); the first that the checkpoint has
-    counts. true_id, false_id: rows of the table; without a second, the score is the logit alone.
+    tensors: names of the output table (vocabulary, inputs), of which the first in the checkpoint is
+    read. true_id, false_id: rows of the table; if false_id is None, the score is a single logit.
     """
 
     path: str
@@ -85,12 +85,12 @@ class LogitScore:
 
     @property
     def shapes(self) -> Shapes:
-        """No tensors besides those of the language model."""
+        """Empty: there are no tensors besides the language model's."""
         return {}
 
     @property
     def has_own_file(self) -> bool:
-        """False: its table is the encoder's."""
+        """False: the table belongs to the encoder."""
         return False
 
 
@@ -101,7 +101,7 @@ class Normalize:
 
 @dataclass(frozen=True)
 class TanhInt8:
-    """Rounding of 127 tanh(x) in each dimension, which Perplexity's models end with."""
+    """Rounding of 127 tanh(x) in each dimension, the last module of Perplexity's models."""
 
 
 WithoutWeights = Normalize | TanhInt8

@@ -1,1 +1,1 @@
-"""Tables of vectors whose rows are decoded when they are read, in numpy."""
+"""Tables of vectors in numpy, whose rows are decoded when they are read."""

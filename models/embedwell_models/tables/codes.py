@@ -1,4 +1,4 @@
-"""Product quantisation: a row is a few bytes, each the number of a vector in a codebook.
+"""Product quantisation: a row is a few bytes, each an index into a codebook.
 
 Jégou et al. 2011, "Product quantization for nearest neighbor search".
 """
@@ -11,16 +11,16 @@ from embedwell_models.tables.table import Array, Chosen
 from embedwell_models.vectors import Floats
 
 CODEBOOK_SIZE = 256
-"""The most vectors of a codebook: a code is a byte."""
+"""Maximum number of vectors in a codebook, because a code is one byte."""
 
 
 @dataclass(frozen=True)
 class CodedTable:
-    """Rows of M codes. codes: (N, M) of uint8. codebooks: (M, K, D / M) of float32.
+    """Table whose rows are M codes. codes: (N, M) uint8. codebooks: (M, K, D / M) float32.
 
-    A slice of a row is every M-th of its numbers: codebooks[m][code m] are the numbers m, M + m,
-    2 M + m and so on. So a slice has its part of all dimensions where these come in an order, as
-    principal components do.
+    A slice of a row is every M-th number: codebooks[m][code m] holds the numbers m, M + m, 2 M + m
+    and so on. If dimensions are ordered, as principal components are, every slice then has a share
+    of all.
     """
 
     codes: Array

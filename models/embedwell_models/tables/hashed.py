@@ -1,4 +1,4 @@
-"""Hash embeddings: a row is the weighted sum of two rows of a pool, which hashes of its id choose.
+"""Hash embeddings: a row is the weighted sum of two pool rows, chosen by hashes of its id.
 
 Svenstrup et al. 2017 (arXiv 1709.03933), "Hash embeddings for efficient word representations".
 """
@@ -19,7 +19,7 @@ _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 @dataclass(frozen=True)
 class HashedTable:
-    """Rows that share a pool. pool: (B, D) of float32. importance: (N, 2) of the two rows."""
+    """Table whose rows share a pool. pool: (B, D) float32. importance: (N, 2) weights."""
 
     pool: Floats
     importance: Array
@@ -43,7 +43,7 @@ class HashedTable:
 
 
 def pool_rows(ids: Ids, size: int) -> tuple[Ids, Ids]:
-    """Return two different rows of a pool of `size` rows for each id: (n,), (n,)."""
+    """Return the indices of two different pool rows for each id: (n,), (n,). size: B."""
     first = _hash(2 * ids) % np.uint64(size)
     step = _hash(2 * ids + 1) % np.uint64(size - 1)
     second = (first + step + np.uint64(1)) % np.uint64(size)

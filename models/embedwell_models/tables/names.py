@@ -1,4 +1,4 @@
-"""Names of a table's parts: in the files of each family, and ours."""
+"""Names of a table's parts: in the files of each family, and our own."""
 
 import re
 from collections.abc import Iterable
@@ -8,22 +8,22 @@ TABLE, ROWS, SCALES = "token_table", "token_rows", "token_scales"
 CODES, CODEBOOKS = "token_codes", "token_codebooks"
 POOL, IMPORTANCE = "token_pool", "token_importance"
 TIER, DIRECTIONS = "token_tier", "token_directions"
-"""With the number of the tier, from 0."""
+"""Name format with the number of the tier, from 0."""
 _PLAIN = (TABLE, ROWS, SCALES)
 _PREFIX = "token_"
 _COMPRESSED = re.compile(r"token_(codes|codebooks|tier\d+|directions\d+|pool|importance)")
 
 
 def is_part(name: str) -> bool:
-    """Whether a tensor of our name is a part of a table."""
+    """Whether our name of a tensor names a part of a table."""
     return name in _PLAIN or bool(_COMPRESSED.fullmatch(name))
 
 
 @dataclass(frozen=True)
 class TensorNames:
-    """Names of a family's tensors; other parts than these are 'stem.codes' and so on.
+    """Names of a family's tensors; all other parts are named 'stem.codes' and so on.
 
-    rows: None for a family whose ids share no rows.
+    rows: name of the row indices; None for a family whose ids share no rows.
     """
 
     stem: str
@@ -32,11 +32,11 @@ class TensorNames:
     rows: str | None = None
 
     def ours(self, names: Iterable[str]) -> dict[str, str]:
-        """Return our names of those that are parts of a table, by the names in the file."""
+        """Return name in the file -> our name, for the tensors that are parts of a table."""
         return {name: ours for name in names if (ours := self._ours(name))}
 
     def theirs(self, part: str) -> str:
-        """Return the name in a file of a part that has our name."""
+        """Return the name in a file of a part with our name."""
         plain = {TABLE: self.table, SCALES: self.scales}
         return plain.get(part, f"{self.stem}.{part.removeprefix(_PREFIX)}")
 

@@ -1,4 +1,4 @@
-"""Tables as files have them: what their parts build, and whether they fit.
+"""Stored tables: construction from the parts in files, and their validation.
 
 The parts have our names (`embedwell_models.tables.names`) in every family.
 """
@@ -36,9 +36,9 @@ from embedwell_models.vectors import Floats
 
 
 def build(parts: Mapping[str, Array]) -> Table:
-    """Build a table of its parts, by our names, which may be mapped; none is read.
+    """Build a table from its parts, by our names; parts may be mapped and are not read.
 
-    Raises ModelError for parts that do not fit together.
+    Raises ModelError for inconsistent parts.
     """
     table = _rows(parts)
     if ROWS in parts:
@@ -52,9 +52,9 @@ def build(parts: Mapping[str, Array]) -> Table:
 
 
 def check(parts: Mapping[str, Array], names: Mapping[str, str]) -> None:
-    """Read all parts; raise ModelError for NaN, infinity, and a code without a vector.
+    """Read all parts; raise ModelError for NaN, infinity, and codes outside their codebook.
 
-    names: ours, by those of the tensors in the file.
+    names: name of a tensor in the file -> our name.
     """
     for name, ours in names.items():
         if parts[ours].dtype.kind == "f" or parts[ours].dtype == np.uint16:
@@ -66,7 +66,7 @@ def check(parts: Mapping[str, Array], names: Mapping[str, str]) -> None:
 
 
 def decode(table: Table) -> Floats:
-    """Return all rows (N, D), a copy."""
+    """Return a copy of all rows (N, D)."""
     rows = np.empty((len(table), table.width), np.float32)
     for start in range(0, len(table), BLOCK):
         rows[start : start + BLOCK] = table[start : start + BLOCK]
@@ -125,7 +125,7 @@ def _required(parts: Mapping[str, Array], name: str) -> Array:
 
 
 def _check_finite(name: str, values: Array) -> None:
-    # Minimum and maximum are NaN if any value is.
+    # Minimum and maximum are NaN if any value is NaN.
     for block in blocks(PlainTable(values)):
         if block.size and not np.isfinite([block.min(), block.max()]).all():
-            raise ModelError(f"{name} has NaN or infinity in it: fetch the model again")
+            raise ModelError(f"{name} has NaN or infinity; fetch the model again")

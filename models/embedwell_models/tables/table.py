@@ -1,4 +1,4 @@
-"""Tables of vectors, whose rows are decoded when they are read.
+"""Tables of vectors whose rows are decoded when they are read.
 
 N rows, D dimensions, n rows that are read at once.
 """
@@ -19,9 +19,9 @@ Chosen = slice | npt.NDArray[np.int64]
 
 
 class Table(Rows, Protocol):
-    """Rows (N, D) of float32; those of an array of ids are a copy.
+    """Rows (N, D) of float32; indexing with an array of ids returns a copy.
 
-    A row is the same bits whatever others are read with it.
+    A row is bit-identical whatever other rows are read with it.
     """
 
     @property
@@ -32,7 +32,7 @@ class Table(Rows, Protocol):
 
 @dataclass(frozen=True)
 class PlainTable:
-    """Rows of numbers of any type. values: (N, D), of uint16 for the bits of bfloat16."""
+    """Table with rows of any type. values: (N, D); uint16 means the bits of bfloat16."""
 
     values: Array
 
@@ -51,7 +51,7 @@ class PlainTable:
 
 @dataclass(frozen=True)
 class SharedRows:
-    """Ids that share the rows of another table. rows: (N,) the row of each id in it."""
+    """Table whose ids share the rows of another table. rows: (N,) row of each id."""
 
     table: Table
     rows: Array
@@ -71,7 +71,7 @@ class SharedRows:
 
 @dataclass(frozen=True)
 class ScaledTable:
-    """The rows of another table, multiplied. scales: (N,), a number for each row."""
+    """Table of another table's rows times scales. scales: (N,), one for each row."""
 
     table: Table
     scales: Array
@@ -90,14 +90,14 @@ class ScaledTable:
 
 
 def to_float32(values: Array) -> Floats:
-    """Convert numbers, or the bits of bfloat16 as uint16, to float32."""
-    if values.dtype == np.uint16:  # the upper half of a float32
+    """Convert values to float32; uint16 means the bits of bfloat16."""
+    if values.dtype == np.uint16:  # bfloat16 is the upper half of a float32
         values = (values.astype("<u4") << 16).view("<f4")
     floats: Floats = values.astype(np.float32, copy=False)
     return floats
 
 
 def blocks(table: Rows) -> Iterator[Floats]:
-    """Yield the rows of a table, some at once."""
+    """Yield the rows of a table in blocks."""
     for start in range(0, len(table), BLOCK):
         yield table[start : min(start + BLOCK, len(table))]

@@ -1,4 +1,4 @@
-"""Tiers: rows of rare words are narrower, and projected to the width of all.
+"""Tables with tiers: rows of rare words are narrower, and projected to the full width.
 
 Baevski and Auli 2018 (arXiv 1809.10853), "Adaptive input representations for neural language
 modeling".
@@ -16,7 +16,7 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class Tier:
-    """Some rows, one after another. values: (n, d). directions: (d, D); None where d is D."""
+    """Consecutive rows. values: (n, d). directions: (d, D); None if d is D."""
 
     values: Array
     directions: Floats | None
@@ -31,14 +31,15 @@ class Tier:
         values = to_float32(self.values[rows])
         if self.directions is None:
             return values
-        # A product for each row: one of several may sum in an order that depends on their number.
+        # One product for each row: a product of several rows may sum in an order that depends on
+        # their number.
         projected: Floats = np.matmul(values[:, None], self.directions)[:, 0]
         return projected
 
 
 @dataclass(frozen=True)
 class TieredTable:
-    """The rows of several tiers, one after another."""
+    """Table with the rows of several tiers, one tier after another."""
 
     tiers: Sequence[Tier]
 

@@ -189,7 +189,7 @@ def test_a_model_that_fits_in_half_precision_alone_is_had_in_it(
 ) -> None:
     machine = Small(float32=EXACT, float16=(0.1, 0.9999))
     assert chosen(machine, "float16") == "float16"
-    assert "nothing is compared" in caplog.text
+    assert "no precision is compared" in caplog.text
     with pytest.raises(torch.OutOfMemoryError):
         chosen(machine, "auto")
 

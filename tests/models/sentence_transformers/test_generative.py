@@ -314,7 +314,7 @@ def test_a_tokenizer_without_the_answers_is_refused(tmp_path: Path) -> None:
     rust["model"]["vocab"]["Yet"] = rust["model"]["vocab"].pop("Yes")
     rust["model"]["merges"] = [pair for pair in rust["model"]["merges"] if "".join(pair) != "Yes"]
     path.write_text(json.dumps(rust))
-    with pytest.raises(ModelError, match=r"lacks one of the tokens \('Yes',\)"):
+    with pytest.raises(ModelError, match=r"lacks one of the answer tokens \('Yes',\)"):
         load(folder, rerank_format="bge-reranker-v2-gemma")
     with pytest.raises(ModelError, match="rerank_format 'other' is not one of"):
         load(folder, rerank_format="other")

@@ -155,9 +155,9 @@ def test_an_encoder_in_a_folder_of_its_own_is_read_there(save: Save, tmp_path: P
         ("2_Dense", {"activation_function": "evil.code.Tanh"}, r"evil\.code\.Tanh.*supported: "),
         ("2_Dense", {"module_input_name": "token_embeddings"}, "module_input_name"),
         ("2_Dense", {"module_output_name": "other"}, "module_output_name"),
-        ("2_Dense", {"in_features": 47}, r"2_Dense: it takes 47 dimensions, and gets 48"),
+        ("2_Dense", {"in_features": 47}, r"2_Dense: it expects 47 dimensions, gets 48"),
         ("2_Dense", {"out_features": 6, "bias": True}, r"3_LayerNorm: it takes 5 .* gets 6"),
-        ("3_LayerNorm", {"dimension": 6}, r"3_LayerNorm: it takes 6 dimensions, and gets 5"),
+        ("3_LayerNorm", {"dimension": 6}, r"3_LayerNorm: it expects 6 dimensions, gets 5"),
         ("4_Normalize", {"module_input_name": "token_embeddings"}, "module_input_name"),
         (".", {"transformer_task": "text-generation"}, "transformer_task"),
         (".", {"module_output_name": "logits"}, "module_output_name"),
@@ -242,7 +242,7 @@ def test_modules_in_an_order_without_meaning_are_refused(
 def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
     lines = [{"type": "custom_st.Encoder", "path": ""}]
     (tmp_path / "modules.json").write_text(json.dumps(lines))
-    with pytest.raises(ModelError, match=r"\['custom_st\.Encoder'\].*code of a model"):
+    with pytest.raises(ModelError, match=r"\['custom_st\.Encoder'\].*remote code"):
         Folder.read(tmp_path)
 
 
@@ -250,5 +250,5 @@ def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
 def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, path: str) -> None:
     lines = [{"type": "sentence_transformers.models.Transformer", "path": path}]
     (tmp_path / "modules.json").write_text(json.dumps(lines))
-    with pytest.raises(ModelError, match="is not inside of the model's folder"):
+    with pytest.raises(ModelError, match="is not inside the model's folder"):
         Folder.read(tmp_path)

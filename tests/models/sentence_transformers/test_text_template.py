@@ -44,11 +44,11 @@ def test_the_file_of_a_processor_goes_before_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
-        (FLAT.replace("m.content }}", "m.content | trim }}"), "does not tell how a text is read"),
-        (FLAT * 2, "does not tell how a text is read"),
-        ("{{ messages[0].content }}", "does not tell how a text is read"),
-        (FLAT.replace("in messages", "in messages | reverse"), "does not tell how a text is read"),
-        (FLAT + "{{ messages | length }}", "an instruction changes what is after it"),
+        (FLAT.replace("m.content }}", "m.content | trim }}"), "cannot format a text"),
+        (FLAT * 2, "cannot format a text"),
+        ("{{ messages[0].content }}", "cannot format a text"),
+        (FLAT.replace("in messages", "in messages | reverse"), "cannot format a text"),
+        (FLAT + "{{ messages | length }}", "an instruction changes the text after it"),
         ("{{ raise_exception('no') }}", "cannot be rendered: no"),
     ],
 )
