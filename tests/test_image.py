@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ARGUMENTS = dict(re.findall(r"^ARG (\w+)=(.*)$", DOCKERFILE, re.MULTILINE))
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
 LABEL = re.compile(r"^org\.opencontainers\.image\.(\w+)=(.+)$")
 
 
@@ -112,3 +113,12 @@ def test_an_extra_that_there_is_not_is_named() -> None:
     project: dict[str, Any] = {"name": "p", "dependencies": [], "optional-dependencies": {"a": []}}
     with pytest.raises(SystemExit, match=r"no extra 'b' in pyproject\.toml; there are a"):
         requirements(project, ["b"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_publish_a_port_on_this_machine_alone_or_with_a_key(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for command in re.findall(r"docker run [^\n`]+", text):
+        published = re.findall(r"(?:-p|--publish)[ =](\S+)", command)
+        local = all(address.startswith("127.0.0.1:") for address in published)
+        assert local or "EMBEDWELL_API_KEY" in command, command
