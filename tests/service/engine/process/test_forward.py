@@ -47,7 +47,7 @@ def test_a_batch_too_large_for_the_memory_is_split_when_its_own_memory_is_free(
 ) -> None:
     results = run(SumModel(), *([BIG, number] for number in range(7)), [1])
     assert results == [*range(BIG, BIG + 7), 1]
-    assert "8 texts of 15 tokens, in halves after OutOfMemoryError" in caplog.text
+    assert "8 texts of 15 tokens in halves after OutOfMemoryError" in caplog.text
     assert "AssertionError" not in caplog.text
 
 
@@ -87,7 +87,7 @@ def test_a_vector_that_is_not_finite_is_a_failure() -> None:
     results = run(SumModel(), [1], [NAN], [2])
     assert (results[0], results[2]) == (1, 2)
     failure = failures(results)[1]
-    assert "not finite" in failure.message and failure.index == 1 and not failure.finite
+    assert "NaN or infinity" in failure.message and failure.index == 1 and not failure.finite
 
 
 def test_a_vector_that_is_not_finite_is_named_by_its_index_in_the_job() -> None:
