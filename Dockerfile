@@ -23,9 +23,10 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     esac \
  && pip install --no-deps ${index:+--index-url "$index"} torch \
  && cuda=$(sed -n "s/^cuda.*= '\?\([^']*\)'\?$/\1/p" /opt/venv/lib/python3*/site-packages/torch/version.py) \
- && if [ "$TORCH" = cpu ] && [ "$cuda" != None ] || [ "$TORCH" = cuda ] && [ "$cuda" = None ]; then \
-      echo "${index:-the index of pip} has another build of torch than $TORCH (CUDA: $cuda)" >&2; exit 1; \
-    fi
+ && case "$TORCH:$cuda" in \
+      cpu:None | cuda:[0-9]*) ;; \
+      *) echo "${index:-the index of pip} has another build of torch than $TORCH (CUDA: $cuda)" >&2; exit 1 ;; \
+    esac
 # Extras of pyproject.toml, separated by spaces.
 ARG EXTRAS=otel
 # Bytecode of the imported modules only. No headers, tests and symbol tables: 350 MB less.

@@ -94,6 +94,42 @@ def test_the_cpu_build_of_torch_is_the_default() -> None:
     assert "index=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" in DOCKERFILE
 
 
+@pytest.mark.parametrize(
+    ("torch", "index", "cuda", "asked"),
+    [
+        ("cpu", "", "None", "--no-deps --index-url https://download.pytorch.org/whl/cpu torch"),
+        ("cpu", "https://m.example", "None", "--no-deps --index-url https://m.example torch"),
+        ("cuda", "", "'13.0'", "--no-deps torch"),
+        ("cuda", "https://m.example", "'12.8'", "--no-deps --index-url https://m.example torch"),
+        ("cpu", "", "'13.0'", None),
+        ("cuda", "", "None", None),
+        ("rocm", "", "None", None),
+    ],
+)
+def test_the_build_of_torch_that_is_asked_for_is_installed_or_refused(
+    torch: str, index: str, cuda: str, asked: str | None, tmp_path: Path
+) -> None:
+    (step,) = re.findall(r"^    (case \"\$TORCH\".*\n(?: .*\n)*)", DOCKERFILE, re.MULTILINE)
+    package = tmp_path / "lib" / "python3.11" / "site-packages" / "torch"
+    package.mkdir(parents=True)
+    (package / "version.py").write_text(f"debug = False\ncuda: Optional[str] = {cuda}\n")
+    pip = tmp_path / "pip"
+    pip.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    pip.chmod(0o755)
+    process = subprocess.run(
+        ["sh", "-c", step.replace("/opt/venv", str(tmp_path))],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "TORCH": torch, "TORCH_INDEX": index},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (process.returncode == 0) is (asked is not None), process.stderr
+    if asked is None:
+        assert torch in process.stderr
+    else:
+        assert (tmp_path / "asked").read_text() == f"install {asked}\n"
+
+
 def test_the_context_has_every_file_that_is_copied() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     sent = {line[1:] for line in lines if line.startswith("!")}
