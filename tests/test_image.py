@@ -43,7 +43,7 @@ def labels(folder: Path) -> dict[str, str]:
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     matches = [LABEL.match(line) for line in lines]
     assert all(matches), lines
-    return dict(match.groups() for match in matches if match)
+    return {match[1]: match[2] for match in matches if match}
 
 
 def test_the_labels_are_the_version_and_the_commit(checkout: Path) -> None:
