@@ -1,4 +1,4 @@
-"""Errors of a model, its files, or a text or an image given to it."""
+"""Errors caused by a model, its files, or an input text or image."""
 
 TORCH_MISSING = (
     "PyTorch, which computes the vectors, is not installed: pip install torch (for a CPU alone, "
@@ -7,11 +7,11 @@ TORCH_MISSING = (
 
 
 class ModelError(Exception):
-    """A model that cannot be found, fetched, verified or loaded; the message says what to do."""
+    """A model cannot be found, fetched, verified or loaded; the message says what to do."""
 
 
 class EmptyTextError(ValueError):
-    """A text without a token, in a model that needs one. index: position in the request."""
+    """A text has no token, but the model needs one. index: position in the request."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"text {index} has no tokens, and the model needs one")
@@ -19,14 +19,14 @@ class EmptyTextError(ValueError):
 
 
 class ImageError(ValueError):
-    """An image that cannot be read; the message, after 'the image:', says why."""
+    """An image cannot be read; the message says why, and is shown after 'the image:'."""
 
 
 class UnsplittableTextError(ValueError):
-    """A text that cannot be tokenised piece by piece."""
+    """A long text cannot be tokenised piece by piece."""
 
     def __init__(self, limit: int) -> None:
-        """limit: characters that are tokenised at once."""
+        """limit: maximum number of characters that are tokenised at once."""
         super().__init__(
             f"more than {limit} characters in a row have no place where a token surely begins, "
             "such as a space between two words"
@@ -34,7 +34,7 @@ class UnsplittableTextError(ValueError):
 
 
 class UnpairedTextError(ValueError):
-    """A text alone, for a model that reads pairs of texts. index: position in the request."""
+    """A single text was given to a model that reads pairs. index: position in the request."""
 
     def __init__(self, index: int) -> None:
         super().__init__(f"text {index} is alone, and the model reads a query and a document")
@@ -42,14 +42,14 @@ class UnpairedTextError(ValueError):
 
 
 class InstructionTooLongError(ValueError):
-    """An instruction that leaves too little room for texts."""
+    """An instruction leaves too little room for texts."""
 
     def __init__(self) -> None:
         super().__init__("the instruction takes more than half of the tokens that the model reads")
 
 
 class PromptTooLongError(ValueError):
-    """A prompt that leaves no room for a text. max_length: tokens that the model reads."""
+    """A prompt leaves no room for a text. max_length: maximum tokens that the model reads."""
 
     def __init__(self, max_length: int) -> None:
         super().__init__(f"the prompt takes the {max_length} tokens that the model reads")

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-_MIN_LENGTH = np.float32(1e-12)  # of a vector that is divided by it
+_MIN_LENGTH = np.float32(1e-12)  # minimum divisor of a vector
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
 
 
@@ -16,7 +16,7 @@ def normalize(vectors: Floats) -> Floats:
     """Divide each row by its Euclidean length; a row of zeros stays zero: (B, D) -> (B, D)."""
     with np.errstate(over="ignore"):
         lengths = np.sqrt(np.vecdot(vectors, vectors))
-    if math.inf in lengths.tolist():  # squares of components beyond 1e19 overflow
+    if math.inf in lengths.tolist():  # the square of a component beyond 1e19 overflows
         huge = np.isinf(lengths)
         vectors = vectors.copy()
         vectors[huge] /= np.abs(vectors[huge]).max(axis=1, keepdims=True)
@@ -26,7 +26,7 @@ def normalize(vectors: Floats) -> Floats:
 
 
 def finish(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
-    """Truncate vectors (B, D) to `dimensions`, and then normalise them if `normalized`.
+    """Truncate vectors (B, D) to `dimensions`, then normalise them if `normalized`.
 
     dimensions: None for all.
     """
@@ -38,10 +38,10 @@ def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
     """Convert vectors (B, D) to float32, float16, int8, uint8, binary or ubinary.
 
     float16: numbers beyond 65504 become infinite.
-    int8: each vector is scaled so that its largest component is 127, which keeps every cosine and
+    int8: each vector is scaled so that its largest component is 127. This keeps every cosine and
     needs no calibration set. uint8: int8 plus 128.
-    ubinary: a bit for each dimension, 1 where it is positive, the first one in the highest bit of
-    the first byte: (B, D / 8). binary: ubinary minus 128, as sentence-transformers stores it.
+    ubinary: a bit for each dimension, 1 if it is positive; the first dimension is the highest bit
+    of the first byte: (B, D / 8). binary: ubinary minus 128, as in sentence-transformers.
     """
     if dtype == "float32":
         return vectors
@@ -57,7 +57,7 @@ def quantize(vectors: Floats, dtype: str) -> npt.NDArray[np.generic]:
 
 
 def cosine(a: Floats, b: Floats) -> Floats:
-    """The cosine of every row of a with every row of b: (…, A, D), (…, B, D) -> (…, A, B).
+    """Return the cosine of every pair of rows: (…, A, D), (…, B, D) -> (…, A, B).
 
     All metrics are computed in double precision and rounded to float32, so that equal rows have
     equal scores in any order, and squares neither overflow nor vanish. A score beyond float32 is
@@ -71,25 +71,25 @@ def cosine(a: Floats, b: Floats) -> Floats:
 
 
 def dot(a: Floats, b: Floats) -> Floats:
-    """The inner product of every pair of rows: (…, A, D), (…, B, D) -> (…, A, B)."""
+    """Return the inner product of every pair of rows: (…, A, D), (…, B, D) -> (…, A, B)."""
     return (a.astype(np.float64) @ b.astype(np.float64).mT).astype(np.float32)
 
 
 def euclidean(a: Floats, b: Floats) -> Floats:
-    """Minus the Euclidean distance of every pair of rows: larger is closer."""
+    """Return minus the Euclidean distance of every pair of rows: larger is closer."""
     return _negative_distances(a, b, lambda x: np.sqrt(np.vecdot(x, x)))
 
 
 def manhattan(a: Floats, b: Floats) -> Floats:
-    """Minus the sum of absolute differences of every pair of rows: larger is closer."""
+    """Return minus the sum of absolute differences of every pair of rows: larger is closer."""
     return _negative_distances(a, b, lambda x: np.abs(x, out=x).sum(axis=-1))
 
 
 def maxsim(query: Floats, document: Floats) -> float:
-    """The sum over a query's vectors (Q, D) of their largest products with a document's (T, D).
+    """Sum, over a query's vectors (Q, D), the largest product with a document's vectors (T, D).
 
-    Khattab and Zaharia 2020, arXiv 2004.12832. A document without vectors has the score 0. Computed
-    in double precision, so that no order of the vectors changes a score.
+    Khattab and Zaharia 2020, arXiv 2004.12832. A document without vectors has the score 0. The
+    computation is in double precision, so that the order of the vectors does not change a score.
     """
     if not len(document):
         return 0.0
@@ -107,12 +107,12 @@ METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 def _lengths(rows: Doubles) -> Doubles:
     lengths: Doubles = np.sqrt(np.vecdot(rows, rows))
-    return np.where(lengths == 0, 1.0, lengths)  # the cosine with zeros is zero
+    return np.where(lengths == 0, 1.0, lengths)  # the cosine with a zero vector is zero
 
 
 def _negative_distances(a: Floats, b: Floats, length: Callable[[Doubles], Doubles]) -> Floats:
-    # Row by row: the differences of all pairs at once would need A * B * D doubles. Subtracted from
-    # zero, as a negated zero would have a sign.
+    # Row by row, because the differences of all pairs would need A * B * D doubles. The sum is
+    # subtracted from zero, because a negated zero would have a sign.
     rows, others = np.split(a, a.shape[-2], axis=-2), b.astype(np.float64)
     scores = [(0 - length(others - row)).astype(np.float32) for row in rows]
     return np.stack(scores, axis=-2)

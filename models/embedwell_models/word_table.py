@@ -1,4 +1,4 @@
-"""The vectors of a model's vocabulary, of a model that is a table, as its file is mapped."""
+"""Vectors of the vocabulary of a model that is a table, in its mapped file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class WordTable:
-    """A row for each of N words, decoded when it is read.
+    """Rows of N words, decoded when they are read.
 
-    table: of the file, with the rows of n-grams after those of the words. count: N.
+    table: the table of the file; rows of n-grams follow the rows of words. count: N.
     """
 
     table: Table
@@ -26,7 +26,7 @@ class WordTable:
 
     @classmethod
     def of(cls, folder: Folder) -> "WordTable | None":
-        """Map the table of a model; None for a model with layers. Raises ModelError."""
+        """Map the table of a model; return None for a model with layers. Raises ModelError."""
         family = folder.spec.config.family
         if family not in (FAMILY, *FAMILIES):
             return None
@@ -40,7 +40,7 @@ class WordTable:
         return self.count
 
     def __getitem__(self, words: Chosen) -> Floats:
-        """Return the vectors of some words (n, D)."""
+        """Return the vectors of some words: (n, D)."""
         return self.table[words]
 
 

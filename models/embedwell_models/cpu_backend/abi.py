@@ -135,9 +135,7 @@ class RowMaximumCall(ctypes.Structure):
     ]
 
 
-_STRUCTS: Mapping[
-    str, list[type[ctypes.Structure]]
-] = {  # C function -> structs of its sizes
+_STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, InputGate, Heads, Layer, KernelConfig, EmbeddingTables),
         *(PositionBias, Rotation, ForwardCall),

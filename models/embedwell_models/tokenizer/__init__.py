@@ -1,1 +1,1 @@
-"""Text to token ids and back: offsets, truncation, long texts."""
+"""Conversion of texts to token ids and back, with offsets, truncation and long texts."""

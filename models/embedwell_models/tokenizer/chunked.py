@@ -1,4 +1,4 @@
-"""Tokenize a long text in chunks, with the same tokens as the whole text."""
+"""Tokenization of a long text in chunks, with the same tokens as the whole text."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,11 @@ T = TypeVar("T")
 Span = tuple[int, int]
 """Start and stop of a chunk in its text."""
 Extract = Callable[[tokenizers.Encoding, int], list[T]]
-"""Lists the tokens of an encoding in some form, with its offsets shifted by a number."""
+"""Function that lists the tokens of an encoding in some form, with shifted offsets."""
 
 
 class ChunkedTokenizer:
-    """Tokenizes chunks of a text; each gets the special tokens of a text."""
+    """Tokenizer of chunks of a text; each chunk gets the special tokens of a text."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ChunkedTokenizer:
         split_points: SplitPoints,
         chunk_size: int,
     ) -> None:
-        """chunk_size: characters of a chunk, which may have up to twice as many."""
+        """chunk_size: minimum characters of a chunk; the maximum is twice as many."""
         self._rust, self._special_tokens = rust, special_tokens
         self._split_points, self._chunk_size = split_points, chunk_size
         self._tokenizer = fastest_tokenizer(rust, special_tokens.prefix, special_tokens.suffix)
@@ -55,7 +55,7 @@ class ChunkedTokenizer:
     ) -> list[T]:
         """Extract the tokens of a chunk. shift: added to offsets in the text."""
         start, stop = span
-        # At the start of a text, some tokenizers give other offsets to a token with a space.
+        # At the start of a text, some tokenizers shift the offsets of a token with a space.
         before = text[max(start - 1, 0) : start]
         encoding = self._encode(before + text[start:stop], special)
         tokens = extract(encoding, start - len(before) + shift)
@@ -66,7 +66,7 @@ class ChunkedTokenizer:
     def token_chunks(
         self, text: str, extract: Extract[T], shift: int, special: bool
     ) -> Iterator[list[T]]:
-        """Extract the tokens of each chunk, with special tokens around the text only."""
+        """Extract the tokens of each chunk, with special tokens only around the whole text."""
         special_tokens = self._special_tokens if special else SpecialTokens([], [])
         for span in self.spans(text):
             tokens = self.chunk_tokens(text, span, extract, shift, special)
@@ -77,7 +77,7 @@ class ChunkedTokenizer:
     def outermost(
         self, text: str, side: Side, limit: int, read: Callable[[str, Span], list[T]]
     ) -> Cooperative[list[T]]:
-        """Read chunks from the start of a text, or from its end if `side` is "left".
+        """Read the tokens of chunks from the start of a text, or from its end if `side` is "left".
 
         Stops after more than `limit` tokens.
         """
@@ -93,7 +93,7 @@ class ChunkedTokenizer:
         return tokens
 
     def count(self, text: str, limit: float = math.inf) -> Cooperative[int]:
-        """Count the tokens of a text, special tokens included; stops above `limit`."""
+        """Count the tokens of a text, special tokens included; stop above `limit`."""
         total = len(self._special_tokens)
         for span in self.spans(text):
             total += len(self._special_tokens.strip(self.chunk_ids(text, span)))
@@ -103,5 +103,5 @@ class ChunkedTokenizer:
         return total
 
     def _encode(self, text: str, special: bool) -> tokenizers.Encoding:
-        # `encode` would block all other Python threads, for seconds if the text is long.
+        # `encode` of a long text would block all other Python threads for seconds.
         return self._rust.encode_batch([text], add_special_tokens=special)[0]

@@ -1,4 +1,4 @@
-"""Cooperative generators: work that its caller can pause or stop between steps."""
+"""Cooperative generators: work that the caller can pause or stop between steps."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -10,7 +10,7 @@ Cooperative = Generator[None, None, R]
 
 
 def run_to_completion(steps: Cooperative[R]) -> R:
-    """Run all steps without a pause, and return their result."""
+    """Run all steps without a pause; return their result."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Truncated tokens of long texts, for which only an excerpt of each is tokenized."""
+"""Truncation of long texts, of which only an excerpt is tokenized."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,14 +10,14 @@ from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.token import Token, tokens_of
 from embedwell_models.tokenizer.truncation import Side, TruncatedIds
 
-_CHARACTERS_PER_TOKEN = 16  # hardly any text has more on average
+_CHARACTERS_PER_TOKEN = 16  # more than almost any text has on average
 
 
 class ExcerptTokenizer:
-    """Tokenizes as much of a text as its first or last `max_length` tokens need.
+    """Tokenizer that reads only as much of a text as its first or last `max_length` tokens need.
 
-    count_limit, in its methods: number of tokens of a long text to count, to know how many are cut
-    off. They raise UnsplittableTextError.
+    count_limit in its methods: maximum number of tokens of a long text that are counted, to report
+    the number of truncated tokens. The methods raise UnsplittableTextError.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ExcerptTokenizer:
         split_points: SplitPoints,
         max_length: int,
     ) -> None:
-        """max_length: tokens."""
+        """max_length: maximum number of tokens."""
         self._chunked, self._special_tokens = chunked, special_tokens
         self._split_points, self._max_length = split_points, max_length
         self._max_excerpt = max_excerpt_size(max_length)
@@ -80,7 +80,7 @@ class ExcerptTokenizer:
         return self._split_points.excerpt(text, side, self._max_excerpt // 2)
 
     def _is_too_short(self, tokens: Sequence[object], excerpt: str, text: str) -> bool:
-        # One more is needed than remains: the outermost of an excerpt may be a part of another.
+        # One more token than remains: the outermost token of an excerpt may be part of another.
         return excerpt is not text and len(tokens) <= self._max_length
 
     def _count_dropped(
@@ -98,7 +98,7 @@ class ExcerptTokenizer:
     def _outermost_tokens(
         self, excerpt: str, side: Side, prompted: str, text: str
     ) -> Cooperative[list[Token]]:
-        # An excerpt of the end begins after the start of the prompt.
+        # An excerpt of the end starts after the start of the prompt.
         shift = len(text) - (len(excerpt) if side == "left" else len(prompted))
         extract = partial(tokens_of, text=text)
         read = partial(self._chunked.chunk_tokens, extract=extract, shift=shift)
@@ -106,5 +106,5 @@ class ExcerptTokenizer:
 
 
 def max_excerpt_size(max_length: int) -> int:
-    """Return how many characters of a long text are tokenized for `max_length` tokens, usually."""
+    """Return the usual number of characters that are tokenized for `max_length` tokens."""
     return 2 * max_length * _CHARACTERS_PER_TOKEN

@@ -1,7 +1,7 @@
-"""Pairs of a query and a document in the format of a language model, as sequences of token ids.
+"""Token ids of a query and a document in the format of a language model.
 
-The text of a pair is tokenized as a whole. Of one that is too long the document is cut, then the
-query, and never the text around them.
+The text of a pair is tokenized as a whole. If it is too long, first the document and then the query
+is truncated, but never the text around them.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot, a
 from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer, cut
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 
-_MIN_ROOM = 2  # tokens: one of the query and one of the document
-_FILLERS = ("0", "1 2 3 4")  # texts without a common end
+_MIN_ROOM = 2  # tokens: one token of the query and one of the document
+_FILLERS = ("0", "1 2 3 4")  # texts with different ends
 
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """Ids before and after a document. text: that of `before`; "" if the query was cut.
+    """Ids before and after a document. text: the text of `before`; "" if the query was truncated.
 
-    dropped: number of tokens of the query that were cut off.
+    dropped: number of truncated tokens of the query.
     """
 
     before: list[int]
@@ -34,10 +34,10 @@ class _Surroundings:
 
 
 class FormattedPairTokenizer:
-    """Tokenizes pairs for a model that reads them in a format."""
+    """Tokenizer of pairs for a model that reads them in a format."""
 
     def __init__(self, tokenizer: Tokenizer, pair_format: PairFormat) -> None:
-        """tokenizer: without special tokens around a text, which the format has.
+        """tokenizer: a tokenizer that adds no special tokens, because the format has them.
 
         Raises ModelError if the format leaves no room for a pair.
         """
@@ -51,13 +51,13 @@ class FormattedPairTokenizer:
 
     @property
     def characters(self) -> int:
-        """The number of characters that are added to each pair."""
+        """Number of characters that the format adds to each pair."""
         return sum(len(segment) for segment in self._segments if isinstance(segment, str))
 
     def with_instruction(self, instruction: str) -> "FormattedPairTokenizer":
         """Return a tokenizer for pairs with an instruction.
 
-        Raises ValueError for a model that takes none, and InstructionTooLongError.
+        Raises InstructionTooLongError, and ValueError for a model that takes no instruction.
         """
         tokenizer = copy(self)
         tokenizer._use(instruction)
@@ -72,7 +72,7 @@ class FormattedPairTokenizer:
         count_limit: float = 0,
         max_second: int | None = None,
     ) -> Cooperative[list[TruncatedIds]]:
-        """Return the ids of each pair, in steps: see PairTokenizer.encode.
+        """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
 
         Raises UnpairedTextError for a text alone, and UnsplittableTextError.
         """
@@ -86,7 +86,7 @@ class FormattedPairTokenizer:
         return rows
 
     def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
-        """Split the document so that each part fits beside the query: see PairTokenizer.windows."""
+        """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
         query, document = self._clean((first, second), 0)
         max_query = max(self._room // 2, 1)
         surroundings = yield from self._surroundings(query, "right", max_query)
@@ -123,7 +123,7 @@ class FormattedPairTokenizer:
     ) -> Cooperative[TruncatedIds]:
         surroundings = yield from self._surroundings(query, side, self._room)
         encode = self._tokenizer.encode_cooperatively
-        if side == "right":  # what is before the document decides how it begins
+        if side == "right":  # the text before the document influences its first tokens
             (row,) = yield from encode([surroundings.text + document], side, count_limit)
             before, ids = _split(surroundings, row.ids)
         else:
@@ -154,13 +154,13 @@ class FormattedPairTokenizer:
         return ids
 
     def _last_ids(self, text: str) -> list[int]:
-        """Return the ids of a text after another one, as at the end of a document."""
+        """Return the ids of a text that follows another text, such as the end after a document."""
         one, other = (self._ids(filler + text, "left")[::-1] for filler in _FILLERS)
         return one[: _common(one, other)][::-1]
 
 
 def _split(surroundings: _Surroundings, ids: list[int]) -> tuple[list[int], list[int]]:
-    # The ids before a document, and its own: its first token may begin in the text before it.
+    # Ids before a document, and its ids: its first token may start in the text before it.
     if not surroundings.text:
         return surroundings.before, ids
     length = _common(surroundings.before, ids)
@@ -168,7 +168,7 @@ def _split(surroundings: _Surroundings, ids: list[int]) -> tuple[list[int], list
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the longest common start."""
+    """Return the length of the longest common prefix."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -176,7 +176,7 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 def pair_encoder(
     tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | None
 ) -> PairEncoder:
-    """Return the tokenizer of pairs of a model; raises ModelError if it cannot read them."""
+    """Return the tokenizer of pairs for a model; raises ModelError if it cannot read pairs."""
     if pair_format is None:
         return PairTokenizer(tokenizer, config)
     return FormattedPairTokenizer(tokenizer, pair_format)

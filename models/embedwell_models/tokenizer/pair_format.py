@@ -1,11 +1,11 @@
-"""The text in which a language model reads a query and a document, with an instruction or none."""
+"""Format in which a language model reads a query, a document and an optional instruction."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Slot(Enum):
-    """A place in a text for a part of a request."""
+    """Placeholder in a text for a part of a request."""
 
     QUERY = "query"
     DOCUMENT = "document"
@@ -13,16 +13,16 @@ class Slot(Enum):
 
 
 Segments = tuple[str | Slot, ...]
-"""Literal texts and slots in order; a query and a document have one slot each."""
+"""Literal texts and slots in order; the query and the document have one slot each."""
 
 
 @dataclass(frozen=True)
 class PairFormat:
-    """A text around a query and a document.
+    """The text around a query and a document.
 
-    default: without an instruction in the request. instructed: with a slot for it; None if the
-    model takes none. strips: whether white space around queries, documents and instructions is
-    removed.
+    default: segments for a request without an instruction. instructed: segments with a slot for an
+    instruction; None if the model takes none. strips: whether white space around queries, documents
+    and instructions is removed.
     """
 
     default: Segments
@@ -30,7 +30,7 @@ class PairFormat:
     strips: bool = False
 
     def segments(self, instruction: str | None) -> Segments:
-        """Return the text with slots for the query and the document only.
+        """Return the segments with slots for the query and the document only.
 
         Raises ValueError for an instruction to a model that takes none.
         """
@@ -44,12 +44,12 @@ class PairFormat:
         )
 
     def clean(self, text: str) -> str:
-        """Return a query, document or instruction as the text has it."""
+        """Return a query, document or instruction in the form for its slot."""
         return text.strip() if self.strips else text
 
 
 def around(segments: Segments, query: str) -> tuple[str, str]:
-    """Return the text before and after the document, for a query."""
+    """Return the text before and after the document for a query."""
     texts = [query if segment is Slot.QUERY else segment for segment in segments]
     index = texts.index(Slot.DOCUMENT)
     before, after = ("".join(map(str, part)) for part in (texts[:index], texts[index + 1 :]))

@@ -1,4 +1,4 @@
-"""The special tokens that a tokenizer puts around and between the texts of a pair."""
+"""Special tokens that a tokenizer adds around and between the texts of a pair."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import tokenizers
 
 @dataclass(frozen=True, slots=True)
 class PairTemplate:
-    """Special tokens before, between and after two texts, and the tokens in the second segment.
+    """Special tokens before, between and after two texts, and the start of the second segment.
 
-    second_start: index in `between` of the first token of the second segment; its length if the
-    second text starts it.
+    second_start: index in `between` of the first token of the second segment; the length of
+    `between` if the second text starts this segment.
     """
 
     before: list[int]
@@ -21,7 +21,7 @@ class PairTemplate:
 
     @classmethod
     def detect(cls, rust: tokenizers.Tokenizer, sample: str) -> "PairTemplate":
-        """Find the special tokens that a tokenizer adds. sample: a text that has other tokens."""
+        """Find the special tokens that a tokenizer adds. sample: a text with other tokens."""
         encoding = rust.encode(sample, sample)
         runs = list(_special_runs(encoding.ids, encoding.sequence_ids))
         (before, _), (between, start), (after, _) = runs
@@ -34,9 +34,10 @@ class PairTemplate:
     def join(
         self, first: Sequence[int], second: Sequence[int], second_offset: int = 0
     ) -> list[int]:
-        """Put the special tokens around the ids of two texts.
+        """Add the special tokens around the ids of two texts.
 
-        second_offset: added to the ids of the second segment, see embedwell_models.encoder.batch.
+        second_offset: number that is added to ids of the second segment, see
+        embedwell_models.encoder.batch.
         """
         start = self.second_start
         second_segment = [*self.between[start:], *second, *self.after]
@@ -51,7 +52,7 @@ class PairTemplate:
 def _special_runs(
     ids: Sequence[int], sequence_ids: Sequence[int | None]
 ) -> Iterator[tuple[list[int], int]]:
-    # The special tokens before, between and after the two texts, with the index of the first.
+    # Special tokens before, between and after the two texts, each group with its first index.
     texts = [index for index, sequence in enumerate(sequence_ids) if sequence is not None]
     second = sequence_ids.index(1)
     first_end = max(index for index in texts if sequence_ids[index] == 0) + 1

@@ -1,4 +1,4 @@
-"""Pairs of texts as sequences of token ids, as rerankers and classifiers of pairs read them."""
+"""Token ids of pairs of texts, for rerankers and classifiers of pairs."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,11 +9,11 @@ from embedwell_models.tokenizer.cooperative import Cooperative
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 
 Pair = tuple[str, str | None]
-"""Two texts, or one alone."""
+"""Two texts, or a single text."""
 
 
 class PairEncoder(Protocol):
-    """Tokenizes pairs of texts for a model: see PairTokenizer."""
+    """Protocol of a tokenizer of pairs for a model; see PairTokenizer."""
 
     @property
     def characters(self) -> int: ...
@@ -32,12 +32,12 @@ class PairEncoder(Protocol):
 
 
 class PairTokenizer:
-    """Tokenizes pairs of texts for a model. characters: number that is added to each pair."""
+    """Tokenizer of pairs for a model. characters: number of characters that are added to a pair."""
 
     characters = 0
 
     def __init__(self, tokenizer: Tokenizer, config: EncoderConfig) -> None:
-        """config: of the model's encoder, which tells whether it has a second segment.
+        """config: the encoder's configuration, which tells whether it has a second segment.
 
         Raises ModelError if ids cannot tell the segments apart.
         """
@@ -48,10 +48,10 @@ class PairTokenizer:
             )
         self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
         self._second_offset = config.vocab_size if config.two_segments else 0
-        self._last_count = ((0, -1), 0)  # hash and characters of a text, and its tokens
+        self._last_count = ((0, -1), 0)  # (hash, characters) of a text, and its number of tokens
 
     def with_instruction(self, instruction: str) -> "PairTokenizer":
-        """Raise ValueError: only a format has a place for an instruction."""
+        """Raise ValueError, because only a format has a slot for an instruction."""
         raise ValueError("the model takes no instruction")
 
     def encode(
@@ -63,8 +63,8 @@ class PairTokenizer:
     ) -> Cooperative[list[TruncatedIds]]:
         """Return the ids of each pair, in steps; the longer text of a pair is truncated first.
 
-        count_limit: see Tokenizer.encode. max_second: tokens of a second text that are read. Raises
-        UnsplittableTextError.
+        count_limit: see Tokenizer.encode. max_second: maximum number of tokens of a second text.
+        Raises UnsplittableTextError.
         """
         side = side or self._tokenizer.side
         texts = list(dict.fromkeys(text for pair in pairs for text in pair if text is not None))
@@ -80,10 +80,10 @@ class PairTokenizer:
         return joined
 
     def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
-        """Split the second text of a pair so that each part fits beside the first, in steps.
+        """Split the second text of a pair into parts that fit beside the first, in steps.
 
-        A first text of more than half of the room is cut. max_tokens: of the second text, after
-        which no more are read. Raises UnsplittableTextError.
+        A first text that takes more than half of the room is truncated. max_tokens: maximum number
+        of tokens of the second text. Raises UnsplittableTextError.
         """
         room = self._tokenizer.max_length - len(self._template)
         (row,) = yield from self._tokenizer.encode_cooperatively([first], "right")
@@ -107,7 +107,7 @@ class PairTokenizer:
         return first_count > (yield from self._tokenizer.count_tokens(b))
 
     def _count_first(self, text: str) -> Cooperative[int]:
-        # A query is the first text of many pairs. Its hash is remembered, as the text is private.
+        # A query is the first text of many pairs. Its hash is cached, because it is private.
         key, counted = (hash(text), len(text)), self._last_count
         if counted[0] != key:
             counted = (key, (yield from self._tokenizer.count_tokens(text)))
@@ -133,15 +133,15 @@ class PairTokenizer:
 
 
 def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
-    """Return the first `count` ids, or the last ones if the left side is cut off."""
+    """Return the first `count` ids, or the last ids if `side` is "left"."""
     return ids[:count] if side == "right" else ids[max(len(ids) - count, 0) :]
 
 
 def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool) -> tuple[int, int]:
-    """Return the number of tokens that remain of each text, `room` in all.
+    """Return the number of remaining tokens of each text, `room` in total.
 
-    The strategy "longest first" of Hugging Face's tokenizers: the longer text is cut; where both
-    are too long, each has half of the room, and an odd token goes to the longer one.
+    This is the strategy "longest_first" of Hugging Face's tokenizers: the longer text is truncated.
+    If both texts are too long, each gets half of the room, and the longer text gets an odd token.
     """
     if first + second <= room:
         return first, second

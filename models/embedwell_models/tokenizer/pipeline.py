@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models
 
 
 def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
-    """Return the options of all normalizers, then of all pre-tokenizers; sequences flattened."""
+    """Return the options of all normalizers, then of all pre-tokenizers; flatten sequences."""
     parts = [part for part in (rust.normalizer, rust.pre_tokenizer) if part is not None]
     return [step for part in parts for step in _flatten(_state(part))]
 
@@ -23,7 +23,7 @@ def unknown_id(rust: Tokenizer) -> int | None:
 def _state(part: Any) -> dict[str, Any]:
     try:
         return json.loads(part.__getstate__())  # type: ignore[no-any-return]
-    except Exception:  # of a step in Python, which has no JSON; the library raises nothing narrower
+    except Exception:  # a step in Python has no JSON; no narrower exception is raised
         return {"type": "Custom"}
 
 

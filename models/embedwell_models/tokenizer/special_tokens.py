@@ -1,4 +1,4 @@
-"""The special tokens that a tokenizer puts around every text."""
+"""Special tokens that a tokenizer adds around every text."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class SpecialTokens:
 
     @classmethod
     def detect(cls, rust: tokenizers.Tokenizer) -> "SpecialTokens":
-        """Find the special tokens that a tokenizer adds, from a sample that has other tokens."""
+        """Find the special tokens that a tokenizer adds around a sample with other tokens."""
         encoding = rust.encode(sample_text(rust))
         pairs = list(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
         if all(special for _, special in pairs):
@@ -41,7 +41,7 @@ class SpecialTokens:
         return tokens[len(self.prefix) : len(tokens) - len(self.suffix)]
 
     def join(self, first: list[T], second: list[T]) -> list[T]:
-        """Merge two token lists between one pair of special tokens; either may be empty."""
+        """Merge two token lists, which may be empty, between one pair of special tokens."""
         if not first or not second:
             return first or second
         return [*first[: len(first) - len(self.suffix)], *second[len(self.prefix) :]]
@@ -58,8 +58,8 @@ class SpecialTokens:
 
 
 def sample_text(rust: tokenizers.Tokenizer) -> str:
-    """Return a text that has tokens besides the special ones; "" if none has."""
-    # A vocabulary without letters has no token for "a", and its normalizer may remove more.
+    """Return a text that has tokens besides special tokens; "" if there is none."""
+    # A vocabulary without letters has no token for "a", and its normalizer may remove others.
     for text in chain(["a"], map(rust.id_to_token, range(rust.get_vocab_size()))):
         if not all(rust.encode(text or "").special_tokens_mask):
             return text or ""
@@ -67,9 +67,10 @@ def sample_text(rust: tokenizers.Tokenizer) -> str:
 
 
 def append_text(rust: tokenizers.Tokenizer, text: str) -> None:
-    """Make the tokens of a text special tokens after every other text, before those at its end.
+    """Add the tokens of a text as special tokens after every text, before its other end tokens.
 
-    Raises ModelError unless the first of them is an added one, at which any text before it ends.
+    Raises ModelError unless the first of these tokens is an added token, which ends any text before
+    it.
     """
     encoding, special = rust.encode(text, add_special_tokens=False), SpecialTokens.detect(rust)
     first = rust.get_added_tokens_decoder().get(next(iter(encoding.ids), -1))
@@ -85,7 +86,7 @@ def append_text(rust: tokenizers.Tokenizer, text: str) -> None:
 
 
 def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:
-    # Those that trim the offsets of tokens, and add none.
+    # Post-processors that trim the offsets of tokens and add no tokens.
     if rust.post_processor is None:
         return []
     state = json.loads(rust.post_processor.__getstate__())

@@ -1,9 +1,9 @@
-"""Points where a long text can be split before it is tokenized, with the same tokens as unsplit.
+"""Points at which a long text can be split before tokenization without a change of its tokens.
 
-At a space between two letters, or a punctuation mark between two Chinese or Japanese characters,
-most tokenizers end one token and begin the next, whatever the rest of the text is. A tokenizer is
-known to do so if all steps of its pipeline look only at single characters, or at the words that
-they form, and if it splits a sample there. All other tokenizers get the text unsplit.
+Most tokenizers end a token at a space between two letters, and at a punctuation mark between two
+Chinese or Japanese characters, whatever the rest of the text is. A tokenizer is known to do so if
+all steps of its pipeline look only at single characters or at words, and if it splits a sample
+there. All other tokenizers get the whole text.
 """
 
 import re
@@ -47,12 +47,12 @@ _INNER_SPLIT_POINT = re.compile(r"[^\s▁][\s▁]|.[，。、,]", re.DOTALL)
 
 
 class SplitPoints:
-    """Finds points where the texts of a tokenizer can be split before they are tokenized."""
+    """Points at which texts can be split before a tokenizer reads them."""
 
     def __init__(
         self, rust: Tokenizer, max_characters: int = sys.maxsize, known_local: bool = False
     ) -> None:
-        """max_characters: of a chunk. known_local: whether all steps look at single words alone."""
+        """max_characters: maximum of a chunk. known_local: all steps look only at single words."""
         self._rust, self._max_characters = rust, max_characters
         local = known_local or self._all_steps_local()
         local = local and not self._added_tokens_cross()
@@ -63,10 +63,11 @@ class SplitPoints:
         self._both_sides = _any_of([pattern for pattern in right if pattern in left])
 
     def excerpt(self, text: str, side: Side, size: int) -> str:
-        """Cut a text on a side to `size` characters or up to twice as many.
+        """Cut a text on a side to `size` characters, or up to twice as many.
 
-        The tokens of the excerpt are the first (side "right") or last ones of the text, but for the
-        outermost at the cut on the left. Returns the text itself if it cannot be split.
+        The tokens of the excerpt are the first tokens of the text (side "right") or its last tokens
+        (side "left"), except the outermost token at a cut on the left. Returns the text if it
+        cannot be split.
         """
         if len(text) <= 2 * size:
             return text
@@ -77,10 +78,10 @@ class SplitPoints:
         return text[: point.start()] if side == "right" else text[point.start() :]
 
     def chunk_spans(self, text: str, size: int) -> Iterator[tuple[int, int]]:
-        """Yield start and stop of chunks whose tokens, concatenated, are those of the text.
+        """Yield start and stop of chunks whose concatenated tokens are the tokens of the text.
 
-        Each has `size` characters or up to twice as many, and more where the text cannot be split.
-        Raises UnsplittableTextError.
+        A chunk has `size` to 2 * `size` characters, and more where the text cannot be split. Raises
+        UnsplittableTextError.
         """
         stop = -1
         while stop < len(text):
@@ -120,15 +121,15 @@ class SplitPoints:
     def _begins_token(self, before: str, after: str) -> bool:
         both, last = self._pre_tokenize(before + after), self._pre_tokenize(after)
         added = self._rust.get_added_tokens_decoder().values()
-        if any(token.rstrip or token.single_word for token in added):  # they look to their left
+        if any(token.rstrip or token.single_word for token in added):  # they look to the left
             return False
-        if len(both) == 1:  # Unigram's sums of scores depend on the start, by their rounding
+        if len(both) == 1:  # rounding makes Unigram's sums of scores depend on the start
             exact = isinstance(self._rust.model, models.BPE)
             return exact and self._model_splits(both[0], after) and both[0].endswith(last[0])
         return bool(last) and both[-len(last) :] == last
 
     def _model_splits(self, word: str, after: str) -> bool:
-        # Without pre-tokenizer, the model splits there if no token of it has a space inside.
+        # Without a pre-tokenizer, the model splits at a space if no token has a space inside.
         model, space = self._rust.model, word[-len(after)]
         merges = isinstance(model, models.BPE) and not (
             model.continuing_subword_prefix or model.end_of_word_suffix

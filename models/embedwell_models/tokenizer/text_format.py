@@ -1,14 +1,14 @@
-"""The text in which a language model reads a text that it embeds, with an instruction or none."""
+"""Format in which a language model reads a text that it embeds, with an optional instruction."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """A text around another one.
+    """The text around a text to embed.
 
-    plain: before a text without an instruction. instructed: before an instruction, and between it
-    and the text. after: after the text.
+    plain: text before a text without an instruction. instructed: text before an instruction, and
+    text between it and the text. after: text after the text.
     """
 
     plain: str
@@ -16,5 +16,5 @@ class TextFormat:
     after: str
 
     def before(self, instruction: str) -> str:
-        """Return what is before a text. instruction: "" for none."""
+        """Return the text before a text. instruction: "" for none."""
         return instruction.join(self.instructed) if instruction else self.plain

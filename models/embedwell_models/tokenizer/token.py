@@ -11,10 +11,10 @@ import tokenizers
 class Token:
     """One token of a text.
 
-    start, stop: offsets of its characters in the text. A character of several tokens, as an emoji
-    of several bytes, belongs to all of them; combining marks belong to the token before them. Equal
-    if the tokenizer trims a space. None if the token is outside the text: a special token, the
-    prompt, a space put before the text.
+    start, stop: offsets of its characters in the text. A character of several tokens, such as an
+    emoji of several bytes, belongs to all of them. Combining marks belong to the token before them.
+    start equals stop if the tokenizer trims a space. Both are None for a token outside the text: a
+    special token, the prompt, or a space that is added before the text.
     text: the characters, or the token's name if it is outside the text.
     """
 
@@ -26,8 +26,8 @@ class Token:
 
 
 def tokens_of(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Token]:
-    """List the tokens of an encoding. shift: from its offsets to those of the text."""
-    # The library builds a new list at each access of these attributes.
+    """List the tokens of an encoding. shift: added to its offsets to get offsets of the text."""
+    # The library builds a new list for each access to these attributes.
     columns = zip(encoding.ids, encoding.tokens, encoding.special_tokens_mask, strict=True)
     spans = [(start + shift, stop + shift) for start, stop in encoding.offsets]
     starts = {start for start, stop in spans if start < stop}
@@ -38,9 +38,9 @@ def tokens_of(encoding: tokenizers.Encoding, shift: int, text: str) -> list[Toke
 
 
 def ids_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
-    """List the ids of an encoding, each with whether its token is outside the text.
+    """List the ids of an encoding, each with a flag: whether its token is outside the text.
 
-    Much faster than `tokens_of`. shift: from its offsets to those of the text.
+    Much faster than `tokens_of`. shift: added to its offsets to get offsets of the text.
     """
     columns = zip(encoding.special_tokens_mask, encoding.offsets, strict=True)
     outside = [bool(special) or stop + shift <= 0 for special, (_, stop) in columns]
@@ -48,7 +48,7 @@ def ids_of(encoding: tokenizers.Encoding, shift: int) -> list[tuple[int, bool]]:
 
 
 def _after_marks(text: str, stop: int, starts: Collection[int]) -> int:
-    # A normalizer that composes or strips a combining mark leaves it without a token.
+    # A combining mark has no token if a normalizer composes or strips it.
     while (
         0 < stop < len(text) and stop not in starts and unicodedata.category(text[stop])[0] == "M"
     ):

@@ -1,4 +1,4 @@
-"""Text to token ids and back, with truncation."""
+"""Conversion of texts to token ids and back, with truncation."""
 
 import sys
 from array import array
@@ -23,18 +23,18 @@ from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
 
 __all__ = ["Side", "Token", "Tokenizer", "TruncatedIds"]
 
-_CHUNK_SIZE = 1 << 16  # characters: 0.1 s, and 40 MB if each is a token
+_CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
 
 
 class Tokenizer:
-    """The tokenizer of a model's folder, without its padding, truncation and dropout.
+    """Tokenizer of a model folder, without the file's padding, truncation and dropout.
 
-    prefix, suffix: ids of the special tokens before and after a text. side: where texts are
-    truncated by default. max_id: highest token id. max_excerpt: number of characters of a long
-    text that are usually tokenized for max_length tokens.
+    prefix, suffix: ids of the special tokens before and after a text. side: default side of
+    truncation. max_id: highest token id.
+    max_excerpt: usual number of characters of a long text that are tokenized for max_length tokens.
     """
 
-    def __init__(  # noqa: PLR0913 - most by name
+    def __init__(  # noqa: PLR0913 - most are keyword-only
         self,
         folder: Path,
         max_length: int,
@@ -49,13 +49,14 @@ class Tokenizer:
         chunk_size: int = _CHUNK_SIZE,
         max_chunk_size: int = sys.maxsize,
     ) -> None:
-        """side: None for that of the folder's files. keep_unknown: keep tokens of unknown words.
+        """side: None for the side in the folder's files. keep_unknown: keep unknown tokens.
 
         file_only: ignore the files beside tokenizer.json, and add no special tokens.
-        special_tokens: whether to put any around a text. text_after: is put after every text, as
-        special tokens. markers: of queries and documents, see loader.register_markers.
-        chunk_size: characters that are tokenized at once, or up to twice as many. max_chunk_size:
-        characters of a text that cannot be split, at least as many as max_length tokens need.
+        special_tokens: whether special tokens are added around a text. text_after: text that is
+        added after every text as special tokens. markers: markers of queries and documents, see
+        loader.register_markers. chunk_size: number of characters that are tokenized at once, or up
+        to twice as many. max_chunk_size: maximum characters of a text that cannot be split, at
+        least as many as max_length tokens need.
         """
         loaded = loader.load(folder, file_only, lowercase, special_tokens)
         loader.register_markers(loaded.rust, markers)
@@ -67,7 +68,7 @@ class Tokenizer:
         self.max_length = max_length
         self.model_type = type(self._rust.model).__name__
         self.vocab_size: int = self._rust.get_vocab_size()
-        # Added tokens may leave a gap after the others.
+        # Ids of added tokens may leave a gap after the other ids.
         self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
         self._special_tokens = SpecialTokens.detect(self._rust)
         self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
@@ -88,8 +89,8 @@ class Tokenizer:
     ) -> list[TruncatedIds]:
         """Return the ids of each text, truncated to max_length on a side.
 
-        count_limit: number of tokens of a long text to count, to know how many are cut off. Raises
-        UnsplittableTextError.
+        count_limit: maximum number of tokens of a long text that are counted, to report the number
+        of truncated tokens. Raises UnsplittableTextError.
         """
         return run_to_completion(self.encode_cooperatively(texts, side, count_limit))
 
@@ -107,7 +108,7 @@ class Tokenizer:
     def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
     ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
-        """Like `encode_cooperatively` for a prompt and a text, with the token of each id."""
+        """Like `encode_cooperatively`, for a prompt and a text, with the token of each id."""
         row, tokens = yield from self._excerpts.encode_with_tokens(
             text, prompt, side or self.side, count_limit
         )
@@ -116,16 +117,16 @@ class Tokenizer:
     def truncate(
         self, ids: Sequence[int], side: Side | None = None, max_length: int | None = None
     ) -> TruncatedIds:
-        """Truncate ids to max_length, by default the model's; special tokens around them remain."""
+        """Truncate ids to max_length, by default the model's; keep special tokens around them."""
         return self._excerpts.truncate(ids, side or self.side, max_length or self.max_length)
 
     def with_start(
         self, row: TruncatedIds, start: Sequence[int], side: Side, max_length: int | None = None
     ) -> TruncatedIds:
-        """Return a row that begins with ids that are never cut off, as `start` of a chat template.
+        """Return a row that starts with ids that are never truncated, such as a template's start.
 
-        side, max_length: with which it was truncated. Raises PromptTooLongError if there is no room
-        for a text beside them.
+        side, max_length: the arguments of the row's truncation. Raises PromptTooLongError if the
+        ids leave no room for a text.
         """
         limit = max_length or self.max_length
         if not row.dropped or not start:
@@ -141,13 +142,13 @@ class Tokenizer:
         return self._special_tokens.strip(row.ids)
 
     def strip_ids(self, ids: list[int]) -> list[int]:
-        """Return ids without the special tokens that they begin and end with, if they do."""
+        """Return ids without special tokens at the start and end, if there are any."""
         before, after = len(self.prefix), len(ids) - len(self.suffix)
         start = before if ids[:before] == self.prefix else 0
         return ids[start : after if ids[after:] == self.suffix else len(ids)]
 
     def token_id(self, token: str) -> int | None:
-        """Return the id of a token; None for an unknown one."""
+        """Return the id of a token; None for an unknown token."""
         id: int | None = self._rust.token_to_id(token)
         return id
 
@@ -161,11 +162,11 @@ class Tokenizer:
         return PairTemplate.detect(self._rust, sample_text(self._rust))
 
     def count_limit(self, first: int, side: Side) -> int:
-        """Return the count_limit that tells how many of a text's first tokens remain."""
+        """Return the count_limit that suffices to know how many of the first tokens remain."""
         return self.max_length + first if first and side == "left" else 0
 
     def ids_without_special(self, text: str) -> Cooperative[Sequence[int]]:
-        """Return all ids of a text without special tokens, in steps; no truncation.
+        """Return all ids of a text, in steps, without special tokens and without truncation.
 
         Raises UnsplittableTextError.
         """
@@ -184,7 +185,8 @@ class Tokenizer:
     def prompt_length(self, prompt: str) -> int:
         """Count the tokens of a prompt as sentence-transformers does.
 
-        These are the tokens of the prompt alone, with special ones before it, but none at the end.
+        These are the tokens of the prompt without a text, with special tokens before it but not
+        after it.
         """
         ids = self.encode([prompt])[0].ids
         added = self._rust.get_added_tokens_decoder()
@@ -205,7 +207,7 @@ class Tokenizer:
     def id_chunks(
         self, text: str, prompt: str = "", special: bool = True
     ) -> Iterator[list[tuple[int, bool]]]:
-        """Like `token_chunks`, but only each id and whether its token is outside the text.
+        """Like `token_chunks`, but yield only ids, each with whether its token is outside the text.
 
         Much faster than `token_chunks`.
         """
@@ -214,12 +216,12 @@ class Tokenizer:
 
     @cached_property
     def words(self) -> WordTokenizer | None:
-        """The tokenizer of a table of word vectors; None for other models."""
+        """Tokenizer of a table of word vectors; None for other models."""
         rust: object = self._rust
         return rust if isinstance(rust, WordTokenizer) else None
 
     def in_vocabulary(self, id: int) -> bool:
-        """Whether a token is in the vocabulary: no unknown word, and no n-gram of one."""
+        """Whether a token is in the vocabulary; unknown words and their n-grams are not."""
         if self.words:
             return id < len(self.words.vocabulary)
         return id != self._unknown_id

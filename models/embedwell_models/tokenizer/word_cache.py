@@ -1,9 +1,9 @@
-"""Token ids of a text from cached ids of its words.
+"""Tokenization of a text from cached ids of its words.
 
 BERT's tokenizer splits a text at white space, punctuation and Chinese characters, and tokenizes
-each word without regard to the others: the ids of a text are those of its words, concatenated.
-Looking up cached words is five times faster than normalizing and splitting the text again. A text
-with many new words is tokenized directly, and a few of them are added to the cache.
+each word independently: the ids of a text are the concatenated ids of its words. Looking up cached
+words is five times faster than normalizing and splitting the text. A text with many new words is
+tokenized directly, and a few of these words are added to the cache.
 """
 
 import re
@@ -14,19 +14,19 @@ from tokenizers import Tokenizer
 
 from embedwell_models.tokenizer.pipeline import pipeline_steps
 
-_SINGLE = r"!-/:-@\[-`{-~一-鿿"  # characters that are always a word
-# The tokenizer may split such a word further; its ids are those that the tokenizer returns for it.
+_SINGLE = r"!-/:-@\[-`{-~一-鿿"  # characters that are always words
+# The tokenizer may split such a word further; the cache has the ids that it returns.
 _WORDS = re.compile(rf"[^\t\n\r {_SINGLE}]+|[{_SINGLE}]")
 _BERT = {"BertNormalizer", "BertPreTokenizer"}
 _SAMPLE = "Of the well-known license: 2 Cafés,\n(ÅNGSTRÖM's)  東京 \t😀\u200d."
 _MAX_WORD_LENGTH = 24  # characters of a cached word
-_MAX_WORDS = 1 << 15  # in the cache: 6 MB of English, 25 MB at most
-_MAX_NEW_WORDS = 8  # of a text; to tokenize one alone takes as long as four inside of a text
-_MAX_TEXT_LENGTH = 20_000  # characters; no other Python thread runs during the look-up
+_MAX_WORDS = 1 << 15  # words in the cache: 6 MB of English, at most 25 MB
+_MAX_NEW_WORDS = 8  # new words of a text; one word alone takes as long as four in a text
+_MAX_TEXT_LENGTH = 20_000  # characters; the look-up blocks other Python threads
 
 
 class UncachedTokenizer:
-    """Tokenizes each text directly."""
+    """Tokenizer that tokenizes each text directly."""
 
     def __init__(self, rust: Tokenizer) -> None:
         self._rust = rust
@@ -37,7 +37,7 @@ class UncachedTokenizer:
 
 
 class CachingTokenizer:
-    """Looks texts up word by word, if all words are cached and the text has no added token."""
+    """Tokenizer that looks words up if all are cached and the text has no added token."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class CachingTokenizer:
         suffix: Sequence[int],
         max_words: int = _MAX_WORDS,
     ) -> None:
-        """prefix, suffix: ids of the special tokens around a text. max_words: in the cache."""
+        """prefix, suffix: ids of special tokens around a text. max_words: words in the cache."""
         self._rust, self._uncached, self._max_words = rust, UncachedTokenizer(rust), max_words
         self._prefix, self._suffix = prefix, suffix
         added = [re.escape(token.content) for token in rust.get_added_tokens_decoder().values()]
@@ -75,7 +75,7 @@ class CachingTokenizer:
         return [*self._prefix, *ids, *self._suffix]
 
     def _add_words(self, words: Sequence[str]) -> Mapping[str, list[int]]:
-        # A full cache is replaced, not cleared: other threads may still look words up in it.
+        # A full cache is replaced and not cleared, because other threads may still read it.
         cache = self.cache if len(self.cache) < self._max_words else {}
         new = (word for word in words if word not in cache and len(word) <= _MAX_WORD_LENGTH)
         for word in islice(new, _MAX_NEW_WORDS):
@@ -87,12 +87,12 @@ class CachingTokenizer:
 def fastest_tokenizer(
     rust: Tokenizer, prefix: Sequence[int], suffix: Sequence[int]
 ) -> UncachedTokenizer | CachingTokenizer:
-    """Return a caching tokenizer if it is known to return the same ids, else an uncached one.
+    """Return a caching tokenizer if it certainly returns the same ids, else an uncached one.
 
     prefix, suffix: ids of the special tokens around a text.
     """
     uncached, caching = UncachedTokenizer(rust), CachingTokenizer(rust, prefix, suffix)
-    samples = [_SAMPLE] * len(_SAMPLE)  # so many that all words are cached at the end
+    samples = [_SAMPLE] * len(_SAMPLE)  # repeated until all words are cached
     if _splits_at_words(rust) and caching.encode(samples) == uncached.encode(samples):
         return caching
     return uncached
@@ -100,6 +100,6 @@ def fastest_tokenizer(
 
 def _splits_at_words(rust: Tokenizer) -> bool:
     types = {step["type"] for step in pipeline_steps(rust)}
-    # Added tokens of the other kind are matched in the normalized text.
+    # The other added tokens are matched in the normalized text.
     exact = not any(token.normalized for token in rust.get_added_tokens_decoder().values())
     return exact and _BERT <= types <= _BERT | {"Lowercase"}

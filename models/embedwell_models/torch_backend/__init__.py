@@ -1,1 +1,1 @@
-"""The encoder on torch, on any device."""
+"""Encoders and heads on torch, for any device."""

@@ -1,4 +1,4 @@
-"""Attention over packed sequences: tokens attend only within their own sequence.
+"""Attention over packed sequences, in which tokens attend only within their own sequence.
 
 T tokens, N sequences, H heads, Dh head size, Q queries, K keys.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from embedwell_models.encoder.position_hooks import PositionHooks
 from embedwell_models.encoder.sequence_layout import PaddedGroup, SequenceLayout
 
-_BLOCK = 512  # queries at a time that get a mask of their own, to bound its memory
+_BLOCK = 512  # queries that share one mask, to bound its memory
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,15 @@ class AttentionOptions:
 
     @property
     def unmasked(self) -> bool:
-        """Whether every token sees every other, with scores that ignore their distance."""
+        """Whether every token attends to every other, with scores that ignore their distance."""
         return not self.causal and self.window is None and self.positions.adds_no_scores
 
 
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, SequenceLayout, AttentionOptions], Tensor]
-"""softmax(q k^T * scale + bias) v within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+"""Function that computes softmax(q k^T * scale + bias) v within each sequence.
+
+q, k, v: (T, H, Dh). Returns (T, H * Dh).
+"""
 
 
 def padded_attention(
@@ -42,8 +45,8 @@ def padded_attention(
 ) -> Tensor:
     """Compute attention in groups of padded sequences: (T, H, Dh) -> (T, H * Dh).
 
-    Sequences of similar length share one call. A sequence's padding depends on its own length only
-    and is always masked, so its result is the same to the bit in every batch.
+    Sequences of similar length share one call. The padding of a sequence depends only on its length
+    and is always masked, so its result is bit-identical in every batch.
     """
     rows, heads, size = query.shape
     output = query.new_zeros(rows, heads * size)
@@ -108,8 +111,8 @@ class _GroupAttention:
         return padding + mask + (0.0 if score is None else score * options.scale)
 
     def _distance_mask(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
-        # Both depend on distances only: the index of each pair's distance among those of the hooks
-        # (Q, K), and the sum of mask and bias (H or 1, Q, K).
+        # Both results depend only on distances: the index (Q, K) of each pair's distance in the
+        # tables of the hooks, and the sum (H or 1, Q, K) of mask and bias.
         options, length = self.options, self.group.length
         positions = torch.arange(length, device=like.device)
         distances = (
@@ -125,7 +128,7 @@ class _GroupAttention:
         return index, mask
 
     def _cached_hook(self, hook: Callable[[int], Tensor | None]) -> Any:
-        # The result of a hook for this length, computed once for all layers and blocks.
+        # Result of a hook for this length, computed once for all layers and blocks.
         cache_key = (hook.__name__, self.options.positions.cache_key, self.group.length)
         return self.layout.cached(cache_key, lambda _: hook(self.group.length))
 

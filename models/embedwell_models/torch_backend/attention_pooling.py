@@ -14,11 +14,11 @@ from embedwell_models.vectors import Floats
 
 
 class AttentionPooling:
-    """Attention of one trained query over the states of an image, and a feed-forward network.
+    """Attention of one trained query over the states of an image, then a feed-forward network.
 
-    The query is the same for every image, so that its product with the matrix of the keys is
-    computed once: the weight of a patch in a head is the softmax of a product with D numbers. The
-    bias of the keys adds the same to all scores of a head, which the softmax cancels.
+    The query is the same for every image, so its product with the key matrix is computed once: the
+    score of a patch in a head is a dot product with D numbers. The bias of the keys adds the same
+    number to all scores of a head, so the softmax cancels it.
     """
 
     def __init__(self, config: EncoderConfig, weights: Weights) -> None:

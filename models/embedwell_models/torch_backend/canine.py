@@ -1,4 +1,4 @@
-"""CANINE (Clark et al. 2022, arXiv 2103.06874): characters, downsampled for the deep layers.
+"""CANINE (Clark et al. 2022, arXiv 2103.06874), which downsamples characters for deep layers.
 
 B texts, T tokens, C characters and M molecules of a CanineLayout, D width, N deep layers.
 """
@@ -25,18 +25,18 @@ _BLOCK = 1024  # characters whose windows are in memory at once
 
 @dataclass(frozen=True)
 class CanineOptions:
-    """rate: characters of a molecule. block: characters that the first layer attends within."""
+    """Options of CANINE. rate: characters of a molecule. block: attention block of characters."""
 
     rate: int
     block: int
 
 
 class CanineEncoder(StateEncoder):
-    """A layer over characters, N over molecules, and one over characters.
+    """Encoder with a layer over characters, N layers over molecules, and a layer over characters.
 
-    After 0 layers, the states are the embeddings of characters; after 1 those of the first layer;
-    after 2 to N + 2 those of the molecules that each character is upsampled from, before and after
-    each deep layer; after N + 3 those that the last layer reads; after N + 4 its own.
+    Numbers of states: 0 the embeddings of characters; 1 the output of the first layer; 2 to N + 2
+    the states of each character's molecule, before and after each deep layer; N + 3 the input of
+    the last layer; N + 4 its output.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CanineEncoder(StateEncoder):
         linear: LinearFactory,
         device: torch.device,
     ) -> None:
-        """linear: of rows that do not depend on each other, on a CPU."""
+        """linear: builds linear layers, with independent rows on a CPU."""
         super().__init__(config, device)
         self._options, self._embeddings = options, HashEmbeddings(config, weights, device)
         deep = replace(config, num_layers=config.distinct_layers, windows=())
@@ -65,7 +65,7 @@ class CanineEncoder(StateEncoder):
         )
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return one summand of the input, as in the checkpoint: (T, D)."""
+        """Return one of the embeddings whose sum is the input: (T, D)."""
         ids, positions = (
             torch.from_numpy(rows).to(self.device) for rows in (batch.ids, batch.positions)
         )
@@ -102,7 +102,7 @@ class CanineEncoder(StateEncoder):
         return self._downsampled_norm(molecules)
 
     def _mix(self, both: Tensor, layout: CanineLayout) -> Tensor:
-        # (C, 2 D) -> (C, D), over a window of characters, with zeros outside of the text.
+        # (C, 2 D) -> (C, D), over a window of characters, with zeros outside the text.
         padded = F.pad(both, (0, 0, 0, 1))
         windows = torch.split(layout.windows(self._window), _BLOCK)
         mixed = torch.cat([self._upsample(padded[rows].flatten(1)) for rows in windows])
@@ -110,7 +110,7 @@ class CanineEncoder(StateEncoder):
 
 
 class HashEmbeddings:
-    """Vectors of characters: each a row of every table, beside each other, by as many hashes.
+    """Vectors of characters: concatenated rows of several tables, chosen by a hash for each.
 
     Svenstrup et al. 2017 (arXiv 1709.03933).
     """
@@ -125,11 +125,11 @@ class HashEmbeddings:
         self._norm = build_norm(config, dict(weights), "norm", device)
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """(C,) -> (C, D)."""
+        """Embed characters: (C,) -> (C, D)."""
         return self._norm(self._hashed(ids) + self._segment + self._positions[positions])
 
     def part(self, name: str, ids: Tensor, positions: Tensor) -> Tensor:
-        """Return the summand of a name: (T, D)."""
+        """Return one of the summed embeddings by its name: (T, D)."""
         if name == "token":
             return self._hashed(ids)
         if name == "position":
@@ -160,7 +160,7 @@ def _single_layer(
 def _convolution(
     config: EncoderConfig, weights: Mapping[str, Tensor], name: str, linear: LinearFactory
 ) -> Linear:
-    # A convolution is a linear layer of the states beside each other. Ours: (D, width, channels).
+    # A convolution is a linear layer over concatenated states. Our layout: (D, width, channels).
     weight = weights[f"{name}.weight"]
     channels = config.hidden_size * (2 if name == "upsampling" else 1)
     by_place = weight.view(len(weight), channels, -1).transpose(1, 2).flatten(1).contiguous()

@@ -1,4 +1,4 @@
-"""The rows of a batch of CANINE: characters, the blocks that they attend in, and molecules.
+"""Layout of a CANINE batch: characters, their attention blocks, and molecules.
 
 B texts, T tokens, C characters, M molecules (downsampled positions), R downsampling rate.
 """
@@ -13,17 +13,17 @@ from embedwell_models.encoder.sequence_layout import SequenceLayout
 
 
 class CanineLayout:
-    """Rows of B texts that are concatenated; each has R characters at least, the last ones padding.
+    """Rows of B concatenated texts, which are padded at the end to at least R characters.
 
-    That padding, which no character attends to, is all that a text of fewer tokens needs to be
-    computed at all. Each text has a molecule of its first character, and one of each R characters
-    but the last R to 2 R - 1.
+    No character attends to the padding, which makes the computation of shorter texts possible. Each
+    text has a molecule of its first character, and a molecule for each R characters, without the
+    last R to 2 R - 1 characters.
 
-    texts, blocks, molecules: the sequences that attend within themselves. ids, positions: (C,) of
-    each character. is_token: (C,) whether it is no padding. molecule: (C,) the row of the molecule
-    that each character's state is upsampled from. is_first: (M,) whether a molecule is that of a
-    first character; firsts: (B,) the rows of these characters. sources: (M - B, R) the rows of the
-    characters of each other molecule.
+    texts, blocks, molecules: layouts of the sequences in which attention is computed. ids,
+    positions: (C,) of each character. is_token: (C,) False for padding. molecule: (C,) row of each
+    character's molecule, from which its state is upsampled. is_first: (M,) whether a molecule
+    belongs to a first character. firsts: (B,) rows of these characters. sources: (M - B, R) rows of
+    the characters of each other molecule.
     """
 
     def __init__(self, batch: Batch, rate: int, block: int, device: torch.device) -> None:
@@ -56,10 +56,10 @@ class CanineLayout:
         )
 
     def windows(self, size: int) -> Tensor:
-        """Return the rows of the `size` characters around each: (C, size).
+        """Return the rows of the `size` characters around each character: (C, size).
 
-        There is one more character on the right if their number is even. Row C stands for one that
-        is outside of the text.
+        If `size` is even, there is one more character on the right. Row C means a character outside
+        the text.
         """
         lengths = self.texts.lengths.repeat_interleave(self.texts.lengths)[:, None]
         offsets = torch.arange(size, device=self.device) - (size - 1) // 2
@@ -72,5 +72,5 @@ class CanineLayout:
 
 
 def _blocks(lengths: Sequence[int], size: int) -> list[int]:
-    # The sizes of the blocks of each text: all but its last one are full.
+    # Sizes of the blocks of each text; all blocks but the last are full.
     return [min(size, length - start) for length in lengths for start in range(0, length, size)]

@@ -1,4 +1,4 @@
-"""Vectors of words from their characters: convolutions, highway layers and a projection.
+"""Vectors of words from characters, by convolutions, highway layers and a projection.
 
 Kim et al. 2015 (arXiv 1508.06615), as in ELMo (Peters et al. 2018, arXiv 1802.05365).
 
@@ -18,18 +18,18 @@ from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.lstm import sigmoid
 
 BYTES = 256
-"""Characters are the bytes of UTF-8, and the marks after these."""
+"""Number of characters: the bytes of UTF-8, followed by marks."""
 TEXT_START, TEXT_STOP, _WORD_START, _WORD_STOP, _PADDING = range(BYTES, BYTES + 5)
 CHARACTERS = BYTES + 5
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
-_WORDS = 64  # that are computed at once: 1,024 filters of each take 200 KB
+_WORDS = 64  # words that are computed at once: 1,024 filters of one word take 200 KB
 
 
 def spell(ids: Integers, lengths: Integers, max_length: int) -> Integers:
-    """Return the characters of words between marks, with padding: (W, max_length).
+    """Return the characters of words between marks, padded to (W, max_length).
 
-    ids: (T,) of the characters of all words. lengths: (W,) characters of each; what is beyond
-    max_length, marks included, is cut off.
+    ids: (T,) ids of the characters of all words. lengths: (W,) characters of each word. Characters
+    and marks after max_length are cut off.
     """
     words = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(len(ids)) - (lengths.cumsum() - lengths)[words]
@@ -44,7 +44,7 @@ def spell(ids: Integers, lengths: Integers, max_length: int) -> Integers:
 
 @dataclass(frozen=True)
 class _Highway:
-    """x -> g f(x) + (1 - g) x (Srivastava et al. 2015, arXiv 1505.00387)."""
+    """Highway layer: x -> g f(x) + (1 - g) x (Srivastava et al. 2015, arXiv 1505.00387)."""
 
     transform: Linear
     carry: Linear
@@ -55,9 +55,10 @@ class _Highway:
 
 
 class CharacterCnn:
-    """Computes a vector of each word: (W, L) characters -> (W, D).
+    """Encoder of words: (W, L) characters -> (W, D).
 
-    With linear layers whose rows do not depend on each other, it depends on no other word.
+    If rows of the linear layers are independent, the vector of a word does not depend on other
+    words.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class CharacterCnn:
     ) -> None:
         """weights: token_table (CHARACTERS, E); convolution_0.weight (F, width * E) and so on.
 
-        activation: one of ACTIVATIONS, of the convolutions.
+        activation: activation of the convolutions, one of ACTIVATIONS.
         """
         self._characters = weights["token_table"].to(device)
         self._activation = ACTIVATIONS[activation]
@@ -89,7 +90,7 @@ class CharacterCnn:
         self._project = layer("projection")
 
     def __call__(self, characters: Integers) -> Tensor:
-        """characters: see spell."""
+        """Embed words. characters: see spell."""
         table = torch.from_numpy(characters).to(self._characters.device)
         return torch.cat([self._block(block) for block in torch.split(table, _WORDS)])
 
@@ -102,7 +103,7 @@ class CharacterCnn:
         return self._project(hidden)
 
     def _convolve(self, vectors: Tensor, width: int, linear: Linear) -> Tensor:
-        # The maximum of each filter over all places, those of the padding included: (W, F).
+        # Maximum of each filter over all places, padding included: (W, F).
         windows = vectors.unfold(1, width, 1).mT  # (W, places, width, E)
         rows = windows.flatten(2).flatten(0, 1)
         return linear(rows).view(*windows.shape[:2], -1).amax(dim=1)

@@ -1,4 +1,4 @@
-"""Short convolutions over the tokens of a text around each, in place of attention.
+"""Short convolutions over neighbouring tokens, in place of attention.
 
 T tokens, D hidden size, K width of the window.
 """
@@ -14,12 +14,12 @@ from embedwell_models.torch_backend.linear import Linear
 
 @dataclass(frozen=True)
 class ShortConvolution:
-    """A gated convolution of each feature with itself in the K - 1 tokens before, or around.
+    """Gated depthwise convolution over a token and the K - 1 tokens before or around it.
 
-    Of LFM2 (Amini et al. 2025, arXiv 2511.23404) and LFM2.5. input: (T, D) -> (T, 3 D), the gates
-    before and after the convolution, and what is convolved. output: (T, D) -> (T, D). weight:
-    (D, K), of tokens in their order. bias: (D,). causal: whether the token itself is the last one
-    of the window, and not the one in the middle.
+    LFM2 (Amini et al. 2025, arXiv 2511.23404) and LFM2.5. input: (T, D) -> (T, 3 D), the gates
+    before and after the convolution, and its input. output: (T, D) -> (T, D). weight: (D, K), in
+    the order of the tokens. bias: (D,). causal: whether the token is the last of the window;
+    otherwise it is in the middle.
     """
 
     input: Linear
@@ -29,8 +29,8 @@ class ShortConvolution:
     causal: bool
 
     def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Tensor:
-        """(T, D) -> (T, D)."""
-        # A token that is not attended to counts as zeros, but not in the code of LFM2.5.
+        """Apply the convolution: (T, D) -> (T, D)."""
+        # A token that is not attended to counts as zeros, except in the code of LFM2.5.
         if layout.limits_keys and self.causal:
             x = torch.where(layout.attended[:, None], x, 0.0)
         before, after, values = self.input(x).chunk(3, dim=1)
@@ -43,7 +43,7 @@ class ShortConvolution:
         total = self.bias.expand_as(x)
         for column, weight in enumerate(self.weight.T):
             offset = first + column
-            # The row so many after each, if it is of the same text: rolled past the end, it is not.
+            # The row at this offset, or zeros if it is in another text or past the end.
             in_text = positions.roll(-offset) == positions + offset
             total = total + torch.where(in_text[:, None], x.roll(-offset, 0), 0.0) * weight
         return total

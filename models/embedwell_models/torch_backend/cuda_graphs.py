@@ -1,6 +1,6 @@
-"""Forward passes of frequent batch shapes as CUDA graphs, which launch faster than single kernels.
+"""Forward passes of frequent batch shapes as CUDA graphs, which launch faster than kernels.
 
-A CUDA graph reads and writes the same memory whenever it is replayed, so a batch is copied into the
+A CUDA graph reads and writes the same memory at each replay. A batch is therefore copied into the
 buffers of the smallest recorded shape that holds it.
 """
 
@@ -13,20 +13,20 @@ from torch import Tensor
 from embedwell_models.encoder.sequence_layout import BatchShape, LayoutFunction, SequenceLayout
 
 Forward = Callable[[Tensor, SequenceLayout], Tensor]
-"""A forward pass: token ids (T,) and their layout -> hidden states (T, D)."""
+"""Forward pass: token ids (T,) and their layout -> hidden states (T, D)."""
 
 Record = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
-"""Records a computation; returns how to replay it, and the tensor that then has the result."""
+"""Function that records a computation; returns its replay function and its result tensor."""
 
 _ROWS = (16, 32, 64, 128, 256, 384, 512, 768, 1024)
-# For few texts and for many; sequences that a batch lacks cost next to nothing.
+# For few texts and for many texts; unused sequences cost almost nothing.
 RECORDED_SHAPES = [
     BatchShape(rows, texts, rows) for rows in _ROWS for texts in sorted({4, rows // 4})
 ]
 
 
 class ForwardRunner(Protocol):
-    """Runs forward passes over all layers."""
+    """Protocol of a runner of forward passes over all layers."""
 
     @property
     def shares_memory(self) -> bool:
@@ -34,20 +34,20 @@ class ForwardRunner(Protocol):
         ...
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
-        """Return the shape in which a batch of such sequences is laid out."""
+        """Return the shape of a batch of sequences with these lengths."""
         ...
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        """See Forward; the result is valid until the next call."""
+        """Run a forward pass, see Forward; the result is valid until the next call."""
         ...
 
     def warm(self) -> None:
-        """Prepare what the first batches would otherwise wait for."""
+        """Prepare the runner, so that the first batches need not wait."""
         ...
 
 
 class EagerRunner:
-    """Launches one kernel after another, in the batch's own shape."""
+    """Runner that launches single kernels, in the batch's own shape."""
 
     shares_memory = False
 
@@ -61,11 +61,11 @@ class EagerRunner:
         return self._forward(ids, layout)
 
     def warm(self) -> None:
-        """Do nothing: nothing is reused between forward passes."""
+        """Do nothing: forward passes share nothing."""
 
 
 class CudaGraphRunner:
-    """Replays recorded forward passes; larger batches run eagerly."""
+    """Runner that replays recorded forward passes; larger batches run eagerly."""
 
     shares_memory = True
 
@@ -92,7 +92,7 @@ class CudaGraphRunner:
         return (recorded or self._forward)(ids, layout)
 
     def warm(self) -> None:
-        # The largest first: the others then fit in its memory.
+        # The largest shape first, because the others then fit in its memory.
         recorded = {
             shape: _RecordedForward(self._forward, self._device, shape, self._record)
             for shape in reversed(self._shapes)
@@ -116,7 +116,7 @@ class _RecordedForward:
 
 
 class _LayoutBuffers(SequenceLayout):
-    """The buffers of a layout that a recorded forward pass reads; refilled for each batch."""
+    """Buffers of a layout that a recorded forward pass reads, refilled for each batch."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device, *, shape: BatchShape) -> None:
         super().__init__(lengths, device, shape=shape)
@@ -137,7 +137,7 @@ class _LayoutBuffers(SequenceLayout):
 
 
 class CudaGraphRecorder:
-    """Records CUDA graphs that share one pool of memory, since no two of them run at a time."""
+    """Recorder of CUDA graphs that share one memory pool, because they never run concurrently."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -148,7 +148,7 @@ class CudaGraphRecorder:
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(self._device):
-            # Allocations at first use, as cuBLAS's workspace, must not become part of the graph.
+            # Allocations at first use (cuBLAS's workspace) must not become part of the graph.
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 compute()

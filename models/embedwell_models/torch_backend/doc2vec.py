@@ -1,7 +1,7 @@
-"""Doc2Vec: the vector of a text is inferred by steps of gradient descent.
+"""Doc2Vec: inference of the vector of a text by gradient descent.
 
-Le and Mikolov 2014 (arXiv 1405.4053), with negative sampling (Mikolov et al. 2013, arXiv 1310.4546)
-as gensim has both. All else is numpy on a CPU: a step is a few products of short vectors.
+Le and Mikolov 2014 (arXiv 1405.4053) with negative sampling (Mikolov et al. 2013, arXiv 1310.4546),
+both as in gensim. The code is numpy on a CPU, because a step is a few products of short vectors.
 
 B texts, T token ids, V words, D dimensions, K negative words of a step.
 """
@@ -18,20 +18,20 @@ from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.vectors import Floats
 
-_LARGEST = 6.0  # of a score that is learned from
+_LARGEST = 6.0  # largest absolute score that is learned from
 _POINTS = 1000
-_PER_UNIT = _POINTS // 6 // 2  # as gensim divides, whole numbers
+_PER_UNIT = _POINTS // 6 // 2  # integer divisions, as in gensim
 _SIGMOID = (1 / (1 + np.exp(-np.linspace(-_LARGEST, _LARGEST, _POINTS, False)))).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """Options of the inference, which are those of the training.
+    """Options of the inference, which equal the options of the training.
 
-    memory: whether the mean of the text's vector and those of words around a word predicts it
-    (PV-DM), or the vector alone does (PV-DBOW). window: words on each side; shrink: whether each
-    word draws its own window up to that. negative: K. alpha, min_alpha: learning rate of the first
-    and the last epoch.
+    memory: whether the mean of the text's vector and the vectors of words around a word predicts
+    the word (PV-DM); otherwise the text's vector predicts it (PV-DBOW). window: words on each side.
+    shrink: whether each word draws its own window up to `window`. negative: K. alpha, min_alpha:
+    learning rates of the first and the last epoch.
     """
 
     memory: bool
@@ -45,9 +45,9 @@ class Inference:
 
 @dataclass(frozen=True)
 class WordTables:
-    """inputs, outputs: (V, D) of words that predict, and that are predicted.
+    """Tables of words. inputs, outputs: (V, D) vectors of predicting and of predicted words.
 
-    keep: (V,) the probability that a word is not left out of an epoch. noise: (V,) cumulative
+    keep: (V,) probability that an occurrence of a word is used in an epoch. noise: (V,) cumulative
     probabilities of the negative words.
     """
 
@@ -58,11 +58,12 @@ class WordTables:
 
 
 def step(context: Floats, targets: Floats, rate: float) -> Floats:
-    """Return the gradient step of what predicts a word: (D,).
+    """Return the gradient step of the context that predicts a word: (D,).
 
-    sum of rate * (label - sigmoid(u . h)) * u over the rows u of `targets`, (1 + K, D), of which
-    the first is the word's own, with the label 1. h: the context, (D,). As in gensim, a score
-    beyond 6 counts for nothing, and the sigmoid is one of 1,000 values, of a slightly lower score.
+    The step is the sum of rate * (label - sigmoid(u . h)) * u over the rows u of `targets` (1 + K,
+    D). The first row belongs to the predicted word and has the label 1. h: the context (D,). As in
+    gensim, scores beyond 6 are ignored, and the sigmoid is read from 1,000 values, for a slightly
+    lower score.
     """
     scores = targets @ context
     points = ((scores + _LARGEST) * _PER_UNIT).clip(0, _POINTS - 1).astype(np.int64)
@@ -74,25 +75,25 @@ def step(context: Floats, targets: Floats, rate: float) -> Floats:
 
 
 class Doc2VecEncoder(SequentialEncoder):
-    """Infers vectors of texts from numbers that are drawn by a generator seeded with the text."""
+    """Encoder that infers vectors of texts with a random generator seeded by the text."""
 
     def __init__(self, config: EncoderConfig, options: Inference, tables: WordTables) -> None:
         self.config, self.device = config, torch.device("cpu")
         self._options, self._tables = options, tables
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return the vectors of words that predict; zeros for an unknown one: (T, D)."""
+        """Return the vectors of predicting words, zeros for an unknown word: (T, D)."""
         known = batch.ids < self.config.num_vectors
         vectors = np.zeros((len(batch.ids), self.config.hidden_size), dtype=np.float32)
         vectors[known] = self._tables.inputs[batch.ids[known]]
         return vectors
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the vectors of words: there are no layers. (T, D)."""
+        """Return the vectors of words, because there are no layers: (T, D)."""
         return self.part("token", batch)
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Infer a vector of each text; zeros for one without known words: (B, D)."""
+        """Infer the vector of each text, zeros for a text without known words: (B, D)."""
         texts = zip(batch.split(batch.ids), batch.prompt_token_counts, strict=True)
         return np.stack([self.infer(ids[count:]) for ids, count in texts])
 

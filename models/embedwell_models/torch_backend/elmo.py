@@ -1,4 +1,4 @@
-"""ELMo: a language model in each direction over vectors of words from their characters.
+"""ELMo: forward and backward language models over vectors of words from characters.
 
 Peters et al. 2018 (arXiv 1802.05365).
 
@@ -30,7 +30,7 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class ElmoOptions:
-    """max_characters: of a word, marks included. activation: of the convolutions."""
+    """Options of ELMo. max_characters: of a word, with marks. activation: of the convolutions."""
 
     max_characters: int
     activation: str
@@ -39,9 +39,9 @@ class ElmoOptions:
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of a batch. counts: (B,) words of each text. lengths: (W,) ids of each word.
+    """Words of a batch. counts: (B,) words of each text. lengths: (W,) ids of each word.
 
-    prompt_counts: (B,) how many first words are left out of the pooling.
+    prompt_counts: (B,) number of first words that the pooling leaves out.
     """
 
     counts: Integers
@@ -50,7 +50,7 @@ class _Words:
 
     @classmethod
     def of(cls, batch: Batch) -> "_Words":
-        """Find the words: an id below BYTES begins one, and so does the first id of a text."""
+        """Find the words: an id below BYTES and the first id of a text start a word."""
         begins = (batch.ids < BYTES) | (batch.positions == 0)
         starts = np.flatnonzero(begins)
         texts = np.repeat(np.arange(len(batch.lengths)), batch.lengths)
@@ -64,10 +64,10 @@ class _Words:
 
 
 class ElmoEncoder(StateEncoder):
-    """Token ids are bytes of words: plus BYTES for each but the first of a word.
+    """ELMo on torch. Ids are the bytes of words, plus BYTES for all but the first byte of a word.
 
-    All ids of a word have its states. The last layer is the sum of those before it, and of the
-    words' vectors, by the weights of the mix.
+    All ids of a word have its states. The last layer is the weighted sum of all other layers and of
+    the words' vectors.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ElmoEncoder(StateEncoder):
         ]
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return the vectors of words, twice beside each other: (T, 2 D)."""
+        """Return the vectors of words, concatenated with themselves: (T, 2 D)."""
         return self.states(batch, 0)
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
@@ -105,7 +105,7 @@ class ElmoEncoder(StateEncoder):
         return states[torch.from_numpy(ids).to(self.device)]
 
     def pooled_states(self, batch: Batch) -> PooledStates:
-        """Compute the last states of words, of which each counts once: (W, 2 D)."""
+        """Compute the last states of words, one for each word: (W, 2 D)."""
         words = _Words.of(batch)
         states = self._states(batch, words, self.config.num_layers)
         return PooledStates(states, words.counts.tolist(), words.prompt_counts)
@@ -126,7 +126,8 @@ class ElmoEncoder(StateEncoder):
         return of_words
 
     def _vectors(self, batch: Batch, words: _Words, lengths: Integers) -> tuple[Tensor, Tensor]:
-        # The vectors (S, D) of words between the marks of their texts; (S,) which are of words.
+        # Vectors (S, D) of words between the marks of their texts; (S,) whether a vector is of a
+        # word.
         marks = np.array([TEXT_START, TEXT_STOP])
         ids = np.concatenate([batch.ids % BYTES, marks])
         spelled = spell(ids, np.append(words.lengths, [1, 1]), self._max_characters)
@@ -141,12 +142,12 @@ class ElmoEncoder(StateEncoder):
         return vectors[torch.from_numpy(rows).to(self.device)], shown
 
     def _directions(self, vectors: Tensor, lengths: Sequence[int], num_layers: int) -> list[Tensor]:
-        # The states after each layer, of two language models that do not see each other: (S, 2 D).
+        # States after each layer of two independent language models: (S, 2 D).
         steps = [time_steps(lengths, backward) for backward in (False, True)]
         both, layers = [vectors, vectors], []
         for index, pair in enumerate(self._layers[:num_layers]):
             outputs = [layer(x, rows) for layer, x, rows in zip(pair, both, steps, strict=True)]
-            if index:  # a connection that skips the layer
+            if index:  # skip connection
                 outputs = [new + old for new, old in zip(outputs, both, strict=True)]
             both = outputs
             layers.append(torch.cat(both, dim=1))

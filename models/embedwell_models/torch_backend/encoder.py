@@ -1,4 +1,4 @@
-"""The transformer encoder on torch, over packed sequences without padding.
+"""Transformer encoder on torch, over packed sequences without padding.
 
 B sequences, T tokens, D hidden size.
 """
@@ -28,9 +28,9 @@ from embedwell_models.vectors import Floats
 
 
 class InputEmbeddings:
-    """The input of the first layer. Its tables stay float32 in every precision.
+    """Embeddings that compute the input of the first layer, in float32 in every precision.
 
-    A lookup is cheap, and the sum of the tables stays exact.
+    A look-up is cheap, and float32 keeps the sum of the tables exact.
     """
 
     def __init__(self, config: EncoderConfig, weights: Weights, device: torch.device) -> None:
@@ -38,12 +38,12 @@ class InputEmbeddings:
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
         self.positions = input_position_hooks(config, weights, device)
-        # (segments, D). Without pairs, every token belongs to the first one.
+        # (segments, D). Without pairs, every token belongs to the first segment.
         self.segments = weights.get("segment_table", self.tokens.new_zeros(1, 1)).to(device)
         self._project = _projection(weights, device)
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        """Embed token ids (T,), or add positions to token vectors (T, D): -> (T, D)."""
+        """Embed token ids (T,), or add positions to token vectors (T, D); return (T, D)."""
         if ids.ndim == 2:
             zeros = torch.zeros_like(layout.positions)
             return self.norm(self.positions.embed(ids, zeros, layout.positions))
@@ -55,7 +55,7 @@ class InputEmbeddings:
         return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return one summand of the input, as in the checkpoint: (T, embedding size)."""
+        """Return one of the embeddings whose sum is the input: (T, embedding size)."""
         ids = torch.from_numpy(batch.ids).to(self.device)
         positions = torch.from_numpy(batch.positions).to(self.device)
         zeros = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
@@ -77,9 +77,9 @@ def _projection(weights: Weights, device: torch.device) -> Norm:
 
 
 class TorchEncoder:
-    """An encoder on torch alone, on any device.
+    """Transformer encoder on torch, for any device.
 
-    Vaswani et al. 2017 (arXiv 1706.03762), with the norms arranged as the config says.
+    Vaswani et al. 2017 (arXiv 1706.03762), with the config's arrangement of norms.
     """
 
     def __init__(
@@ -88,13 +88,12 @@ class TorchEncoder:
         layers: TorchLayers,
         runner: Callable[[Forward], ForwardRunner] = EagerRunner,
     ) -> None:
-        """runner: builds what runs the forward passes over all layers."""
+        """runner: builds the runner of forward passes over all layers."""
         self._embeddings, self._layers = embeddings, layers
-        # Not a bound method: the reference cycle would delay freeing the weights.
+        # Not a bound method, because its reference cycle would delay the release of the weights.
         self._run = partial(_run, embeddings, layers, len(layers))
         self._runner = runner(self._run)
-        # A GPU gets one forward pass after another. On a CPU a short one does not wait for a long
-        # one.
+        # A GPU gets one forward pass at a time. On a CPU a short pass does not wait for a long one.
         exclusive = self._runner.shares_memory or embeddings.device.type == "cuda"
         self._lock = threading.Lock() if exclusive else nullcontext()
 
@@ -105,7 +104,7 @@ class TorchEncoder:
 
     @property
     def prefetch_depth(self) -> int:
-        """One on a GPU, which computes while the host prepares the next batch; else none."""
+        """One on a GPU, which computes while the host prepares the next batch; otherwise zero."""
         return int(self._embeddings.device.type == "cuda")
 
     @torch.inference_mode()
@@ -123,7 +122,7 @@ class TorchEncoder:
         has_ids = batch.token_vectors is None
         ids, layout = self._prepare(batch, self._runner.shape if has_ids else BatchShape.of)
         with self._lock:
-            # Recorded graphs read token ids.
+            # Recorded graphs read token ids, not token vectors.
             hidden = self._runner(ids, layout) if has_ids else self._run(ids, layout)
             copy = HostCopy(
                 pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
@@ -132,7 +131,7 @@ class TorchEncoder:
 
     @torch.inference_mode()
     def warm(self) -> None:
-        """Prepare what the first batches would otherwise wait for."""
+        """Prepare the encoder, so that the first batches need not wait."""
         self._layers.warm()
         self._runner.warm()
 

@@ -1,4 +1,4 @@
-"""FlashAttention over packed sequences, for GPUs: no padding, no mask."""
+"""FlashAttention over packed sequences on GPUs, without padding and mask."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class FlashAttention:
         options: AttentionOptions,
     ) -> Tensor:
         """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
-        if layout.limits_keys:  # of queries, which are short
+        if layout.limits_keys:  # only for queries, which are short
             return padded_attention(query, key, value, layout, options)
         window = -1 if options.window is None else options.window
-        # For a maximum of one token the kernel takes another path, which may split the keys, so
-        # that a text's bits depend on its batch, and which reads no rows beyond the sequences.
+        # With a maximum of one token the kernel takes another path. That path may split the keys,
+        # so that the bits of a text depend on its batch, and it reads no rows after the sequences.
         max_queries = max(layout.shape.max_length, 2)
-        # If no sequence is longer than the window it ignores the window: another path, too.
+        # If no sequence is longer than the window, the kernel also takes another path.
         max_keys = max(max_queries, window + 1)
         output: Tensor = self.kernel(
             *(query, key, value, layout.cu_seqlens, layout.cu_seqlens, max_queries, max_keys),
@@ -56,7 +56,7 @@ class FlashAttention:
 def choose_attention(
     options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
 ) -> AttentionFunction:
-    """Choose a layer's attention: FlashAttention where it supports the options, else padded."""
+    """Choose a layer's attention: FlashAttention if it supports the options, else padded."""
     fits = options.positions.adds_no_scores and not options.softcap
     fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
     if fits and is_ampere_or_newer(device):

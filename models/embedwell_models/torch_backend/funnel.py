@@ -1,4 +1,4 @@
-"""Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): blocks over ever fewer positions.
+"""Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): each block has fewer positions.
 
 T tokens, D width, H heads, Dh head size.
 """
@@ -21,10 +21,11 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class FunnelOptions:
-    """The order of the layers.
+    """Order of the layers.
 
-    layers: of which block, and which of it, is applied. first: after how many of them the state is
-    that is added to the upsampled last one. decoder_layers: after that; 0 for a model without them.
+    layers: (block, number in the block) of each applied layer. first: number of layers before the
+    state that is added to the upsampled last state. decoder_layers: number of layers of the
+    decoder; 0 without a decoder.
     """
 
     layers: Sequence[tuple[int, int]]
@@ -33,12 +34,12 @@ class FunnelOptions:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks, each of which but the first pools the positions in pairs."""
+        """Number of blocks; each block but the first pools pairs of positions."""
         return self.layers[-1][0] + 1
 
 
 class FunnelEncoder(StateEncoder):
-    """Vectors of tokens, blocks of layers over ever fewer positions, and a decoder over all."""
+    """Encoder with blocks of layers over decreasing positions, and a decoder over all tokens."""
 
     def __init__(
         self,
@@ -66,13 +67,13 @@ class FunnelEncoder(StateEncoder):
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers: (T, D).
 
-        Those of a block with fewer positions are upsampled, as the decoder reads them.
+        States of a block with fewer positions are upsampled to the input of the decoder.
         """
         layout = FunnelLayout(batch, self._options.blocks, self.device)
         return self._hidden(layout, num_layers)[layout.is_token]
 
     def pooled_states(self, batch: Batch) -> PooledStates:
-        """Compute the last states of what is pooled: the tokens, or the last block's positions."""
+        """Compute the last states that are pooled: the tokens' or the last block's."""
         if self._decoder:
             return super().pooled_states(batch)
         layout = FunnelLayout(batch, self._options.blocks, self.device)
@@ -94,7 +95,7 @@ class FunnelEncoder(StateEncoder):
         return x
 
     def _encode(self, layout: FunnelLayout, num_layers: int) -> tuple[Tensor, Tensor, int]:
-        # The state of the last block, that of the first, and the last one's level.
+        # State of the last block, state of the first block, and level of the last block.
         x = first = self._norm(self._table[layout.ids])
         level = 0
         for number, (block, layer) in enumerate(self._layers[:num_layers], start=1):

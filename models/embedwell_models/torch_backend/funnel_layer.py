@@ -1,6 +1,6 @@
-"""A layer of Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): attention with distances.
+"""Layer of Funnel Transformer (Dai et al. 2020, arXiv 2006.03236): attention with distances.
 
-D width, H heads, Dh head size, N positions of queries and M of keys of a text.
+D width, H heads, Dh head size, N query positions and M key positions of a text.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from embedwell_models.torch_backend.norm import Norm
 
 
 class DistanceKeys:
-    """The keys of distances between positions, up to the greatest so far."""
+    """Keys of distances between positions, computed up to the greatest distance so far."""
 
     def __init__(self, linear: Linear, width: int, device: torch.device) -> None:
-        """linear: of the sinusoids of distances, (rows, D) -> (rows, H * Dh)."""
+        """linear: projection of the sinusoids of distances, (rows, D) -> (rows, H * Dh)."""
         self._linear, self._width, self._device = linear, width, device
         self._keys: dict[int, Tensor] = {}
 
     def rows(self, reach: int, stride: int) -> Tensor:
-        """Return the keys of -reach to reach, times the stride: (2 * reach + 1, H * Dh)."""
+        """Return the keys of the distances stride * (-reach to reach): (2 * reach + 1, H * Dh)."""
         cached = self._keys.get(stride)
         if cached is None or len(cached) < 2 * reach + 1:
             most = 1 << reach.bit_length()
@@ -38,11 +38,11 @@ class DistanceKeys:
 
 @dataclass(frozen=True)
 class FunnelLayer:
-    """Attention between the positions of a level, or of one level and the one before; a network.
+    """Attention between positions of one level or of two levels, then a feed-forward network.
 
-    distances: of the keys' level. content_bias, distance_bias, segment_bias: (H, 1, Dh), added to
-    the scaled queries for each kind of score. segment: (H, Dh, 1), the key of being in the same
-    segment, as all positions are.
+    distances: distances of the keys' level. content_bias, distance_bias, segment_bias: (H, 1, Dh),
+    added to the scaled queries for each kind of score. segment: (H, Dh, 1), the key for two
+    positions in the same segment, which holds for all positions.
     """
 
     query: Linear
@@ -61,7 +61,7 @@ class FunnelLayer:
     scale: float
 
     def __call__(self, x: Tensor, context: Tensor, ours: Level, theirs: Level) -> Tensor:
-        """(rows of ours, D), and the states (rows of theirs, D) that it attends to -> (rows, D)."""
+        """Apply the layer to x (rows of ours, D), with attention to context (rows of theirs, D)."""
         query, (key, value) = self.query(x), self.key_value(context).chunk(2, dim=1)
         step = 2 if ours is not theirs else 1
         parts = []
@@ -75,20 +75,20 @@ class FunnelLayer:
         return self.ffn_norm(self.down(self.up(x), residual=x))
 
     def _heads(self, x: Tensor) -> Tensor:
-        # (N, H * Dh) -> (H, N, Dh), a copy: its bits do not depend on the rows around it.
+        # (N, H * Dh) -> (H, N, Dh), copied so that the bits do not depend on the rows around it.
         return x.view(len(x), self.heads, -1).transpose(0, 1).contiguous()
 
     def _scores(self, query: Tensor, key: Tensor, stride: int, step: int) -> Tensor:
-        # Of one text: (H, N, Dh), (H, M, Dh) -> (H, N, M), appendix A.2 of the paper.
-        # step: positions of the keys from one query to the next.
+        # Scores of one text: (H, N, Dh), (H, M, Dh) -> (H, N, M), appendix A.2 of the paper. step:
+        # key positions from one query to the next.
         rows, columns = (torch.arange(part.shape[1], device=query.device) for part in (query, key))
-        # Pooled, position i of the queries begins where position 2 i - 1 of the keys does.
+        # With pooled queries, query position i starts at key position 2 i - 1.
         distances = (step * rows + 1 - step)[:, None] - columns
         reach = max(step * len(rows), len(columns) + 1)
         keys = self._heads(self.distances.rows(reach, stride))
         beside = (query + self.distance_bias) @ keys.mT
         beside = beside.gather(2, (distances + reach).expand(self.heads, -1, -1))
         beside += (query + self.segment_bias) @ self.segment
-        beside[:, 0] = 0.0  # the first token has no distance to the others, and no segment
+        beside[:, 0] = 0.0  # the first token has neither distances nor a segment
         beside[:, :, 0] = 0.0
         return (query + self.content_bias) @ key.mT + beside

@@ -1,7 +1,7 @@
-"""The positions of a batch of Funnel: those of the tokens, and ever fewer, pooled in pairs.
+"""Layout of a Funnel batch: positions of the tokens, and fewer positions in each further level.
 
-B texts, T tokens. At the level of a block, each text has N positions; the first is that of its
-first token, which is not pooled with others.
+B texts, T tokens. In the level of a block, each text has N positions. The first position is that of
+the first token, which is not pooled with others.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,11 @@ from embedwell_models.encoder.batch import Batch
 
 @dataclass(frozen=True)
 class Level:
-    """The positions of B texts in a block, concatenated.
+    """Concatenated positions of B texts in a block.
 
-    lengths: of each text. keys: how many of them are attended to, the first ones. stride: tokens
-    from one to the next. pooled: (2, rows) the rows of the level before whose mean each state is.
+    lengths: positions of each text. keys: number of first positions that are attended to. stride:
+    tokens between two positions. pooled: (2, rows) rows of the previous level whose mean each state
+    is.
     """
 
     lengths: Sequence[int]
@@ -30,26 +31,26 @@ class Level:
 
     @cached_property
     def slices(self) -> list[slice]:
-        """The rows of each text."""
+        """Rows of each text."""
         ends = torch.tensor(self.lengths).cumsum(0).tolist()
         return [slice(end - n, end) for end, n in zip(ends, self.lengths, strict=True)]
 
     @cached_property
     def attended(self) -> list[slice]:
-        """The rows of each text that are attended to."""
+        """Rows of each text that are attended to."""
         pairs = zip(self.slices, self.keys, strict=True)
         return [slice(part.start, part.start + keys) for part, keys in pairs]
 
     def pool(self, x: Tensor) -> Tensor:
-        """(rows of the level before, D) -> (rows, D)."""
+        """Pool states of the previous level: (rows of the previous level, D) -> (rows, D)."""
         return (x[self.pooled[0]] + x[self.pooled[1]]) * 0.5
 
 
 class FunnelLayout:
-    """The levels of B texts, the first of which has the tokens.
+    """Levels of B texts; the first level has the tokens.
 
-    A text of too few tokens to be pooled for each block has padding at its end, which no token
-    attends to.
+    A text with too few tokens for the pooling of each block is padded at its end; no token attends
+    to the padding.
 
     levels: one for each block. ids: (rows of the first level,), 0 for padding. is_token: (rows of
     the first level,).
@@ -73,9 +74,9 @@ class FunnelLayout:
         self.ids, self.is_token = ids.to(device), is_token.to(device)
 
     def upsample(self, x: Tensor, level: int) -> Tensor:
-        """(rows of a level, D) -> (rows of the first level, D).
+        """Upsample states: (rows of a level, D) -> (rows of the first level, D).
 
-        Zeros where a token, of which the last ones are left out, is in no position.
+        A token that is in no position gets zeros; this happens to last tokens.
         """
         if not level:
             return x
@@ -94,7 +95,7 @@ def _pooled(before: Level, device: torch.device) -> Level:
     for part, attended in zip(before.slices, before.keys, strict=True):
         count = part.stop - part.start
         first = (2 * torch.arange((count + 1) // 2) - 1).clamp(min=0)
-        # The last position of the level before is left out; the one before may have no other.
+        # The last position of the previous level is left out; the one before may have no partner.
         second = torch.where(first + 1 < count - 1, first + 1, first)
         second[0] = 0
         lengths.append(len(first))

@@ -1,4 +1,4 @@
-"""A third part of a layer, gated by the vectors of the tokens themselves (EmbeddingGemma 2).
+"""Third part of a layer, gated by the input vectors of the tokens (EmbeddingGemma 2).
 
 T tokens, D width of the states, P width of a gate, L layers.
 """
@@ -16,10 +16,11 @@ from embedwell_models.torch_backend.norm import Norm, build_norm
 
 @dataclass(frozen=True)
 class InputGate:
-    """A bottleneck of the states, times features of the token ("per-layer embeddings").
+    """Bottleneck of the states times features of the token ("per-layer embeddings").
 
-    features: of the token's vector (T, D) -> (T, P). down: (T, D) -> (T, P). up: (T, P) -> (T, D).
-    scale: (1,), multiplies the layer's result.
+    features: features of token vectors (T, D) -> (T, P). down: (T, D) -> (T, P). up: (T, P) -> (T,
+    D).
+    scale: (1,), factor of the layer's result.
     """
 
     features: Linear
@@ -30,7 +31,7 @@ class InputGate:
     scale: Tensor
 
     def __call__(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """(T, D), and the vectors that the first layer reads, (T, D) -> (T, D)."""
+        """Apply the gate to states x (T, D), with the input vectors of the tokens (T, D)."""
         gated = self.down(x) * self.features_norm(self.features(tokens))
         return (x + self.norm(self.up(gated))) * self.scale
 
@@ -38,7 +39,7 @@ class InputGate:
 def input_gates(
     config: EncoderConfig, weights: Weights, linear: LinearFactory, device: torch.device
 ) -> list[InputGate]:
-    """Build the gate of each layer; none for a model without them."""
+    """Build the gate of each layer; return an empty list for a model without gates."""
     if "gates.weight" not in weights:
         return []
 
@@ -64,6 +65,6 @@ def input_gates(
 
 
 def gate_features(config: EncoderConfig, weights: Weights, layer: int) -> Tensor:
-    """Return the matrix of a layer's features, its rows of (L * P, D): (P, D)."""
+    """Return the feature matrix (P, D) of a layer, from the matrix (L * P, D) of all layers."""
     scale: float = config.hidden_size**-0.5
     return weights["gates.weight"].tensor_split(config.num_layers)[layer] * scale

@@ -17,11 +17,11 @@ from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats
 
 _ROWS = 512  # tokens whose inner features are in memory at once
-_EPS = 1e-5  # of both norms
+_EPS = 1e-5  # epsilon of both norms
 
 
 class LatentAttention:
-    """The attention, and a gated feed-forward network (GEGLU: arXiv 2002.05202)."""
+    """Attention to latents, then a gated feed-forward network (GEGLU: arXiv 2002.05202)."""
 
     def __init__(self, weights: LatentWeights, linear: LinearFactory, device: torch.device) -> None:
         """linear: builds the linear layers in a precision."""
@@ -36,7 +36,7 @@ class LatentAttention:
 
     @torch.inference_mode()
     def __call__(self, states: Floats) -> Floats:
-        """Compute the state that is pooled of each token: (T, D) -> (T, D)."""
+        """Compute the pooled state of each token: (T, D) -> (T, D)."""
         rows = torch.split(torch.from_numpy(states), _ROWS)
         result: Floats = torch.cat([self._apply(part) for part in rows]).numpy()
         return result
@@ -53,14 +53,14 @@ class LatentAttention:
 
 
 class LatentAttentionEncoder(EncoderWithHead):
-    """An encoder after whose last layer each token attends to latents."""
+    """Encoder whose last states attend to trained latents."""
 
     def __init__(self, encoder: Encoder, attention: LatentAttention, num_layers: int) -> None:
         super().__init__(encoder, num_layers)
         self._attention = attention
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the states after the first `num_layers` layers, the last with the attention.
+        """Return the states after `num_layers` layers; after all layers, with latent attention.
 
         -> (T, D).
         """

@@ -1,4 +1,4 @@
-"""Builds the layers of an encoder from the tensors of a checkpoint."""
+"""Construction of an encoder's layers from the tensors of a checkpoint."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,11 +30,11 @@ from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
 
 ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
-"""Chooses a layer's attention by its options, head size, dtype and device."""
+"""Function that chooses a layer's attention by its options, head size, dtype and device."""
 
 
 class TorchLayers:
-    """The layers of an encoder, in the precision of their linear layers."""
+    """Layers of an encoder, in the precision of their linear layers."""
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class TorchLayers:
 
     @property
     def recordable(self) -> bool:
-        """Whether batches of one shape launch the same kernels, so CUDA graphs can record them."""
+        """Whether batches of one shape launch the same kernels, which CUDA graphs can record."""
         attention = {type(each.attend) for each in self._attentions}
         others = {type(layer.ffn) for layer in self._layers}
         everywhere = len(self._attentions) == len(self)
         return everywhere and attention == {FlashAttention} and others == {FeedForward}
 
     def prepare_layout(self, layout: SequenceLayout) -> None:
-        """Compute what attention reads of a layout, while the device may compute another batch."""
+        """Compute the layout's values for attention while the device may compute another batch."""
         if any(each.attend is padded_attention for each in self._attentions):
             _ = layout.groups
 
     def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
-        """Apply the first `num_layers` layers, and the final norm after all: (T, D) -> (T, D)."""
+        """Apply the first `num_layers` layers; after all, also the final norm: (T, D) -> (T, D)."""
         tokens = hidden
         for index, layer in enumerate(self._layers[:num_layers]):
             hidden = layer(hidden, layout)
@@ -91,7 +91,7 @@ class TorchLayers:
             layer.ffn(x, residual=x)
 
 
-FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrices -> those of the checkpoint
+FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
     "output": ("output",),
     "gate": ("gate",),
@@ -215,7 +215,7 @@ class _Builder:
         return self.built[name]
 
     def linear(self, layer: str, part: str, activation: str = "none") -> Linear:
-        # Layers that share weights share the linear layer, too.
+        # Layers that share weights also share the linear layer.
         name = f"{layer}.{part}"
         if name not in self.built:
             parts = fused_weight_and_bias(self.weights, layer, part)
@@ -224,7 +224,7 @@ class _Builder:
 
 
 def fused_weight_and_bias(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
-    """Concatenate the weights (out, in) and biases (out,) of the linear layers that are fused."""
+    """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""
     parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
     rows = [weights[f"{part}.weight"] for part in parts]
     biases = [

@@ -1,4 +1,4 @@
-"""The layers of an encoder on torch, over packed sequences, on any device.
+"""Layers of an encoder on torch, over packed sequences on any device.
 
 T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward network, E experts.
 """
@@ -35,7 +35,7 @@ class Attention:
     attend: AttentionFunction
 
     def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Tensor:
-        """(T, D) -> (T, D)."""
+        """Apply it to packed rows: (T, D) -> (T, D)."""
         qkv = self.qkv(x).view(len(x), sum(self.heads), -1)
         query, key, value = torch.split(qkv, list(self.heads), dim=1)
         query, key, value = self.query_norm(query), self.key_norm(key), self.value_norm(value)
@@ -45,22 +45,23 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """A feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202)."""
+    """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202)."""
 
     up: Linear
     down: Linear
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """(T, D) -> (T, D)."""
+        """Apply it to packed rows: (T, D) -> (T, D)."""
         return self.down(self.up(x), residual=residual)
 
 
 @dataclass(frozen=True)
 class MixtureOfExperts:
-    """A feed-forward network of E experts, of which each token passes a few.
+    """Mixture of E feed-forward experts; each token uses a few experts.
 
-    Shazeer et al. 2017 (arXiv 1701.06538); as Nomic's (arXiv 2502.07972), the shares of the chosen
-    experts do not add up to 1. router: (T, D) -> (T, E). bias: (D,), added to their sum.
+    Shazeer et al. 2017 (arXiv 1701.06538). As in Nomic's model (arXiv 2502.07972), the shares of
+    the chosen experts do not add up to 1. router: (T, D) -> (T, E). bias: (D,), added to the sum of
+    the experts.
     """
 
     router: Linear
@@ -69,7 +70,7 @@ class MixtureOfExperts:
     top: int
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """(T, D) -> (T, D)."""
+        """Apply it to packed rows: (T, D) -> (T, D)."""
         shares, chosen = self.router(x).float().softmax(dim=-1).topk(self.top, dim=-1)
         total = torch.zeros_like(x)
         for index, expert in enumerate(self.experts):
@@ -82,9 +83,9 @@ class MixtureOfExperts:
 
 @dataclass(frozen=True)
 class Layer(ABC):
-    """Attention, or a convolution in its place, feed-forward network and norms.
+    """Layer of attention (or a convolution), feed-forward network and norms.
 
-    Subclasses arrange them. A norm that the model lacks is `identity`.
+    Subclasses arrange these parts. A norm that the model lacks is `identity`.
     """
 
     attention: Attention | ShortConvolution
@@ -96,11 +97,11 @@ class Layer(ABC):
 
     @abstractmethod
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        """(T, D) -> (T, D)."""
+        """Apply it to packed rows: (T, D) -> (T, D)."""
 
 
 class PostNormLayer(Layer):
-    """Attention and feed-forward network, each added to its input, then normalised (post-norm)."""
+    """Post-norm layer: each part is added to its input, then the sum is normalised."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = self.attention_norm(self.attention(x, layout, residual=x))
@@ -108,7 +109,7 @@ class PostNormLayer(Layer):
 
 
 class DoublePostNormLayer(Layer):
-    """Post-norm with a second sum and norm after the attention (JinaBERT for code)."""
+    """Post-norm layer with a second sum and norm after the attention (JinaBERT for code)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = self.attention_norm(
@@ -118,7 +119,7 @@ class DoublePostNormLayer(Layer):
 
 
 class PreNormLayer(Layer):
-    """Each part reads its normalised input: pre-norm (Xiong et al. 2020, arXiv 2002.04745)."""
+    """Pre-norm layer: parts read their normalised input (Xiong et al. 2020, arXiv 2002.04745)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = self.attention(self.attention_norm(x), layout, residual=x)
@@ -126,7 +127,7 @@ class PreNormLayer(Layer):
 
 
 class ParallelLayer(Layer):
-    """Both parts read the layer's input (GPT-NeoX; Black et al. 2022, arXiv 2204.06745)."""
+    """Layer whose parts both read its input (GPT-NeoX; Black et al. 2022, arXiv 2204.06745)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         mixed = self.attention(self.attention_norm(x), layout, residual=x)
@@ -134,7 +135,7 @@ class ParallelLayer(Layer):
 
 
 class ParallelSharedNormLayer(Layer):
-    """Both parts read the layer's input through one norm (GPT-J)."""
+    """Layer whose parts both read its input through one norm (GPT-J)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         normed = self.attention_norm(x)
@@ -142,7 +143,7 @@ class ParallelSharedNormLayer(Layer):
 
 
 class SandwichNormLayer(Layer):
-    """Norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
+    """Layer with norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         x = x + self.attention_output_norm(self.attention(self.attention_norm(x), layout))

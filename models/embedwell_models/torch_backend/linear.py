@@ -1,4 +1,4 @@
-"""Linear layers on torch, with weights laid out for the device and the precision."""
+"""Linear layers on torch, with weights in a layout for the device and the precision."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Activation:
-    """An activation: in torch, its number in kernels/vector.h, oneDNN's name and algorithm."""
+    """Activation: its torch function, number in kernels/vector.h, and oneDNN name and algorithm."""
 
     function: Callable[[Tensor], Tensor]
     number: int
@@ -23,9 +23,7 @@ def _gelu_sigmoid(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-ACTIVATIONS: Mapping[
-    str, Activation
-] = {  # by the names of models/embedwell_models/config/activations.py
+ACTIVATIONS: Mapping[str, Activation] = {  # names in models/embedwell_models/config/activations.py
     "none": Activation(lambda x: x, 0, ("none", "")),
     "gelu": Activation(F.gelu, 1, ("gelu", "none")),
     "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 2, ("gelu", "tanh")),
@@ -43,19 +41,19 @@ class Linear(Protocol):
 
 
 class RowMaximum(Protocol):
-    """max(0, x W^T + b) over the rows of each sequence: (T, in) -> (B, out)."""
+    """Compute the maximum of 0 and x W^T + b over each sequence: (T, in) -> (B, out)."""
 
     def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor: ...
 
 
 WeightAndBias = tuple[Tensor, Tensor]
-"""A float32 weight (out, in) and bias (out,)."""
+"""Float32 weight (out, in) and bias (out,)."""
 
 
 class LinearFactory(Protocol):
-    """Builds linear layers from float32 weight (out, in), bias (out,) and activation name.
+    """Factory of linear layers from float32 weight (out, in), bias (out,) and activation name.
 
-    name: of the linear layer, for factories that treat each layer differently.
+    name: name of the linear layer, for factories that treat layers differently.
     """
 
     dtype: torch.dtype
@@ -68,12 +66,12 @@ class LinearFactory(Protocol):
         self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
     ) -> Linear:
         """Build act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
-        # Two products: torch activates half of a fused one by different code for one row and for
-        # many rows, with different bits.
+        # Two products, because torch's activation of half of a fused product has different bits for
+        # one row and for many rows.
         return _GatedLinear(self(*gate, activation, name=name), self(*up, name=name))
 
     def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
-        """Build the maximum over each sequence's rows of a linear layer, and 0."""
+        """Build the maximum of 0 and a linear layer over the rows of each sequence."""
         return _RowMaximum(self(weight, bias, name=name), len(weight))
 
 
@@ -102,7 +100,7 @@ class _GatedLinear:
 
 
 class TorchLinearFactory(LinearFactory):
-    """Builds linear layers with row-major weights, on any device."""
+    """Factory of linear layers with row-major weights, for any device."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
         self.device, self.dtype = device, dtype
@@ -126,7 +124,7 @@ class _PlainLinear:
 
 
 class OneDnnLinearFactory(LinearFactory):
-    """Builds linear layers in oneDNN's blocked layout, with fused activation or residual."""
+    """Factory of linear layers in oneDNN's blocked layout, with fused activation or residual."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
@@ -138,7 +136,7 @@ class OneDnnLinearFactory(LinearFactory):
 
 
 class _PrepackedLinear:
-    _ROWS = 512  # the number of rows that oneDNN chooses the blocked layout for
+    _ROWS = 512  # number of rows for which oneDNN chooses the layout
 
     def __init__(self, weight: Tensor, bias: Tensor, activation: str) -> None:
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight, self._ROWS)
@@ -155,7 +153,7 @@ class _PrepackedLinear:
 
 
 class ObserverLinearFactory(LinearFactory):
-    """Builds float32 linear layers that observe the magnitude of their inputs, for int8."""
+    """Factory of float32 linear layers that record the magnitude of their inputs, for int8."""
 
     dtype = torch.float32
 
@@ -169,10 +167,10 @@ class ObserverLinearFactory(LinearFactory):
         return _ObservedLinear(_PlainLinear(weight, bias, activation), self._inputs[name])
 
     def input_magnitudes(self) -> dict[str, Tensor]:
-        """Return (in,) for each layer: the fourth root of the mean of the fourth powers.
+        """Return the fourth root of the inputs' mean fourth power for each layer: name -> (in,).
 
-        Rare large inputs count more than in a mean of squares, but no single one decides, as in a
-        maximum.
+        Rare large inputs count more than in a mean of squares. No single input decides, as it would
+        in a maximum.
         """
         return {name: inputs.magnitudes() for name, inputs in self._inputs.items()}
 
@@ -199,9 +197,9 @@ class _ObservedLinear:
 
 
 def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
-    """Choose the faster of torch's own factories; on a CPU, a row's bits depend on that row alone.
+    """Choose the faster of torch's factories; on a CPU, output rows depend only on their input row.
 
-    The compiled kernels, which are faster still, have a factory in `cpu_backend.linear`.
+    The factory of the compiled kernels, which are faster still, is in `cpu_backend.linear`.
     """
     onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

@@ -1,9 +1,9 @@
-"""A layer of an LSTM over packed sequences, in one direction.
+"""Layer of an LSTM over packed sequences, in one direction.
 
-Hochreiter and Schmidhuber 1997, with forget gates (Gers et al. 2000) and, where the weights have
-one, a projection of the state (Sak et al. 2014, arXiv 1402.1128).
+Hochreiter and Schmidhuber 1997, with forget gates (Gers et al. 2000) and an optional projection of
+the state (Sak et al. 2014, arXiv 1402.1128).
 
-B sequences, T tokens, C cells, D width of the states: C without a projection.
+B sequences, T tokens, C cells, D width of the states (C without a projection).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ from torch import Tensor
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 
 PARTS = ("input.weight", "input.bias", "recurrent.weight")
-"""Tensors of a layer: (4 C, in), (4 C,), (4 C, D); gates in torch's order: i, f, g, o."""
+"""Tensors of a layer: (4 C, in), (4 C,), (4 C, D), with gates in torch's order i, f, g, o."""
 PROJECTION = "projection.weight"
-"""The tensor (D, C) of a layer that projects its state."""
+"""Tensor (D, C) of a layer that projects its state."""
 
 
 def time_steps(lengths: Sequence[int], backward: bool) -> list[Tensor]:
-    """Return the rows that each step reads, in packed sequences: the longest sequence's first.
+    """Return the rows of packed sequences that each step reads, the longest sequence first.
 
-    backward: from the last token of each sequence to its first.
+    backward: whether the steps go from the last token of each sequence to the first.
     """
     counts = np.array(lengths)
     order = np.argsort(-counts, kind="stable")
@@ -38,17 +38,17 @@ def time_steps(lengths: Sequence[int], backward: bool) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Clips:
-    """Limits of the absolute values of cells and of projected states; infinite for none."""
+    """Limits of the absolute values of cells and of projected states; infinity for no limit."""
 
     cell: float = float("inf")
     state: float = float("inf")
 
 
 class LstmLayer:
-    """Computes the states of all tokens, of each sequence from zeros: (T, in) -> (T, D).
+    """LSTM layer that computes the states of all tokens: (T, in) -> (T, D).
 
-    With linear layers whose rows do not depend on each other, a sequence's states do not depend on
-    those beside it.
+    Each sequence starts with zeros. If the rows of linear layers are independent, the states of a
+    sequence do not depend on other sequences.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LstmLayer:
     ) -> None:
         """weights: by the names of PARTS, and PROJECTION if the state is projected."""
         self._clips = clips or Clips()
-        # sigmoid(x) = (1 + tanh(x / 2)) / 2, see below: tanh of one array computes all gates.
+        # sigmoid(x) = (1 + tanh(x / 2)) / 2, see below: one tanh then computes all gates.
         half = weights["input.bias"].new_tensor([0.5, 0.5, 1.0, 0.5])
         self._cells = len(weights["input.bias"]) // 4
         scale = half.repeat_interleave(self._cells)
@@ -70,7 +70,7 @@ class LstmLayer:
             self._project = linear(projection, projection.new_zeros(self._width))
 
     def __call__(self, x: Tensor, steps: Sequence[Tensor]) -> Tensor:
-        """steps: see time_steps."""
+        """Compute the states. steps: see time_steps."""
         gates = self._input(x)
         states = x.new_empty(len(x), self._width)
         cell, state = (x.new_zeros(len(steps[0]), n) for n in (self._cells, self._width))
@@ -93,14 +93,14 @@ class LstmLayer:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """Compute 1 / (1 + exp(-x)), with the same bits for a number wherever it is in the array.
+    """Compute 1 / (1 + exp(-x)), with bits that do not depend on a number's place in the array.
 
-    torch's own computes the last numbers, which fill no vector register, by other code.
+    torch.sigmoid uses other code for the last numbers, which do not fill a vector register.
     """
     return (x * 0.5).tanh() * 0.5 + 0.5
 
 
 def layer_weights(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors of one layer by the names of PARTS and PROJECTION."""
+    """Return the tensors of one layer, by the names in PARTS and PROJECTION."""
     names = [name for name in weights if name.startswith(prefix)]
     return {name.removeprefix(prefix): weights[name] for name in names}

@@ -1,6 +1,6 @@
 """MobileBERT (Sun et al. 2020, arXiv 2004.02984): narrow layers between wide states.
 
-T tokens, D width of the states, N width inside of a layer, H heads.
+T tokens, D width of the states, N width inside a layer, H heads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class ElementwiseNorm:
-    """A scale and a shift of each feature in place of a norm: the paper's NoNorm. Both are (D,)."""
+    """Scale (D,) and shift (D,) of features in place of a norm: the paper's NoNorm."""
 
     weight: Tensor
     bias: Tensor
@@ -34,23 +34,23 @@ class ElementwiseNorm:
 
 @dataclass(frozen=True)
 class NormedLinear:
-    """A linear layer, and a norm of its sum with a residual."""
+    """Linear layer followed by a norm of its sum with a residual."""
 
     linear: Linear
     norm: Norm
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        """(T, in) -> (T, out)."""
+        """Apply it to packed rows: (T, in) -> (T, out)."""
         return self.norm(self.linear(x, residual=residual))
 
 
 @dataclass(frozen=True)
 class MobileBertLayer:
-    """Attention and feed-forward networks in N dimensions.
+    """Layer of attention and feed-forward networks in N dimensions.
 
-    narrow, narrow_attention: (T, D) -> (T, N), of what the layer adds to, and of queries and keys.
+    narrow, narrow_attention: (T, D) -> (T, N), input of the residual path, and of queries and keys.
     qk: (T, N) -> (T, 2 N). value: (T, D) -> (T, N). ffns: pairs of up and down. widen: (T, N) ->
-    (T, D), added to the layer's input.
+    (T, D), whose result is added to the layer's input.
     """
 
     narrow: NormedLinear
@@ -64,7 +64,7 @@ class MobileBertLayer:
     options: AttentionOptions
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        """(T, D) -> (T, D)."""
+        """Apply it to packed rows: (T, D) -> (T, D)."""
         inner = self.output(self._attend(x, layout), residual=self.narrow(x))
         for up, down in self.ffns:
             inner = down(up(inner), residual=inner)
@@ -79,7 +79,7 @@ class MobileBertLayer:
 
 
 class MobileBertEncoder(StateEncoder):
-    """Vectors of tokens that see both neighbours' rows of a narrow table, and the layers."""
+    """Encoder whose token vectors combine the narrow rows of the token and its two neighbours."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class MobileBertEncoder(StateEncoder):
         self._layers = [build.layer(f"layers.{i}") for i in range(config.num_layers)]
 
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return one summand of the input; that of a token sees both neighbours: (T, D)."""
+        """Return one of the summed embeddings; a token's also reads both neighbours: (T, D)."""
         part: Floats = self._parts(batch)[name]().cpu().numpy()
         return part
 

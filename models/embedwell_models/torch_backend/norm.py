@@ -11,7 +11,7 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 
 Norm = Callable[[Tensor], Tensor]
-"""(..., D) -> (..., D)."""
+"""Function of a norm: (..., D) -> (..., D)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RMSNorm:
 
 @dataclass(frozen=True)
 class AllHeadsNorm:
-    """A norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
+    """Norm over all heads together: (T, H, Dh) -> (T, H, Dh)."""
 
     norm: Norm
 
@@ -48,7 +48,7 @@ class AllHeadsNorm:
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return the input: used where a model has no norm."""
+    """Return the input; used if a model lacks a norm."""
     return x
 
 
@@ -59,7 +59,7 @@ def build_norm(
     device: torch.device,
     dtype: torch.dtype = torch.float32,
 ) -> Norm:
-    """Build the norm of a name; `identity` if the checkpoint has none."""
+    """Build the norm with a name; return `identity` if the checkpoint lacks it."""
     weight = weights.get(f"{name}.weight")
     if weight is None:
         return identity

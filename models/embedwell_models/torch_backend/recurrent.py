@@ -1,4 +1,4 @@
-"""Encoders of bidirectional LSTMs on torch, over packed sequences without padding.
+"""Encoder of bidirectional LSTMs on torch, over packed sequences without padding.
 
 T tokens, D width of the states.
 """
@@ -19,7 +19,7 @@ DIRECTIONS = ("forward", "backward")
 
 
 class BiLstmEncoder(StateEncoder):
-    """A table of token vectors, and layers that read the states of both directions (LASER)."""
+    """Encoder with a token table and layers that read the states of both directions (LASER)."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class BiLstmEncoder(StateEncoder):
         return self.states(batch, 0)
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
-        """Compute the states of both directions, the forward one's first: (T, D)."""
+        """Compute the concatenated forward and backward states: (T, D)."""
         lengths = batch.lengths.tolist()
         steps = [time_steps(lengths, backward) for backward in (False, True)]
         hidden = self.tokens[torch.from_numpy(batch.ids).to(self.device)]

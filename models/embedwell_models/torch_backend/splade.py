@@ -1,4 +1,4 @@
-"""SPLADE: a weight for each entry of the vocabulary (Formal et al. 2021, arXiv 2109.10086).
+"""SPLADE: sparse vectors over the vocabulary (Formal et al. 2021, arXiv 2109.10086).
 
 B sequences, T tokens, D hidden size, V vocabulary.
 """
@@ -19,12 +19,12 @@ from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats
 
-_ROWS = 64  # tokens whose logits are in memory at once, where they are summed
-_MAX_NUMBERS = 1 << 24  # weights, zeros included, that are in memory at once
+_ROWS = 64  # tokens whose logits are in memory at once if they are summed
+_MAX_NUMBERS = 1 << 24  # weights in memory at once, zeros included
 
 
 class SpladeHead:
-    """The head of a masked language model, whose logits are pooled over the tokens of a text."""
+    """Head of a masked language model whose logits are pooled over the tokens of a text."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class SpladeHead:
     def builder(
         cls, splade: Splade, folder: Path, token_table: Tensor, hidden_size: int
     ) -> Callable[[LinearFactory], "SpladeHead"]:
-        """Read the head of an encoder's folder; the returned function builds it in a precision.
+        """Read the head of an encoder's folder; return a function that builds it in a precision.
 
-        token_table: the output matrix, unless the checkpoint has its own. hidden_size: D.
+        token_table: the output matrix of a checkpoint that has none of its own. hidden_size: D.
 
         Raises ModelError for a tensor that is missing or of a wrong shape.
         """
@@ -63,11 +63,11 @@ class SpladeHead:
         x = torch.from_numpy(states).to(self._device, self._dtype)
         x = self._norm(self._dense(x))
         texts = torch.split(x, list(lengths))
-        if self._maximum is not None:  # log(1 + x) grows with x: the maximum is taken before it
+        if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
             pooled = self._log(self._maximum(x, lengths))
         else:
             pooled = torch.stack([self._sum(rows) for rows in texts])
-        # relu and max may hide what is not finite.
+        # relu and max may hide values that are not finite.
         pooled[[not rows.isfinite().all() for rows in texts]] = torch.nan
         weights: Floats = pooled.float().cpu().numpy()
         return weights
@@ -85,7 +85,7 @@ class SpladeHead:
 
 
 class SpladeEncoder(EncoderWithHead):
-    """An encoder whose pooled vectors are the weights of the vocabulary."""
+    """Encoder whose pooled vectors are the weights of the vocabulary."""
 
     def __init__(self, encoder: Encoder, head: SpladeHead, num_layers: int) -> None:
         super().__init__(encoder, num_layers)
@@ -96,12 +96,12 @@ class SpladeEncoder(EncoderWithHead):
         return np.concatenate(list(self._groups(batch)))
 
     def sparse(self, batch: Batch) -> list[SparseVector]:
-        """Return the weights of the vocabulary that are not zero, of each of B sequences."""
+        """Return the non-zero weights of the vocabulary for each of B sequences."""
         return [SparseVector.of(row) for weights in self._groups(batch) for row in weights]
 
     @torch.inference_mode()
     def _groups(self, batch: Batch) -> Iterator[Floats]:
-        # The weights of as many sequences at once as take little memory: many may be short.
+        # Few weights are in memory at once, although a batch may have many short sequences.
         states = self._encoder.states(batch, self._num_layers)
         size = max(1, _MAX_NUMBERS // self._head.vocab_size)
         stops = batch.lengths.cumsum()

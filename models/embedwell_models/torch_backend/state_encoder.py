@@ -1,4 +1,4 @@
-"""Base of encoders with layers of their own on torch, over packed sequences without padding.
+"""Base of encoders on torch that are not plain transformers, over packed sequences.
 
 B sequences, T tokens, D width of the states.
 """
@@ -20,9 +20,9 @@ from embedwell_models.vectors import Floats
 
 @dataclass(frozen=True)
 class PooledStates:
-    """States (rows, D) that are pooled, on the device. lengths: rows of each of B texts.
+    """Pooled states (rows, D) on the device. lengths: rows of each of B texts.
 
-    prompt_counts: (B,) how many first rows of each are left out.
+    prompt_counts: (B,) number of first rows of each text that are left out.
     """
 
     states: Tensor
@@ -31,7 +31,7 @@ class PooledStates:
 
 
 class StateEncoder(SequentialEncoder, ABC):
-    """An encoder in float32; subclasses compute the states after each of its layers."""
+    """Encoder in float32; subclasses compute the states after each layer."""
 
     def __init__(self, config: EncoderConfig, device: torch.device) -> None:
         self.config, self.device = config, device
@@ -42,10 +42,10 @@ class StateEncoder(SequentialEncoder, ABC):
 
     @abstractmethod
     def part(self, name: str, batch: Batch) -> Floats:
-        """Return the vectors of tokens that the first layer reads, or one summand of them."""
+        """Return the input vectors of the first layer, or one of their summands."""
 
     def pooled_states(self, batch: Batch) -> PooledStates:
-        """Compute the last states of what is pooled: the tokens."""
+        """Compute the last states that are pooled; by default the states of tokens."""
         states = self.hidden(batch, self.config.num_layers)
         return PooledStates(states, batch.lengths.tolist(), batch.prompt_token_counts)
 

@@ -1,4 +1,4 @@
-"""The modules that a multi-vector model applies to each token's state, in float32."""
+"""Modules that a multi-vector model applies to each token's state, in float32."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from embedwell_models.vectors import Floats, normalize
 
 _ACTIVATIONS = {"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
 Transform = Callable[[Tensor], Tensor]
-"""A function of rows: (T, in) -> (T, out)."""
+"""Function of rows: (T, in) -> (T, out)."""
 
 
 class TokenHead:
-    """The modules after the encoder, applied one after another to rows of states."""
+    """Modules after the encoder, applied one after another to rows of states."""
 
     def __init__(self, folder: Path, modules: Sequence[Module], linear: LinearFactory) -> None:
-        """linear: builds layers whose rows do not depend on each other, to the bit.
+        """linear: builds layers with independent, bit-identical rows.
 
         Raises ModelError for weights that are missing or of a wrong shape.
         """

@@ -1,7 +1,7 @@
-"""Word vectors: the rows of a table for the words of texts, and their mean.
+"""Word vectors: rows of a table for the words of texts, and their pooling.
 
-B texts, T token ids, W words, D dimensions. Computed on a CPU, where the table is mapped into
-memory: a look-up has no product that a GPU would speed up.
+B texts, T token ids, W words, D dimensions. The computation is on a CPU, where the table is mapped
+into memory; a look-up has no product that a GPU would speed up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from embedwell_models.tables.table import Table
 from embedwell_models.vectors import Floats
 
 _CPU = torch.device("cpu")
-_MIN_WEIGHT = 1e-9  # a sum of weights that is divided by, as in sentence-transformers
+_MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
 
 WEIGHT_SUM_POWERS: Mapping[str, float] = {
     "cls": 0.0,
@@ -30,18 +30,18 @@ WEIGHT_SUM_POWERS: Mapping[str, float] = {
     "mean_sqrt_len_tokens": 0.5,
     "lasttoken": 0.0,
 }
-"""The power of the sum of the words' weights that each pooling mode divides by.
+"""Pooling mode -> power of the sum of word weights in its divisor.
 
-0 for a mode that divides by nothing. MODES_WITHOUT_WORD_WEIGHTS have none: they are refused.
+0 means no division. MODES_WITHOUT_WORD_WEIGHTS are missing because they are refused.
 """
 
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of a batch. vectors: (W, D). rows: (W,) of the first id of each in the table.
+    """Words of a batch. vectors: (W, D). rows: (W,) table row of each word's first id.
 
-    counts: (W,) how many ids each has. text: (W,) the index of each one's text. known: (W,) whether
-    each has a vector that is pooled.
+    counts: (W,) number of ids of each word. text: (W,) index of each word's text. known: (W,)
+    whether the word has a vector and is pooled.
     """
 
     vectors: Tensor
@@ -52,11 +52,11 @@ class _Words:
 
 
 class WordVectorEncoder(SequentialEncoder):
-    """An encoder without layers: a table (rows, D) of the vectors of words and n-grams.
+    """Encoder without layers: a table (rows, D) of the vectors of words and n-grams.
 
-    unknown_id of the config, the id after the last row, is that of a word without a vector: it has
-    zeros, and is left out of the pooling. An id plus vocab_size is one more n-gram of the word of
-    the id before it, and the vector of such a word is the mean of those of its n-grams.
+    The config's unknown_id, which follows the last row, marks a word without a vector: its vector
+    is zero, and the pooling leaves it out. An id plus vocab_size is a further n-gram of the word of
+    the id before it. The vector of such a word is the mean of its n-grams' vectors.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class WordVectorEncoder(SequentialEncoder):
         table: Table,
         weights: Tensor | None,
     ) -> None:
-        """weights: (rows,) of each word in the mean; None for equal ones."""
+        """weights: (rows,) weight of each word in the mean; None for equal weights."""
         self.config, self.device = config, _CPU
         self.table, self._weights = table, weights
 
@@ -101,7 +101,7 @@ class WordVectorEncoder(SequentialEncoder):
         size = self.config.vocab_size
         text = np.repeat(np.arange(len(batch.lengths)), batch.lengths)
         begins = batch.ids < size
-        begins |= batch.positions == 0  # also after a cut inside of a word
+        begins |= batch.positions == 0  # also after a truncation inside a word
         starts = np.flatnonzero(begins)
         counts = np.diff(starts, append=len(batch.ids))
         rows = batch.ids % size
@@ -130,7 +130,7 @@ class WordVectorEncoder(SequentialEncoder):
     def _rescaling(
         self, words: _Words, weights: Tensor, lengths: Integers, poolings: Sequence[str]
     ) -> Tensor:
-        # From a division by the number of words to one by the sum of their weights: (B, modes * D).
+        # Factors (B, modes * D) from a division by the number of words to one by their weights.
         sums = np.bincount(words.text[words.known], weights[words.known], minlength=len(lengths))
         ratios = lengths / np.maximum(sums, _MIN_WEIGHT)
         factors = np.stack([ratios ** WEIGHT_SUM_POWERS[mode] for mode in poolings], axis=1)

@@ -1,1 +1,1 @@
-"""Training in small: tokenizers, word vectors, sentence encoders and static tables."""
+"""Training of small models: tokenizers, word vectors, sentence encoders and static tables."""

@@ -1,4 +1,4 @@
-"""A file of texts, one in each line, which is read as often as needed and never held in memory."""
+"""A file with a text in each line, which is read repeatedly and never held in memory."""
 
 import shutil
 import string
@@ -12,18 +12,18 @@ from pathlib import Path
 from embedwell_models.errors import ModelError
 
 STDIN = Path("-")
-_MAX_WORDS = 10_000  # of a sequence: gensim ignores those after it
+_MAX_WORDS = 10_000  # words of a sequence; gensim ignores further words
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts of a UTF-8 file. name: of the file in messages."""
+    """Texts of a UTF-8 file. name: name of the file in messages."""
 
     path: Path
     name: str
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the text of each line that is not empty. Raises ModelError."""
+        """Yield number and text of each line that is not empty; raises ModelError."""
         number = 0
         try:
             with self.path.open(encoding="utf-8-sig", newline="\n") as file:
@@ -31,27 +31,27 @@ class Corpus:
                     if text := line.strip():
                         yield number, text
         except UnicodeDecodeError as error:
-            raise ModelError(f"{self.name} is no UTF-8 after line {number}: {error}") from None
+            raise ModelError(f"{self.name} is not UTF-8 after line {number}: {error}") from None
         except OSError as error:
             raise ModelError(f"{self.name} cannot be read: {error}") from None
 
     def __iter__(self) -> Iterator[str]:
-        """Yield each text. Raises ModelError."""
+        """Yield each text; raises ModelError."""
         return (text for _, text in self.lines())
 
 
 @dataclass(frozen=True)
 class WordSequences:
-    """The words of each text of a corpus, in the form in which the server looks them up.
+    """Words of each text of a corpus, in the form in which the server looks them up.
 
-    exact: whether words are taken as written, and not without punctuation and in lower case.
+    exact: whether words stay as written; otherwise they lose punctuation and are lowercased.
     """
 
     corpus: Corpus
     exact: bool = False
 
     def __iter__(self) -> Iterator[list[str]]:
-        """Yield the words of each text, of a long one in parts."""
+        """Yield the words of each text; a long text is yielded in parts."""
         for text in self.corpus:
             words = text.split()
             if not self.exact:
@@ -63,9 +63,9 @@ class WordSequences:
 
 @contextmanager
 def open_corpus(path: Path) -> Iterator[Corpus]:
-    """Open a corpus: a file, a pipe, or standard input for `-`. Raises ModelError without texts.
+    """Open a corpus from a file, a pipe, or standard input (`-`); raises ModelError without texts.
 
-    A pipe can be read once alone, so that it is copied to a temporary file.
+    A pipe can be read only once, so it is copied to a temporary file.
     """
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         corpus = Corpus(path if path.is_file() else _copied(path, Path(folder)), str(path))

@@ -1,4 +1,4 @@
-"""A static table of a model's tokens, by the library model2vec.
+"""Distillation of a model to a static table of token vectors, with the library model2vec.
 
 Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings".
 """
@@ -27,18 +27,19 @@ _MODULES = [
 
 
 def distill(source: Path, folder: Path, dimensions: int) -> None:
-    """Write a static model to an empty folder: a row for each token of a model's vocabulary.
+    """Write a static model, with a row for each token of a model's vocabulary, to an empty folder.
 
-    It is the vector of the token as a text, along the first `dimensions` principal components, and
-    weighted by its estimated frequency. Raises ModelError for a model that cannot be distilled.
+    A row is the vector of the token as a text, projected to the first `dimensions` principal
+    components and weighted by the token's estimated frequency. Raises ModelError for a model that
+    cannot be distilled.
     """
     original = Folder.read(source)
     if not original.spec.config.num_layers:
-        raise ModelError(f"{source} is a table already: `compress` makes it smaller")
+        raise ModelError(f"{source} is already a table; use `compress` to make it smaller")
     static = _distill(original.encoder, dimensions)
-    # In order, as the library would write a table by columns as if it were one by rows.
+    # In row-major order, because the library ignores the order of a table in memory.
     rows = np.ascontiguousarray(static.embedding)
-    if static.weights is not None:  # which sentence-transformers would ignore
+    if static.weights is not None:  # sentence-transformers would ignore the weights
         rows = (rows * static.weights[:, None]).astype(rows.dtype)
     safetensors_files.write_arrays(folder / "model.safetensors", {"embeddings": rows})
     static.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
@@ -53,8 +54,8 @@ def _distill(encoder: Path, dimensions: int) -> Any:
     try:
         model = AutoModel.from_pretrained(encoder, **load)
         tokenizer: Any = AutoTokenizer.from_pretrained(encoder, **load)
-        for disable in ("no_padding", "no_truncation"):  # padding would be part of each text
+        for disable in ("no_padding", "no_truncation"):  # padding would become part of each text
             getattr(tokenizer.backend_tokenizer, disable)()
         return distill_from_model(model, tokenizer, device="cpu", pca_dims=dimensions)
-    except Exception as error:  # the libraries raise nothing narrower
+    except Exception as error:  # the libraries raise no narrower exception
         raise ModelError(f"{encoder} cannot be distilled: {error}") from error

@@ -1,4 +1,4 @@
-"""GloVe: word vectors whose inner products are logarithms of co-occurrences.
+"""GloVe: word vectors whose inner products approximate logarithms of co-occurrences.
 
 Pennington, Socher and Manning 2014, "GloVe: Global Vectors for Word Representation". V words, D
 dimensions, N pairs of words that occur together.
@@ -16,9 +16,9 @@ from scipy import sparse  # type: ignore[import-untyped]
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]
-_MAX_COUNT, _EXPONENT = 100.0, 0.75  # x_max and alpha of the paper
+_MAX_COUNT, _EXPONENT = 100.0, 0.75  # x_max and alpha in the paper
 _LEARNING_RATE = 0.05
-_BATCHES = 256  # of an epoch, at least
+_BATCHES = 256  # minimum batches of an epoch
 _MAX_BATCH = 4096  # pairs
 _BLOCK = 1 << 20  # words whose pairs are counted at once
 
@@ -26,15 +26,15 @@ log = logging.getLogger(__name__)
 
 
 def vocabulary(texts: Iterable[list[str]], min_count: int) -> dict[str, int]:
-    """Return words that occur so often with their counts, the most frequent first."""
+    """Return words with at least `min_count` occurrences, most frequent first, with counts."""
     counts = Counter(word for words in texts for word in words)
     return {word: count for word, count in counts.most_common() if count >= min_count}
 
 
 def cooccurrences(texts: Iterable[list[str]], ids: Mapping[str, int], window: int) -> Any:
-    """Count pairs of words: X (V, V), a sparse symmetric matrix.
+    """Count pairs of words in a sparse symmetric matrix X (V, V).
 
-    Two words at a distance d of at most `window` words of the vocabulary count 1 / d.
+    Two words at a distance of d <= `window` vocabulary words count 1 / d.
     """
     total: Any = sparse.csr_array((len(ids),) * 2, dtype=np.float64)
     for words, numbers in _blocks(texts, ids):
@@ -64,15 +64,15 @@ class Glove:
     """Tables of words and of contexts (V, D + 1), whose last column is the bias."""
 
     def __init__(self, words: int, dimensions: int, random: np.random.Generator) -> None:
-        """Draw all numbers from -0.5 / D to 0.5 / D, as the authors' program does."""
+        """Draw all numbers from -0.5 / D to 0.5 / D, as in the authors' program."""
         shape = (words, dimensions + 1)
         self.words, self.contexts = (
             ((random.random(shape) - 0.5) / dimensions).astype(np.float32) for _ in range(2)
         )
-        self._squares = [np.ones(shape, np.float32) for _ in range(2)]  # of AdaGrad
+        self._squares = [np.ones(shape, np.float32) for _ in range(2)]  # AdaGrad's
 
     def step(self, rows: Ids, columns: Ids, counts: npt.NDArray[np.floating[Any]]) -> float:
-        """Take a step of AdaGrad on Σ f(X) (w·w̃ + b + b̃ - ln X)² / 2 of pairs, and return this.
+        """Take an AdaGrad step on the loss Σ f(X) (w·w̃ + b + b̃ - ln X)² / 2; return the loss.
 
         f(X) = min(1, (X / 100)^0.75).
         """
@@ -87,7 +87,7 @@ class Glove:
 
 
 def _descend(table: Floats, squares: Floats, ids: Ids, gradients: Floats) -> None:
-    """Change the rows that have gradients, which are added where an id comes again."""
+    """Update the rows that have gradients; gradients of a repeated id are added."""
     changed, places = np.unique(ids, return_inverse=True)
     total = np.zeros((len(changed), table.shape[1]), np.float32)
     np.add.at(total, places, gradients)
@@ -96,14 +96,14 @@ def _descend(table: Floats, squares: Floats, ids: Ids, gradients: Floats) -> Non
 
 
 def _with_one(rows: Floats) -> Floats:
-    """Return rows whose last column, the bias, is 1: the gradient of a sum by the other bias."""
+    """Return rows with 1 in the last column (bias): the derivative by the other bias."""
     rows = rows.copy()
     rows[:, -1] = 1
     return rows
 
 
 def _blocks(texts: Iterable[list[str]], ids: Mapping[str, int]) -> Iterator[tuple[Ids, Ids]]:
-    """Yield the words of texts as ids, and the number of the text of each."""
+    """Yield blocks of word ids, and the number of each word's text."""
     words: list[int] = []
     numbers: list[int] = []
     for number, text in enumerate(texts):

@@ -1,6 +1,6 @@
-"""Sparse vectors and vectors of tokens for a model that has dense ones alone.
+"""Training of sparse and multi-vector outputs for a model that has only dense vectors.
 
-The encoder stays as it is, so its dense vectors do, too.
+The encoder and its dense vectors do not change.
 """
 
 import logging
@@ -26,10 +26,10 @@ from embedwell_models.training.pairs import Pairs
 from embedwell_models.training.token_heads import TokenHeads, TokenStates
 
 _BUDGET = 2048  # tokens of a forward pass
-_LOGS = 20  # of a run
+_LOGS = 20  # log messages of a run
 
 Row = tuple[str, ...]
-"""An anchor, a positive and perhaps a negative."""
+"""An anchor, a positive and optionally a negative."""
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 class HeadTraining:
     """Options of `train_heads`.
 
-    max_length: tokens of a text that are read in training. dtype: of the encoder.
+    max_length: maximum number of tokens of a text in training. dtype: precision of the encoder.
     """
 
     max_length: int = 128
@@ -50,14 +50,14 @@ class HeadTraining:
 
 
 def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining) -> None:
-    """Write a model with the outputs that a pair of linear layers adds to those of another one.
+    """Write a copy of a model with sparse and multi-vector outputs from two trained linear layers.
 
-    source: its folder. folder: an empty one. Raises ModelError for a model that has no states of
-    tokens, or has more than dense vectors already, and for pairs that cannot be trained with.
+    source: the model's folder. folder: an empty folder. Raises ModelError for a model without
+    states of tokens, for a model with other outputs than dense vectors, and for unusable pairs.
     """
     model = Folder.read(source)
     if model.outputs != (DENSE,) or not model.spec.config.num_layers:
-        raise ModelError(f"{source}: take a model that embeds by layers, with dense vectors alone")
+        raise ModelError(f"{source}: choose a model with layers and only dense vectors")
     embedder = Embedder.load(source, device="cpu", dtype=training.dtype)
     heads = TokenHeads(model.spec.config.hidden_size, ignored_ids(embedder.tokenizer))
     _train(heads, _StateReader(embedder, training.max_length), _distinct(pairs), training)
@@ -71,7 +71,7 @@ def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining
 
 
 class _StateReader:
-    """Computes the states of texts' tokens."""
+    """Reader of the states of texts' tokens."""
 
     def __init__(self, embedder: Embedder, max_length: int) -> None:
         self._embedder, self._max_length = embedder, max_length
@@ -105,7 +105,7 @@ def _train(
     total, logged = 0.0, 0
     for number, batch in enumerate(steps, 1):
         anchors, *candidates = zip(*batch, strict=True)
-        texts = [text for column in candidates for text in column]  # each anchor's positive first
+        texts = [text for column in candidates for text in column]  # the positives come first
         loss = heads.loss(states(anchors, "query"), states(texts, "document"))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -126,7 +126,7 @@ def _batches(rows: list[Row], training: HeadTraining) -> Iterator[list[Row]]:
 
 
 def _distinct(pairs: Pairs) -> list[Row]:
-    """Return the rows, without those that repeat an anchor or a positive of another one."""
+    """Return the rows without rows that repeat an anchor or a positive."""
     seen: set[str] = set()
     rows = []
     for row in pairs:
@@ -134,5 +134,5 @@ def _distinct(pairs: Pairs) -> list[Row]:
             rows.append(row)
             seen.update(row[:2])
     if len(rows) < 2:
-        raise ModelError(f"{pairs.corpus.name}: a batch compares several pairs: write more")
+        raise ModelError(f"{pairs.corpus.name}: a batch compares several pairs: add pairs")
     return rows

@@ -1,4 +1,4 @@
-"""The random numbers with which the training of an encoder begins."""
+"""Random initialization of an encoder before training."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ normal: N(0, 0.02²), as BERT. scaled: N(0, 1/D). uniform: from -0.1 to 0.1. xav
 
 
 def initialize(model: nn.Module, initialization: Initialization) -> None:
-    """Draw matrices and tables anew; biases become 0, and norms change nothing."""
+    """Draw matrices and tables anew; biases become 0, and norms become the identity."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             INITIALIZATIONS[initialization](module.weight.data)

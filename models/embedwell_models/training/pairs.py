@@ -1,4 +1,4 @@
-"""Pairs of texts that mean the same, from files of pairs or of texts alone."""
+"""Pairs of texts with the same meaning, from files of pairs or of single texts."""
 
 import json
 from collections.abc import Iterator
@@ -13,25 +13,25 @@ _SUFFIXES = (".tsv", ".jsonl")
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows of an anchor, a positive that means the same and perhaps a negative that does not.
+    """Rows of an anchor, a positive with the same meaning and optionally a negative without it.
 
-    A .tsv has them in columns, with or without a header, a .jsonl in fields of these names. Of
-    other files each text is paired with itself: its two vectors differ by dropout (unsupervised
-    SimCSE, Gao et al. 2021, arXiv 2104.08821).
+    A .tsv file has them in columns, with or without a header; a .jsonl file has them in fields with
+    these names. In other files each text is paired with itself: its two vectors differ by dropout
+    (unsupervised SimCSE, Gao et al. 2021, arXiv 2104.08821).
     """
 
     corpus: Corpus
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, by the first row. Raises ModelError."""
+        """Names of the columns in the first row; raises ModelError."""
         first = next(iter(self), None)
         if first is None:
-            raise ModelError(f"{self.corpus.name} has a header and no pairs")
+            raise ModelError(f"{self.corpus.name} has a header but no pairs")
         return COLUMNS[: len(first)]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        """Yield each row. Raises ModelError for one that has other columns than the first."""
+        """Yield each row; raises ModelError for a row with other columns than the first row."""
         suffix = next((s for s in _SUFFIXES if self.corpus.name.endswith(s)), "")
         width = 0
         for number, line in self.corpus.lines():
@@ -39,7 +39,7 @@ class Pairs:
                 row = _row(line, suffix)
             except ValueError as error:
                 raise ModelError(f"{self.corpus.name}, line {number}: {error}") from None
-            if row == COLUMNS[: len(row)]:  # a header
+            if row == COLUMNS[: len(row)]:  # header
                 continue
             width = width or len(row)
             if len(row) != width:
@@ -48,7 +48,7 @@ class Pairs:
             yield row
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts of all rows, those of a plain file once."""
+        """Yield the texts of all rows; each text of a plain file is yielded once."""
         plain = not self.corpus.name.endswith(_SUFFIXES)
         for row in self:
             yield from row[:1] if plain else row

@@ -1,4 +1,4 @@
-"""A small sentence encoder, trained from scratch by sentence-transformers."""
+"""Training of a small sentence encoder from scratch, with sentence-transformers."""
 
 import logging
 import tempfile
@@ -26,7 +26,7 @@ from embedwell_models.training.initialization import Initialization, initialize
 from embedwell_models.training.pairs import Pairs
 from embedwell_models.training.tokenizer import Algorithm, train_tokenizer, write_tokenizer
 
-_WARMUP = 0.1  # of all steps
+_WARMUP = 0.1  # share of all steps
 _LOGS = 0.05  # between two logs
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 class SentenceTraining:
     """Options of `train_sentences`.
 
-    max_length: tokens of a text. accumulation: batches whose gradients are added for one step.
-    algorithm, vocabulary, lower: of the tokenizer.
+    max_length: maximum number of tokens of a text. accumulation: number of batches whose gradients
+    are added for one step. algorithm, vocabulary, lower: options of the tokenizer.
     """
 
     layers: int = 2
@@ -56,17 +56,17 @@ class SentenceTraining:
 
 
 def train_sentences(pairs: Pairs, folder: Path, training: SentenceTraining) -> None:
-    """Write a model of sentence-transformers to an empty folder.
+    """Train a sentence-transformers model and write it to an empty folder.
 
-    Its encoder is a BERT, whose mean is pooled. The loss of a pair is the cross-entropy of its
-    positive among those of the batch, and the negatives (van den Oord et al. 2018; Henderson et al.
-    2017). Raises ModelError for a corpus that cannot be trained with.
+    The model is a BERT with mean pooling. The loss of a pair is the cross-entropy of its positive
+    among all positives and negatives of the batch (van den Oord et al. 2018; Henderson et al.
+    2017). Raises ModelError for an unusable corpus.
     """
     if training.dimensions % training.heads:
         raise ModelError(
-            f"--dimensions {training.dimensions} is no multiple of --heads {training.heads}"
+            f"--dimensions {training.dimensions} must be a multiple of --heads {training.heads}"
         )
-    datasets.disable_progress_bars()  # there are logs
+    datasets.disable_progress_bars()  # log messages replace them
     disable_progress_bar()  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="train-") as name:
         scratch = Path(name)
@@ -79,7 +79,7 @@ def train_sentences(pairs: Pairs, folder: Path, training: SentenceTraining) -> N
 
 
 def new_model(pairs: Pairs, folder: Path, training: SentenceTraining) -> SentenceTransformer:
-    """Make a tokenizer of the texts, and an encoder of random numbers, in a folder of its own."""
+    """Create a model with a trained tokenizer and a randomly initialized encoder in a folder."""
     tokenizer = train_tokenizer(
         pairs.texts(), training.algorithm, training.vocabulary, training.lower
     )
@@ -102,7 +102,7 @@ def new_model(pairs: Pairs, folder: Path, training: SentenceTraining) -> Sentenc
 
 
 def _dataset(pairs: Pairs, columns: Sequence[str], cache: Path) -> datasets.Dataset:
-    """Write the rows to a file, which is mapped: they may exceed the memory."""
+    """Write the rows to a file and map it, because the rows may exceed the memory."""
 
     def rows() -> Iterator[dict[str, str]]:
         return (dict(zip(columns, row, strict=True)) for row in pairs)
@@ -110,7 +110,7 @@ def _dataset(pairs: Pairs, columns: Sequence[str], cache: Path) -> datasets.Data
     generate: Any = datasets.Dataset.from_generator
     data: datasets.Dataset = generate(rows, cache_dir=str(cache), fingerprint="pairs")
     if len(data) < 2:
-        raise ModelError(f"{pairs.corpus.name} has one row: a batch compares several")
+        raise ModelError(f"{pairs.corpus.name} has one row, but a batch compares several: add rows")
     return data
 
 
@@ -140,20 +140,20 @@ def _train(
         loss=MultipleNegativesRankingLoss(model),
         callbacks=[_LogLoss()],
     )
-    for callback in (PrinterCallback, ProgressCallback):  # they write to standard output
+    for callback in (PrinterCallback, ProgressCallback):  # these callbacks write to standard output
         trainer.remove_callback(callback)
     trainer.train()
 
 
 class _Trainer(SentenceTransformerTrainer):
-    """A trainer that collects nothing for a model card, which is not written."""
+    """Trainer that collects no data for a model card, which is not written."""
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """Add none."""
+        """Add no callback."""
 
 
 class _LogLoss(TrainerCallback):
-    """Logs the mean loss of the steps since the log before."""
+    """Callback that logs the mean loss since the previous log."""
 
     def on_log(self, args: Any, state: Any, control: Any, **values: Any) -> None:
         """Log the loss, if there is one."""

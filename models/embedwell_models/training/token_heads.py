@@ -1,4 +1,4 @@
-"""Linear layers over the states of tokens: sparse vectors and vectors of tokens, as of BGE-M3.
+"""Linear layers from token states to sparse vectors and token vectors, as in BGE-M3.
 
 Chen et al. 2024, arXiv 2402.03216.
 """
@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_TEMPERATURE = 0.02  # divides mean cosines, as in the paper
+_TEMPERATURE = 0.02  # divisor of mean cosines, as in the paper
 
 
 @dataclass(frozen=True)
 class TokenStates:
-    """The tokens of N texts, T together: their ids (T,), states (T, D) and texts' numbers (T,)."""
+    """T tokens of N texts: ids (T,), states (T, D) and the number of each token's text (T,)."""
 
     ids: Tensor
     states: Tensor
@@ -29,9 +29,9 @@ class TokenStates:
 
 
 class TokenHeads(torch.nn.Module):
-    """A linear layer for the weight of each token (D -> 1), and one for its vector (D -> D).
+    """A linear layer for the weight of each token (D -> 1) and one for its vector (D -> D).
 
-    At first all weights are 1, and vectors are the states.
+    Before training all weights are 1, and vectors equal the states.
     """
 
     def __init__(self, width: int, ignored: Sequence[int]) -> None:
@@ -45,9 +45,9 @@ class TokenHeads(torch.nn.Module):
         torch.nn.init.zeros_(self.vector.bias)
 
     def loss(self, anchors: TokenStates, candidates: TokenStates) -> Tensor:
-        """Compute how badly each anchor's scores tell its candidate, of the same number: ().
+        """Compute the loss of the scores, where the candidate of anchor i is candidate i: ().
 
-        The mean cross-entropy of sparse and of multi-vector scores.
+        The loss is the mean cross-entropy of sparse and of multi-vector scores.
         """
         target = torch.arange(anchors.count)
         sparse = self.sparse_scores(anchors, candidates)
@@ -70,8 +70,8 @@ class TokenHeads(torch.nn.Module):
         return torch.stack([part.mean(0) for part in by_query])
 
     def _sparse(self, texts: TokenStates, vocabulary: Tensor) -> Tensor:
-        # Of a token that occurs again the largest weight, at least 0, in a column of the batch's
-        # own ids.
+        # The largest weight (at least 0) of each token, with one column for each distinct id of the
+        # batch.
         is_ignored = torch.isin(texts.ids, self._ignored)
         weights = self.weight(texts.states).flatten().masked_fill(is_ignored, 0)
         cells = texts.texts * len(vocabulary) + torch.searchsorted(vocabulary, texts.ids)
@@ -81,4 +81,4 @@ class TokenHeads(torch.nn.Module):
 
     def _vectors(self, texts: TokenStates) -> list[Tensor]:
         vectors = F.normalize(self.vector(texts.states), dim=-1)
-        return [rows[1:] for rows in torch.split(vectors, texts.lengths())]  # as served
+        return [rows[1:] for rows in torch.split(vectors, texts.lengths())]  # as in the server

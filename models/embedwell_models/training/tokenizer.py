@@ -1,4 +1,4 @@
-"""Tokenizers of a corpus, by the library tokenizers: BPE, WordPiece and Unigram."""
+"""Training of BPE, WordPiece and Unigram tokenizers with the library tokenizers."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -24,9 +24,9 @@ ROLES = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
-"""The special tokens, whose ids are 0 to 4, as transformers names them."""
+"""Special tokens with the ids 0 to 4, by their names in transformers."""
 _SPECIAL = [*ROLES.values()]
-_MAX_ALPHABET = 1000  # characters of WordPiece; rarer ones are unknown
+_MAX_ALPHABET = 1000  # characters of WordPiece; rarer characters are unknown
 
 
 def train_tokenizer(
@@ -34,17 +34,17 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Train a tokenizer of at most `vocabulary` tokens, with [CLS] and [SEP] around a text.
 
-    BPE (Sennrich et al. 2016) is of bytes, as GPT-2's; WordPiece is as BERT's; Unigram (Kudo 2018)
-    as SentencePiece's. BPE alone is the same in each run: the library breaks ties of the others at
-    random. lower: whether texts are in lower case. Raises ModelError for a vocabulary
-    that the characters of the texts do not fit in.
+    BPE (Sennrich et al. 2016) is over bytes, as in GPT-2. WordPiece is as in BERT, and Unigram
+    (Kudo 2018) as in SentencePiece. Only BPE is deterministic: the library breaks ties of the
+    others at random. lower: whether texts are lowercased. Raises ModelError for a vocabulary that
+    is too small for the characters of the texts.
     """
     tokenizer, trainer = _KINDS[algorithm](vocabulary, lower)
     try:
         tokenizer.train_from_iterator(texts, trainer)
     except ModelError:
         raise
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower exception
         raise ModelError(_too_small(vocabulary, f"{error}; give a larger one")) from None
     size = tokenizer.get_vocab_size()
     if size > vocabulary:
@@ -55,7 +55,7 @@ def train_tokenizer(
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
-    """Write tokenizer.json, which pads and truncates, and what transformers reads beside it.
+    """Write tokenizer.json, with padding and truncation, and the file that transformers needs.
 
     max_length: in tokens.
     """

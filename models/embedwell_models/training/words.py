@@ -1,4 +1,4 @@
-"""Word vectors of a corpus: Word2Vec and fastText by gensim, and GloVe."""
+"""Training of word vectors: Word2Vec and fastText with gensim, and GloVe."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ _BLOCK = 1 << 14  # rows
 class WordTraining:
     """Options of `train_words`.
 
-    window: words on either side that a word is trained with. epochs: passes over the corpus, or
-    of GloVe over its co-occurrences. min_count: of a word that gets a vector. buckets: rows of
-    fastText's n-grams. exact: whether words are taken as written. threads: of gensim; with
-    more than one, vectors differ from run to run.
+    window: words on each side in the context of a word. epochs: passes over the corpus, or over the
+    co-occurrences for GloVe. min_count: minimum occurrences of a word with a vector. buckets: rows
+    of fastText's n-grams. exact: whether words stay as written. threads: threads of gensim; with
+    more than one thread, vectors differ from run to run.
     """
 
     algorithm: Algorithm = "word2vec"
@@ -38,9 +38,9 @@ class WordTraining:
 
 
 def train_words(corpus: Corpus, folder: Path, training: WordTraining) -> int:
-    """Write a folder of word vectors, as of converted ones, and return the number of words.
+    """Write a folder of word vectors, like `convert`, and return the number of words.
 
-    Raises ModelError for a corpus without words that are frequent enough.
+    Raises ModelError if no word is frequent enough.
     """
     vectors = _ALGORITHMS[training.algorithm](WordSequences(corpus, training.exact), training)
     write_words(vectors, folder, Choices(exact=training.exact))
@@ -48,7 +48,7 @@ def train_words(corpus: Corpus, folder: Path, training: WordTraining) -> int:
 
 
 class _FastTextVectors:
-    """The vectors of a model of gensim; for the attributes see WordVectors."""
+    """Vectors of a gensim model; for the attributes see WordVectors."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -57,11 +57,11 @@ class _FastTextVectors:
         self.counts = _counts(table)
 
     def rows(self) -> Iterator[tuple[str, Floats]]:
-        """Yield each word and its vector: the mean of its own row and those of its n-grams."""
+        """Yield each word and its vector: the mean of the word's row and its n-grams' rows."""
         return zip(self._table.index_to_key, self._table.vectors, strict=True)
 
     def buckets(self) -> Iterator[Floats]:
-        """Yield the vectors of the buckets of n-grams, in blocks (N, D)."""
+        """Yield the vectors of the n-gram buckets in blocks (N, D)."""
         for start in range(0, len(self._table.vectors_ngrams), _BLOCK):
             yield self._table.vectors_ngrams[start : start + _BLOCK]
 
@@ -104,7 +104,7 @@ def _options(training: WordTraining) -> dict[str, Any]:
         "vector_size": training.dimensions,
         "window": training.window,
         "min_count": training.min_count,
-        "sg": 1,  # skip-gram, which learns more of a small corpus than cbow
+        "sg": 1,  # skip-gram learns more from a small corpus than CBOW
         "seed": training.seed,
         "workers": training.threads,
     }

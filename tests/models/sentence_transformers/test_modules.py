@@ -156,7 +156,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_read_there(save: Save, tmp_path: P
         ("2_Dense", {"module_input_name": "token_embeddings"}, "module_input_name"),
         ("2_Dense", {"module_output_name": "other"}, "module_output_name"),
         ("2_Dense", {"in_features": 47}, r"2_Dense: it expects 47 dimensions, gets 48"),
-        ("2_Dense", {"out_features": 6, "bias": True}, r"3_LayerNorm: it takes 5 .* gets 6"),
+        ("2_Dense", {"out_features": 6, "bias": True}, r"3_LayerNorm: it expects 5 .* gets 6"),
         ("3_LayerNorm", {"dimension": 6}, r"3_LayerNorm: it expects 6 dimensions, gets 5"),
         ("4_Normalize", {"module_input_name": "token_embeddings"}, "module_input_name"),
         (".", {"transformer_task": "text-generation"}, "transformer_task"),

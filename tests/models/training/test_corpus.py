@@ -38,7 +38,7 @@ def test_a_pipe_is_read_as_often_as_asked(tmp_path: Path) -> None:
     [
         (b"", r"corpus\.txt has no texts: write one in each line"),
         (b" \n\n", r"corpus\.txt has no texts"),
-        (b"\xff\n", r"corpus\.txt is no UTF-8 after line 0"),
+        (b"\xff\n", r"corpus\.txt is not UTF-8 after line 0"),
     ],
 )
 def test_a_corpus_without_texts_is_refused(tmp_path: Path, content: bytes, message: str) -> None:

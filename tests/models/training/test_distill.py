@@ -52,7 +52,7 @@ def test_a_table_is_refused(tmp_path: Path) -> None:
     source, folder = small_model(tmp_path, "bpe"), tmp_path / "static"
     folder.mkdir()
     distill(source, folder, 8)
-    with pytest.raises(ModelError, match=r"static is a table already: `compress`"):
+    with pytest.raises(ModelError, match=r"static is already a table; use `compress`"):
         distill(folder, tmp_path / "other", 8)
 
 

@@ -52,7 +52,7 @@ def test_texts_alone_are_pairs_with_themselves(tmp_path: Path) -> None:
         ("a.tsv", "one\t \tthree\n", r"a\.tsv, line 1: write an anchor"),
         ("a.tsv", "1\t2\t3\t4\n", r"a\.tsv, line 1: write an anchor"),
         ("a.tsv", "1\t2\n1\t2\t3\n", r"line 2: 3 texts, where lines before it have 2"),
-        ("a.tsv", "anchor\tpositive\n", r"a\.tsv has a header and no pairs"),
+        ("a.tsv", "anchor\tpositive\n", r"a\.tsv has a header but no pairs"),
         ("a.jsonl", '{"anchor": "a", "positive": 1}\n', r"a\.jsonl, line 1: write an anchor"),
         ("a.jsonl", "[1]\n", r"a\.jsonl, line 1: write an object"),
         ("a.jsonl", "{\n", r"a\.jsonl, line 1: Expecting property name"),

@@ -128,9 +128,9 @@ def test_negatives_and_initialisations_train(tmp_path: Path) -> None:
     ("content", "options", "message"),
     [
         ("one\ttwo\nthree\n", {}, r"pairs\.tsv, line 2: write an anchor"),
-        ("one\ttwo\n", {}, r"pairs\.tsv has one row: a batch compares several"),
+        ("one\ttwo\n", {}, r"pairs\.tsv has one row, but a batch compares several"),
         ("one\ttwo\n", {"vocabulary": 9}, "a vocabulary of 9 tokens is too small"),
-        ("one\ttwo\n", {"heads": 3}, "--dimensions 64 is no multiple of --heads 3"),
+        ("one\ttwo\n", {"heads": 3}, "--dimensions 64 must be a multiple of --heads 3"),
     ],
 )
 def test_a_corpus_that_cannot_be_trained_with_is_refused(

@@ -1,1 +1,1 @@
-"""Load the tokenizer of a model's folder: tokenizer.json and the JSON files beside it."""
+"""Loading of a model folder's tokenizer from tokenizer.json and the JSON files beside it."""

@@ -1,4 +1,4 @@
-"""Special and added tokens of the JSON files beside tokenizer.json."""
+"""Special and added tokens in the JSON files beside tokenizer.json."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +16,12 @@ ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 class AddedTokens:
     """Tokenizer options and added tokens of a folder.
 
-    options: of tokenizer_config.json, in older checkpoints with those of special_tokens_map.json.
+    options: options of tokenizer_config.json; in older checkpoints also of special_tokens_map.json.
     special: role (one of ROLES) -> token, for the roles that the model has.
     """
 
     def __init__(self, folder: Path, file_tokens: Mapping[int, AddedToken]) -> None:
-        """file_tokens: id -> added token of tokenizer.json."""
+        """file_tokens: id -> added token in tokenizer.json."""
         config, special_map, ids = (_read(folder / name) for name in FILES)
         decoder = config.get("added_tokens_decoder")
         self.options = config if decoder is not None else {**config, **special_map}
@@ -36,13 +36,11 @@ class AddedTokens:
     def name(self, role: str) -> str:
         """Return the text of a special token; raises ModelError if the model has none."""
         if role not in self.special:
-            raise ModelError(
-                f"tokenizer_config.json gives no {role}_token, which this family needs"
-            )
+            raise ModelError(f"tokenizer_config.json has no {role}_token, which this family needs")
         return self.special[role].content
 
     def add(self, rust: Tokenizer) -> None:
-        """Add all tokens; raises ModelError if one gets another id than in the files."""
+        """Add all tokens; raises ModelError if a token gets another id than in the files."""
         rust.add_tokens([self._tokens[id] for id in sorted(self._tokens)])
         rust.add_special_tokens([*self.special.values(), *self._extra])
         for id, token in self._tokens.items():
@@ -54,7 +52,7 @@ class AddedTokens:
 
 
 def by_role(folder: Path) -> dict[str, str]:
-    """Return the special token of each role that a folder's files name."""
+    """Return role -> special token, for the roles in a folder's files."""
     return {role: token.content for role, token in AddedTokens(folder, {}).special.items()}
 
 
@@ -73,7 +71,7 @@ def _extra_tokens(options: Mapping[str, Any]) -> list[AddedToken]:
 
 
 def _older_tokens(ids: Mapping[str, int], special: list[AddedToken]) -> dict[int, Any]:
-    # added_tokens.json has no options of the tokens.
+    # added_tokens.json has no options for the tokens.
     special_texts = {token.content for token in special}
     return {
         id: AddedToken(text, special=text in special_texts, normalized=text not in special_texts)

@@ -1,4 +1,4 @@
-"""Tokenizer classes of transformers whose options override those of tokenizer.json."""
+"""Tokenizer classes of transformers whose options override tokenizer.json."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,32 +8,32 @@ from tokenizers import Tokenizer, normalizers
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
 Override = Callable[[Tokenizer, AddedTokens], None]
-"""Replaces options of a tokenizer by those of the files beside tokenizer.json."""
+"""Function that overrides options of a tokenizer by the files beside tokenizer.json."""
 
 
 def override_normalizer(rust: Tokenizer, added: AddedTokens) -> None:
-    """Override how BERT's classes treat case, accents and Chinese characters."""
+    """Override case, accents and Chinese characters in the normalizer, as BERT's classes do."""
     if isinstance(rust.normalizer, normalizers.BertNormalizer):
         rust.normalizer = normalizers.BertNormalizer(
             clean_text=True,
             handle_chinese_chars=added.options.get("tokenize_chinese_chars", True),
-            strip_accents=added.options.get("strip_accents"),  # None: same as lowercase
+            strip_accents=added.options.get("strip_accents"),  # None: same value as lowercase
             lowercase=added.options.get("do_lower_case", True),
         )
 
 
 def override_prefix_space(rust: Tokenizer, added: AddedTokens) -> None:
-    """Override whether GPT-2's and RoBERTa's classes put a space before a text."""
+    """Override the space before a text, as GPT-2's and RoBERTa's classes do."""
     for step in (rust.pre_tokenizer, rust.post_processor):
         if hasattr(step, "add_prefix_space"):
             step.add_prefix_space = bool(added.options.get("add_prefix_space", False))
 
 
 def override_nothing(rust: Tokenizer, added: AddedTokens) -> None:
-    """Leave tokenizer.json as it is."""
+    """Leave tokenizer.json unchanged."""
 
 
-# By model_type of config.json, or the stem of a tokenizer_class, in lowercase without - and _.
+# Keys: model_type of config.json or the stem of a tokenizer_class, in lowercase without - and _.
 _OVERRIDES: Mapping[str, Override] = {
     **dict.fromkeys(("bert", "distilbert", "electra", "ernie", "nomicbert"), override_normalizer),
     **dict.fromkeys(("mobilebert", "mpnet", "dpr", "dprquestionencoder"), override_normalizer),

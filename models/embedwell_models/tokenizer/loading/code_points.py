@@ -1,4 +1,4 @@
-"""Load a tokenizer of code points: it has no vocabulary, but its files may state options."""
+"""Loading of a tokenizer of code points, which has options but no vocabulary."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from embedwell_models.tokenizer.words.code_points import ROLES
 
 
 def read(folder: Path, lowercase: bool, special_tokens: bool) -> CodePointTokenizer:
-    """Read the options of a folder's tokenizer.
+    """Read the tokenizer of a folder.
 
-    Raises ModelError for code of the model, lowercasing, and special tokens other than CANINE's.
+    Raises ModelError for remote code, for lowercasing, and for special tokens other than CANINE's.
     """
     TokenizerClass.read(folder)
     if lowercase:

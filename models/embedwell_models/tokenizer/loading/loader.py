@@ -1,4 +1,4 @@
-"""Load the tokenizer of a folder, and validate it."""
+"""Loading and validation of the tokenizer of a folder."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,18 @@ OLDER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),
     *("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model"),
 )
-"""Vocabularies and SentencePiece files, which `convert` turns into a tokenizer.json."""
+"""Vocabularies and SentencePiece files that `convert` converts to tokenizer.json."""
 
-# Letters, punctuation and an unassigned character that hardly any vocabulary has.
+# Letters, punctuation, and an unassigned character that is in hardly any vocabulary.
 _RARE = "ꙮ 𒀱 ⌘∰ \U000e0ff0"
 
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """rust: tokenizer without padding, truncation and dropout. side: where to truncate.
+    """rust: tokenizer without padding, truncation and dropout. side: side of truncation.
 
-    special: the token of each role (bos, eos, unk, sep, pad, cls, mask) that the files name.
-    splits_at_spaces: whether a step in Python splits each word between spaces alone.
+    special: role (bos, eos, unk, sep, pad, cls, mask) -> token, for the roles in the files.
+    splits_at_spaces: whether a step in Python splits each word between spaces independently.
     """
 
     rust: Tokenizer
@@ -47,12 +47,12 @@ class LoadedTokenizer:
 def load(
     folder: Path, file_only: bool = False, lowercase: bool = False, special_tokens: bool = True
 ) -> LoadedTokenizer:
-    """Load tokenizer.json with the options of the files beside it.
+    """Load tokenizer.json with the options in the files beside it.
 
     file_only: ignore those files, and add no special tokens. lowercase: lowercase texts first.
-    special_tokens: whether to put any around a text.
+    special_tokens: whether special tokens are added around a text.
 
-    Raises ModelError for files that cannot be read, or a tokenizer that fails on some texts.
+    Raises ModelError for files that cannot be read and for a tokenizer that fails on some texts.
     """
     if is_word_tokenizer(folder):
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
@@ -67,7 +67,7 @@ def load(
         rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
     except (ModelError, MemoryError):
         raise
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower exception
         raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
     if not special_tokens:
         rust.post_processor = None
@@ -88,10 +88,10 @@ def load(
 
 
 def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
-    """Make special tokens of the markers that begin a text, if the vocabulary has them.
+    """Make markers at the start of a text special tokens, if the vocabulary contains them.
 
-    As sentence-transformers does for ColBERT, whose markers would otherwise be split. markers: the
-    prompts that begin with one, or are one with the space after it.
+    sentence-transformers does this for ColBERT, whose markers would otherwise be split. markers:
+    prompts that begin with a marker, or are a marker followed by a space.
     """
     for prompt in markers:
         names = (prompt, *prompt.split(maxsplit=1)[:1]) if prompt.strip() else ()
@@ -119,7 +119,7 @@ def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedT
 def _missing(folder: Path) -> str:
     older = [path.name for name in OLDER_FILES if (path := folder / name).exists()]
     options = JsonConfig.optional(folder / "tokenizer_config.json")
-    if options.get("tokenizer_class") == "ByT5Tokenizer":  # has no vocabulary but the bytes
+    if options.get("tokenizer_class") == "ByT5Tokenizer":  # its vocabulary is the bytes
         older = ["tokenizer_config.json"]
     if not older:
         return f"{folder} has no tokenizer.json"
@@ -142,7 +142,7 @@ def _disable_batch_options(rust: Tokenizer) -> None:
 
 
 def _fix_decoder(rust: Tokenizer) -> None:
-    # CLIP's tokenizer.json has a decoder that leaves the end-of-word suffix in the text.
+    # The decoder in CLIP's tokenizer.json leaves the end-of-word suffix in the text.
     suffix = rust.model.end_of_word_suffix if isinstance(rust.model, models.BPE) else None
     if suffix:
         steps = [] if rust.decoder is None else [rust.decoder]

@@ -1,4 +1,4 @@
-"""The tokenizer class of transformers that a folder's JSON files name."""
+"""Tokenizer class of transformers that a folder's JSON files name."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ _SUPPORTED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpie
 
 @dataclass(frozen=True)
 class TokenizerClass:
-    """name: of the class, or the model_type if the files name no class.
+    """name: name of the class, or the model_type if the files name no class.
 
     custom: whether the class is the repository's own code.
     """
@@ -25,9 +25,9 @@ class TokenizerClass:
 
     @classmethod
     def read(cls, folder: Path) -> "TokenizerClass":
-        """Read the class; raises ModelError for custom code, unless it is named as a known class.
+        """Read the class; raises ModelError for remote code without the name of a known class.
 
-        Raises ModelError, too, for classes that split words by other libraries.
+        Raises ModelError also for classes that split words with other libraries.
         """
         config = JsonConfig.optional(folder / "config.json")
         options = JsonConfig.optional(folder / "tokenizer_config.json")
@@ -47,6 +47,6 @@ class TokenizerClass:
 
 
 def _custom_class(auto_map: Any) -> str:
-    # Older files list the slow and the fast class without a key.
+    # Older files list the slow and the fast class without keys.
     names = auto_map.get("AutoTokenizer") if isinstance(auto_map, dict) else auto_map
     return next((name.rpartition(".")[2] for name in names or () if name), "")

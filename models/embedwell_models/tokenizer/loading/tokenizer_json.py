@@ -1,4 +1,4 @@
-"""Load tokenizer.json or a vocabulary, and apply the options of the JSON files beside it."""
+"""Loading of tokenizer.json or a vocabulary, with the options of the JSON files beside it."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.loading.tokenizer_class import TokenizerClass
 from embedwell_models.tokenizer.segmented import readers
 
-_ENDED = ("nvembed",)  # model types whose own code puts eos_token behind each text
+_ENDED = ("nvembed",)  # model types whose own code adds eos_token after each text
 _TEMPLATE = "TemplateProcessing"
 
 
 def load(folder: Path) -> Tokenizer:
-    """Load a folder's tokenizer as transformers would, by the tokenizer class that it names.
+    """Load a folder's tokenizer like transformers, by the tokenizer class that its files name.
 
-    Raises ModelError for a class that is the repository's own code.
+    Raises ModelError for a class in remote code.
     """
     tokenizer_class = TokenizerClass.read(folder)
     reader = readers.find(folder)
@@ -35,13 +35,13 @@ def load(folder: Path) -> Tokenizer:
 
 
 def special(folder: Path) -> dict[str, str]:
-    """Return the special token of each role that a folder's files or its class name."""
+    """Return role -> special token, for the roles in a folder's files or tokenizer class."""
     reader = readers.find(folder)
     return {**(reader.special if reader else {}), **added_tokens.by_role(folder)}
 
 
 def load_file_only(folder: Path) -> Tokenizer:
-    """Load tokenizer.json alone, without special tokens around a text."""
+    """Load only tokenizer.json, without special tokens around a text."""
     rust = _from_file(folder)
     rust.post_processor = None
     return rust
@@ -54,7 +54,7 @@ def _from_file(folder: Path) -> Tokenizer:
 def _adds_eos(folder: Path, tokenizer_class: TokenizerClass, added: AddedTokens) -> bool:
     if JsonConfig.optional(folder / "config.json").get("model_type", "") in _ENDED:
         return True
-    # The classes of transformers ignore add_eos_token, and use the file's template.
+    # transformers' classes ignore add_eos_token and use the file's template.
     return tokenizer_class.custom and bool(added.options.get("add_eos_token"))
 
 
@@ -62,7 +62,7 @@ def _append_eos(rust: Tokenizer, eos: str) -> None:
     if rust.encode("").tokens[-1:] == [eos]:
         return
     steps = [] if rust.post_processor is None else _steps(rust.post_processor)
-    # A template behind another would take the tokens around a text for further texts.
+    # A second template would treat the special tokens around a text as further texts.
     if not steps or steps[-1]["type"] != _TEMPLATE:
         steps += _steps(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
     steps[-1]["single"].append({"SpecialToken": {"id": eos, "type_id": 0}})

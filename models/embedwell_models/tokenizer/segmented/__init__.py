@@ -1,1 +1,1 @@
-"""Tokenizers of transformers whose words are found in Python, from vocab.txt."""
+"""Tokenizers of transformers that split words in Python, with a vocab.txt."""

@@ -1,8 +1,8 @@
-"""PhoBERT's tokenizer (Nguyen and Nguyen 2020, arXiv 2003.00744), of vocab.txt and bpe.codes.
+"""PhoBERT's tokenizer (Nguyen and Nguyen 2020, arXiv 2003.00744), from vocab.txt and bpe.codes.
 
-A BPE may end at a symbol that vocab.txt lacks, which is then unknown. A tokenizer.json has no such
-rule: the BPE's symbols would have to be the vocabulary. So the text is split here, and the pieces
-are looked up as words. The words of a text are those of its author's segmenter, with _ inside.
+The BPE may end at a symbol that vocab.txt lacks, which is then unknown. tokenizer.json cannot
+express this, because the BPE's symbols would be the vocabulary. Texts are therefore split here, and
+the pieces are looked up as words. The client segments a text into words, with _ inside words.
 """
 
 import re
@@ -18,20 +18,20 @@ from embedwell_models.tokenizer.segmented.pre_tokenizer import Piece, PythonPreT
 
 CODES, VOCABULARY = "bpe.codes", "vocab.txt"
 SPECIAL = {
-    **{"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"},  # in the order of their ids
+    **{"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"},  # in the order of the ids
     **{"sep": "</s>", "cls": "<s>", "mask": "<mask>"},
 }
-_WORD = re.compile(r"\S+\n?")  # as in PhobertTokenizer, with the line end
+_WORD = re.compile(r"\S+\n?")  # with the line end, as in PhobertTokenizer
 _END, _INSIDE = "</w>", "@@"
 _MAX_CACHED = 1 << 15  # words
 _MAX_CACHED_LENGTH = 32  # characters of a word
 
 
 class BpeSplitter(PythonPreTokenizer):
-    """Splits words by the merges of a BPE; all pieces of a word but the last get a suffix."""
+    """Splitter of words by the merges of a BPE; all pieces of a word but the last get a suffix."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
-        """merges: pairs of symbols, in the order of their ranks."""
+        """merges: pairs of symbols in the order of their ranks."""
         symbols = dict.fromkeys(part for a, b in merges for part in (a, b, a + b))
         vocabulary = {symbol: id for id, symbol in enumerate(["", *symbols])}
         self._bpe = BPE(vocabulary, list(merges), unk_token="", end_of_word_suffix=_END)
@@ -53,7 +53,7 @@ class BpeSplitter(PythonPreTokenizer):
         spans = list(pairwise(stops))
         pieces = [Piece(*span, _INSIDE if span[1] < len(word) else "") for span in spans]
         if len(word) <= _MAX_CACHED_LENGTH:
-            # A full cache is replaced, not cleared: other threads may read it.
+            # A full cache is replaced and not cleared, because other threads may read it.
             cache = self._cache if len(self._cache) < _MAX_CACHED else {}
             cache[word] = pieces
             self._cache = cache
@@ -86,7 +86,7 @@ def _vocabulary(folder: Path, special: Mapping[str, str]) -> dict[str, int]:
     for line in _lines(folder / VOCABULARY):
         token, space, _ = line.strip().rpartition(" ")
         if not space:
-            raise ModelError(f"{folder / VOCABULARY}: {line[:99]!r} is no token and its count")
+            raise ModelError(f"{folder / VOCABULARY}: {line[:99]!r} is not a token with its count")
         ids[token] = len(ids)
     return ids
 
@@ -96,7 +96,7 @@ def _merges(folder: Path) -> list[tuple[str, str]]:
     for line in _lines(folder / CODES):
         parts = line.split()
         if len(parts) != 3:
-            raise ModelError(f"{folder / CODES}: {line[:99]!r} is no pair and its count")
+            raise ModelError(f"{folder / CODES}: {line[:99]!r} is not a pair with its count")
         merges.append((parts[0], parts[1]))
     return merges
 

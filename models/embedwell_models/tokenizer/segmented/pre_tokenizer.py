@@ -1,4 +1,4 @@
-"""A step of a Rust tokenizer that splits texts in Python."""
+"""Pre-tokenizer of a Rust tokenizer that splits texts in Python."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from tokenizers import NormalizedString, PreTokenizedString
 
-_BLOCK = 256  # pieces: the library counts characters from the start for each that it cuts
+_BLOCK = 256  # pieces; for each cut, the library counts characters from the start
 
 
 class Piece(NamedTuple):
-    """A part of a text, in characters. suffix: put behind it for the look-up in the vocabulary."""
+    """A part of a text, in characters. suffix: appended for the look-up in the vocabulary."""
 
     start: int
     stop: int
@@ -19,16 +19,16 @@ class Piece(NamedTuple):
 
 
 class PythonPreTokenizer(ABC):
-    """Splits a text into pieces; what is between them is left out.
+    """Pre-tokenizer that splits a text into pieces; the text between pieces is left out.
 
-    lowercase: whether a piece is put in lower case once it is cut.
+    lowercase: whether pieces are lowercased after the split.
     """
 
     lowercase = False
 
     @abstractmethod
     def pieces(self, text: str) -> Sequence[Piece]:
-        """Return the pieces of a normalized text, in order, none of them empty."""
+        """Return the pieces of a normalized text in order; no piece is empty."""
 
     def pre_tokenize(self, text: PreTokenizedString) -> None:
         """Split a text; the library calls this."""

@@ -1,4 +1,4 @@
-"""The tokenizers of this package by their class, and the folders that have one."""
+"""Readers of this package's tokenizers by class, and detection of folders that need them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from embedwell_models.tokenizer.segmented import japanese, phobert
 
 @dataclass(frozen=True)
 class Reader:
-    """read: the tokenizer of a folder. special: the tokens of roles that its files do not name.
+    """read: reads the tokenizer of a folder. special: role -> default token.
 
-    files: of the vocabulary. splits_at_spaces: whether a word between spaces is split alone.
+    files: files of the vocabulary. splits_at_spaces: whether each word between spaces is split
+    independently.
     """
 
     read: Callable[[Path, Mapping[str, str]], Tokenizer]
@@ -35,9 +36,9 @@ _READERS = {
 
 
 def find(folder: Path) -> Reader | None:
-    """Return the reader of a folder's tokenizer; None for one that tokenizer.json holds.
+    """Return the reader of a folder's tokenizer; None if tokenizer.json holds the tokenizer.
 
-    Raises ModelError for a tokenizer that is the repository's own code.
+    Raises ModelError for a tokenizer in remote code.
     """
     name = TokenizerClass.read(folder).name
     options = JsonConfig.optional(folder / "tokenizer_config.json")
@@ -49,5 +50,5 @@ def find(folder: Path) -> Reader | None:
 
 
 def _is_basic(options: JsonConfig) -> bool:
-    # Without MeCab, the class splits as BertTokenizer does.
+    # Without MeCab, the class splits like BertTokenizer.
     return bool(options.get("word_tokenizer_type", "basic") == "basic")

@@ -1,1 +1,1 @@
-"""The tokenizer of word vectors: words at white space, found in a vocabulary that files map."""
+"""Tokenizers of words, characters and code points, written in Python."""

@@ -1,4 +1,4 @@
-"""Splits texts into words, and words into the bytes of their characters."""
+"""Tokenizer that splits texts into words, and words into the bytes of their characters."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,35 +14,35 @@ _AT_PUNCTUATION = re.compile(r"\w+(?:[-.'’]\w+)*|[^\w\s]")
 
 
 class CharacterTokenizer(PythonTokenizer):
-    """A tokenizer whose ids are the bytes of words.
+    """Tokenizer whose ids are the bytes of words.
 
-    The ids of a word are its bytes in UTF-8, plus 256 for each but the first. All have the word's
-    name and offsets.
+    The ids of a word are its UTF-8 bytes, plus 256 for each byte but the first. All ids have the
+    name and the offsets of the word.
     """
 
     def __init__(self, split_punctuation: bool) -> None:
-        """split_punctuation: whether a mark that is not inside of a word is one of its own."""
+        """split_punctuation: whether a punctuation mark outside words is a word of its own."""
         super().__init__(unknown="")
         self._words = _AT_PUNCTUATION if split_punctuation else _AT_SPACES
 
     @classmethod
     def read(cls, folder: Path) -> "CharacterTokenizer":
-        """Read the options of a folder; raises ModelError."""
+        """Read the tokenizer's options from a folder; raises ModelError."""
         return cls(JsonConfig(folder / FILE).get("split_punctuation", True))
 
     def get_vocab_size(self) -> int:
-        """The number of ids that begin a word."""
+        """Return the number of ids that start a word."""
         return _BYTES
 
     def id_to_token(self, id: int) -> str | None:
-        """Return the character of a byte, <0x…> for one that is none; None for other ids."""
+        """Return the character of a byte, <0x…> if it is not printable; None for other ids."""
         if not 0 <= id < 2 * _BYTES:
             return None
         byte = id % _BYTES
         return chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>"
 
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a word of one byte; None for others."""
+        """Return the id of a word of one byte; None for other words."""
         encoded = token.encode(errors="surrogatepass")
         return encoded[0] if len(encoded) == 1 else None
 
@@ -61,7 +61,7 @@ class CharacterTokenizer(PythonTokenizer):
     def decode_batch(
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
-        """Return the words of rows of ids, with a space between two of them."""
+        """Return the words of each row of ids, separated by spaces."""
         return [b" ".join(_words(row)).decode(errors="replace") for row in rows]
 
 

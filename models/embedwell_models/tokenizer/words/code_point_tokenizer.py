@@ -1,4 +1,4 @@
-"""Splits texts into code points, as CANINE reads them (Clark et al. 2022, arXiv 2103.06874)."""
+"""Tokenizer that splits texts into code points, for CANINE (arXiv 2103.06874)."""
 
 import re
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ class FramedEncoding(WordEncoding):
 
 
 class CodePointTokenizer(PythonTokenizer):
-    """A tokenizer whose tokens are single characters, with their code points as ids."""
+    """Tokenizer whose tokens are single characters, with their code points as ids."""
 
-    pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # says where a long text may be split
+    pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # tells where a long text may be split
 
     def __init__(self, special_tokens: bool = True, strips_mask: bool = False) -> None:
-        """special_tokens: whether to put any around a text.
+        """special_tokens: whether special tokens are added around a text.
 
-        strips_mask: whether the spaces before a mask are left out.
+        strips_mask: whether spaces before a mask token are left out.
         """
         super().__init__(unknown="")
         self._special_tokens, self._strips_mask = special_tokens, strips_mask
 
     def get_vocab_size(self) -> int:
-        """The number of code points."""
+        """Return the number of code points."""
         return SIZE
 
     def id_to_token(self, id: int) -> str | None:

@@ -1,4 +1,4 @@
-"""The options of a tokenizer of words, and the files that hold them."""
+"""Options of a tokenizer of words, and the files that hold them."""
 
 import json
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from embedwell_models.tokenizer.words.subwords import Subwords
 from embedwell_models.tokenizer.words.vocabulary import NAMES, Vocabulary
 
 MAPPED = "vocabulary.safetensors"
-"""Vocabulary and options in one file, which `embedwell convert` writes."""
+"""File with vocabulary and options, which `embedwell convert` writes."""
 LISTED = "whitespacetokenizer_config.json"
-"""The same as sentence-transformers writes them; read where the other is missing."""
+"""File of sentence-transformers with the same content, read if the other file is missing."""
 _METADATA = "options"
 
 
@@ -23,9 +23,10 @@ _METADATA = "options"
 class WordOptions:
     """Options of the look-up of words in a vocabulary.
 
-    stop_words: left out of every text. lowercase: whether texts are. exact: whether a word is
-    looked up as written alone, and not also without punctuation around it and in lower case.
-    subwords: of words that the vocabulary lacks; None if these have no vector.
+    stop_words: words that are left out of every text. lowercase: whether texts are lowercased.
+    exact: whether a word is looked up only as written, and not also without surrounding punctuation
+    and in lower case. subwords: n-grams of words that the vocabulary lacks; None if these have no
+    vector.
     """
 
     stop_words: frozenset[str] = frozenset()
@@ -56,12 +57,12 @@ class WordOptions:
 
 
 def is_word_tokenizer(folder: Path) -> bool:
-    """Whether the tokenizer of a folder is one of words."""
+    """Whether the tokenizer of a folder is a tokenizer of words."""
     return any((folder / name).is_file() for name in (MAPPED, LISTED))
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
-    """Map the words of a folder, or read their list; raises ModelError."""
+    """Map the vocabulary of a folder, or read its list of words; raises ModelError."""
     if not (folder / MAPPED).is_file():
         return Vocabulary.of(JsonConfig(folder / LISTED)["vocab"])
     arrays = safetensors_files.map_arrays(folder / MAPPED)

@@ -1,4 +1,4 @@
-"""A tokenizer in Python with the interface of the library's."""
+"""Base of tokenizers in Python with the interface of the library tokenizers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from tokenizers import models, pre_tokenizers
 
 @dataclass(frozen=True, slots=True)
 class WordEncoding:
-    """Ids of a text with names and offsets, as an Encoding of the library tokenizers has them."""
+    """Ids of a text with names and offsets, like an Encoding of the library tokenizers."""
 
     ids: list[int]
     tokens: list[str]
@@ -24,7 +24,7 @@ class WordEncoding:
 class PythonTokenizer(ABC):
     """A tokenizer with the attributes and methods of `tokenizers.Tokenizer` that are used here.
 
-    Unless a subclass says otherwise, it splits texts at white space, and adds no tokens.
+    By default it splits texts at white space and adds no tokens.
     """
 
     normalizer = None
@@ -39,10 +39,10 @@ class PythonTokenizer(ABC):
 
     @abstractmethod
     def get_vocab_size(self) -> int:
-        """The number of ids."""
+        """Return the number of ids."""
 
     def get_added_tokens_decoder(self) -> dict[int, object]:
-        """Return no tokens: none are added."""
+        """Return an empty mapping: there are no added tokens."""
         return {}
 
     @abstractmethod
@@ -51,7 +51,7 @@ class PythonTokenizer(ABC):
 
     @abstractmethod
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a name; None for an unknown one."""
+        """Return the id of a name; None for an unknown name."""
 
     @abstractmethod
     def encode(self, text: str, add_special_tokens: bool = True) -> WordEncoding:

@@ -1,4 +1,4 @@
-"""Character n-grams of words that a vocabulary lacks, as fastText numbers them.
+"""Character n-grams of words that a vocabulary lacks, with fastText's numbers.
 
 Bojanowski et al. 2016, arXiv 1607.04606.
 """
@@ -6,14 +6,14 @@ Bojanowski et al. 2016, arXiv 1607.04606.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_OFFSET, _PRIME = 2166136261, 16777619  # of the hash FNV-1a, 32 bits
+_OFFSET, _PRIME = 2166136261, 16777619  # constants of the hash FNV-1a with 32 bits
 MAX_CHARACTERS = 1000
-"""The longest word that is split: each of its characters begins several n-grams."""
+"""Maximum length of a word that is split: each of its characters starts several n-grams."""
 
 
 @dataclass(frozen=True)
 class Subwords:
-    """N-grams of min_length to max_length characters, hashed into so many buckets."""
+    """N-grams of min_length to max_length characters, hashed into `buckets`."""
 
     min_length: int
     max_length: int
@@ -30,7 +30,7 @@ class Subwords:
         for start in range(len(characters)):
             value = _OFFSET
             for length, character in enumerate(characters[start : start + self.max_length], 1):
-                for byte in character:  # a signed one, as in fastText
+                for byte in character:  # a signed byte, as in fastText
                     signed = byte | 0xFFFFFF00 if byte > 127 else byte
                     value = (value ^ signed) * _PRIME & 0xFFFFFFFF
                 is_mark = length == 1 and start in (0, len(characters) - 1)

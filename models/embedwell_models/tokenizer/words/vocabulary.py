@@ -1,4 +1,4 @@
-"""The words of a table of word vectors: word to row and back, from arrays that a file maps."""
+"""Vocabulary of a table of word vectors: word to row and back, from arrays in a mapped file."""
 
 import hashlib
 from bisect import bisect_right
@@ -14,14 +14,14 @@ NAMES = ("text", "ends", "keys", "order")
 
 
 class Vocabulary:
-    """V words, of which each is a row of a table.
+    """V words, one for each row of a table.
 
-    Nothing is in memory but the pages that were read: several processes share those of a file.
+    Only pages that were read are in memory, and processes share the pages of a file.
     """
 
     def __init__(self, arrays: Arrays) -> None:
-        """arrays: text, the words' UTF-8 one after another; ends (V,), where each ends in it; keys
-        (V,), hashes of the words in ascending order; order (V,), the word of each key.
+        """arrays: text, the concatenated UTF-8 words; ends (V,), the end of each in it; keys (V,),
+        hashes of the words in ascending order; order (V,), the index of each key's word.
         """
         self.arrays = arrays
         self._text, self._ends, self._keys, self._order = (
@@ -46,7 +46,7 @@ class Vocabulary:
         return len(self._ends)
 
     def find(self, word: str) -> int | None:
-        """Return the row of a word; None for an unknown one. Of equal words the last counts."""
+        """Return the row of a word; None for an unknown word. The last of equal words counts."""
         encoded = word.encode(errors="surrogatepass")
         key = _key(encoded)
         place = bisect_right(self._keys, key) - 1

@@ -1,4 +1,4 @@
-"""Splits texts at white space and finds each word in a vocabulary."""
+"""Tokenizer that splits texts at white space and looks each word up in a vocabulary."""
 
 import re
 import string
@@ -17,7 +17,7 @@ UNKNOWN = "[UNK]"
 
 
 class Match(NamedTuple):
-    """Ids of a word, and where the text that they are of starts and stops in the word."""
+    """Ids of a word, and start and stop of the matched text in the word."""
 
     ids: tuple[int, ...]
     start: int
@@ -25,18 +25,18 @@ class Match(NamedTuple):
 
 
 class WordTokenizer(PythonTokenizer):
-    """A tokenizer that finds whole words in a vocabulary.
+    """Tokenizer that looks whole words up in a vocabulary.
 
-    With V words and N buckets of n-grams, the id of a word is its row (0 to V - 1), that of an
-    n-gram V plus its bucket, and V + N stands for an unknown word. An unknown word of several
-    n-grams has the id of the first one, and those of the others plus V + N + 1.
+    With V words and N buckets of n-grams, the id of a word is its row (0 to V - 1), the id of an
+    n-gram is V plus its bucket, and V + N means an unknown word. An unknown word with several
+    n-grams has the id of the first n-gram, then the ids of the others plus V + N + 1.
 
-    A word is looked up as written, then without the punctuation around it, then also in lower
-    case, as the WhitespaceTokenizer of sentence-transformers does.
+    A word is looked up as written, then without surrounding punctuation, then also in lower case,
+    as in sentence-transformers' WhitespaceTokenizer.
     """
 
     def __init__(self, vocabulary: Vocabulary, options: WordOptions) -> None:
-        """options: of the look-up."""
+        """options: options of the look-up."""
         self.vocabulary, self.options = vocabulary, options
         super().__init__(unknown=UNKNOWN)
         self.unknown_id = len(vocabulary)
@@ -49,7 +49,7 @@ class WordTokenizer(PythonTokenizer):
         return cls(read_vocabulary(folder), WordOptions.read(folder))
 
     def get_vocab_size(self) -> int:
-        """The number of ids, without those of further n-grams of a word."""
+        """Return the number of ids, without the ids of further n-grams of a word."""
         return self.unknown_id + 1
 
     def id_to_token(self, id: int) -> str | None:
@@ -60,7 +60,7 @@ class WordTokenizer(PythonTokenizer):
         return UNKNOWN if id <= self.unknown_id else None
 
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a word, as written; None for an unknown one."""
+        """Return the id of a word as written; None for an unknown word."""
         return self.vocabulary.find(token)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> WordEncoding:
@@ -76,7 +76,7 @@ class WordTokenizer(PythonTokenizer):
     def decode_batch(
         self, rows: Sequence[Sequence[int]], skip_special_tokens: bool = True
     ) -> list[str]:
-        """Return the words of rows of ids, with a space between two of them."""
+        """Return the words of each row of ids, separated by spaces."""
         words = ([self.id_to_token(id) for id in row if id <= self.unknown_id] for row in rows)
         return [" ".join(filter(None, row)) for row in words]
 
@@ -90,7 +90,7 @@ class WordTokenizer(PythonTokenizer):
     def _find(self, word: str) -> Match:
         match = self._match(word)
         if len(word) <= _MAX_CACHED_LENGTH:
-            # A full cache is replaced, not cleared: other threads may read it.
+            # A full cache is replaced and not cleared, because other threads may read it.
             cache = self._cache if len(self._cache) < _MAX_CACHED else {}
             cache[word] = match
             self._cache = cache

@@ -157,10 +157,10 @@ def test_the_vocabulary_needs_no_conversion(japanese: Path, phobert: Path) -> No
 
 
 def test_lines_without_a_count_are_refused(tmp_path: Path) -> None:
-    for name, message in (("vocab.txt", "token and its count"), ("bpe.codes", "pair and its")):
+    for name, message in (("vocab.txt", "token with its count"), ("bpe.codes", "pair with its")):
         folder = write_phobert(tmp_path)
         (folder / name).write_text("word\n", encoding="utf-8")
-        with pytest.raises(ModelError, match=f"{name}: 'word' is no {message}"):
+        with pytest.raises(ModelError, match=f"{name}: 'word' is not a {message}"):
             Tokenizer(folder, 100)
 
 
