@@ -1,4 +1,4 @@
-"""Writes the tables of families into docs/models.md: `python -m deploy.families_page`.
+"""Write the tables of families into docs/models.md: `python -m deploy.families_page`.
 
 The rows come from families.toml, which tests/test_families_page.py compares with the code.
 """

@@ -1,4 +1,4 @@
-"""Writes docs/openapi.json, as a server answers it: `python -m deploy.openapi`."""
+"""Write docs/openapi.json, the document of a server: `python -m deploy.openapi`."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ FILE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 
 async def served() -> bytes:
-    """The document; nothing in it depends on the model or on settings."""
+    """Return the document, which does not depend on the model or on settings."""
     model = ModelContext(Settings(), resolve(DEFAULT), 0, rows=1, counters_fd=0, connect_fd=0)
     engine = CurrentEngine(model.connect_engine, SharedCounters.private())
     app = create_app(ServerContext(Settings(), [model], 0, []), [engine])

@@ -1,4 +1,4 @@
-"""Files to files against the engine alone: texts per second, memory, and runs that are killed."""
+"""Benchmark of `embedwell embed` against the engine alone: speed, memory, killed runs."""
 
 import json
 import os
@@ -36,9 +36,9 @@ def main() -> None:
 @click.option("--dtype", default="float32")
 @click.option("--model", default=DEFAULT)
 def speed(texts: int, rounds: int, dtype: str, model: str) -> None:
-    """Print texts per second of both, the share, and peak memory; each in a process of its own.
+    """Print texts per second of both, their ratio and peak memory; each runs in its own process.
 
-    Texts that are equal are computed once in a part of the files, and each time by the engine.
+    Equal texts are computed once in a part of the files; the engine alone computes every text.
     """
     with tempfile.TemporaryDirectory() as name:
         source = write_texts(Path(name) / "in.parquet", texts)
@@ -60,7 +60,7 @@ def speed(texts: int, rounds: int, dtype: str, model: str) -> None:
 @click.option("--part-rows", default=512, help="Most rows of a part.")
 @click.option("--dtype", default="float32")
 def kills(texts: int, kills: int, part_rows: int, dtype: str) -> None:
-    """Kill a run again and again at random moments, and compare it with an undisturbed one."""
+    """Kill a run repeatedly at random moments, and compare its result with an undisturbed run."""
     generator = random.Random(7)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -93,7 +93,7 @@ def kills(texts: int, kills: int, part_rows: int, dtype: str) -> None:
 @click.argument("model")
 @click.argument("dtype")
 def measure(kind: str, source: Path, out: Path, model: str, dtype: str) -> None:
-    """Print the seconds and the peak memory of one of the two, without the loading of the model."""
+    """Print seconds and peak memory of one of the two, without loading of the model."""
     texts = pq.read_table(source)["text"].to_pylist() if kind == "engine" else []
     embedder = Embedder.load(model, dtype=dtype)
     embedder.embed([str(number) for number in range(256)])
@@ -118,7 +118,7 @@ def write_texts(path: Path, count: int) -> Path:
 
 
 def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
-    """Run one of the two in a process of its own: -> its report."""
+    """Run one of the two in a process of its own; return its report."""
     command = [sys.executable, "-m", "deploy.benchmark.bulk", "measure", kind]
     command += [str(source), str(out), model, dtype]
     process = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ)
@@ -126,13 +126,13 @@ def child(kind: str, source: Path, out: Path, model: str, dtype: str) -> Any:
 
 
 def embed(source: Path, out: Path, dtype: str) -> list[str]:
-    """The command of a run."""
+    """Return the command of a run."""
     options = ["--dtype", dtype, "--id", "id", "--resume"]
     return [sys.executable, "-m", "embedwell", "embed", str(source), "-o", str(out), *options]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder."""
+    """Return the contents of the files in a folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

@@ -1,4 +1,4 @@
-"""The contest of the engines: workers that are started, find their settings and take turns."""
+"""Contest of the engines: their workers are started, find their settings and take turns."""
 
 import statistics
 import sys
@@ -17,12 +17,12 @@ from deploy.benchmark.peers.protocol import Job
 from deploy.benchmark.worker import Worker
 from deploy.benchmark.workloads import Workload
 
-_PAUSE = 0.1  # seconds until the threads of the one before have stopped spinning
+_PAUSE = 0.1  # seconds until the threads of the previous worker stop spinning
 
 
 @dataclass
 class Entry:
-    """A contestant that runs, and what was measured of it. rounds: workload -> a number a round."""
+    """A running contestant and its measurements. rounds: workload -> a number for each round."""
 
     contestant: Contestant
     worker: Worker
@@ -34,7 +34,7 @@ class Entry:
 def start(
     chosen: Sequence[Contestant], job: Job, home: Path, log: IO[str], stack: ExitStack
 ) -> list[Entry]:
-    """A worker for each contestant; those that cannot be had are named, with the reason."""
+    """Start a worker for each contestant; report unavailable contestants with the reason."""
     entries = []
     for contestant in chosen:
         try:
@@ -51,7 +51,7 @@ def start(
 
 
 def prepare(entries: list[Entry], work: Sequence[Workload]) -> None:
-    """Let each find its best settings, alone; those that die are left out, by name."""
+    """Let each worker find its best settings alone; drop and name workers that die."""
     for entry in [*entries]:
         for workload in work:
             note(f"trying settings: {entry.contestant.name}, {workload.name}")
@@ -66,7 +66,7 @@ def prepare(entries: list[Entry], work: Sequence[Workload]) -> None:
 
 
 def measure(entries: Sequence[Entry], work: Sequence[Workload], rounds: int) -> None:
-    """All rounds: of each workload every contestant in turn, another one first each time."""
+    """Run all rounds: contestants take turns on each workload, in rotating order."""
     for number in range(rounds):
         for workload in work:
             note(f"round {number + 1} of {rounds}: {workload.name}")
@@ -78,5 +78,5 @@ def measure(entries: Sequence[Entry], work: Sequence[Workload], rounds: int) -> 
 
 
 def note(text: str) -> None:
-    """What is being done, on standard error."""
+    """Print the current step to standard error."""
     print(text, file=sys.stderr, flush=True)

@@ -1,14 +1,14 @@
-"""The engines that are compared: which worker, in which environment, in which precision."""
+"""Compared engines, with worker, environment and precision."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """environment: a file in requirements/, or None for the interpreter that runs the driver.
+    """A compared engine. environment: a file in requirements/; None for the driver's interpreter.
 
-    precision: of the products, and if another one is meant than the engine's choice, of the rest.
-    head: of graph.GRAPHS, if it computes no other one.
+    precision: precision of the products, and of the rest if it is not the engine's choice. head:
+    the only head in graph.GRAPHS that the engine computes, if there is one.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The comparison of the engines as tables for a person."""
+"""Report of the comparison of engines, as text tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from deploy.benchmark.tables import spread, summary, table
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """All the tables."""
+    """Return all tables."""
     work = results["workloads"]
     classes = [name for name, about in work.items() if about["throughput"]]
     others = [name for name in work if name not in classes]
@@ -29,7 +29,7 @@ def report(results: Mapping[str, Any]) -> str:
 def rates(
     results: Mapping[str, Any], engine: Mapping[str, Any], name: str, unit: str
 ) -> list[float]:
-    """Tokens or texts per second of a workload, in each round."""
+    """Return tokens or texts per second of a workload in each round."""
     count = results["workloads"][name][unit]
     return [count / seconds for seconds in engine["seconds"][name]]
 

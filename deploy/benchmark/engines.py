@@ -1,4 +1,4 @@
-"""Compares this project's engine with others on the same token ids, in turn, in one run."""
+"""Compare this project's engine with other engines on the same token ids, in turn in one run."""
 
 import argparse
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from embedwell_models.hub.sources import resolve
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     folder = resolve(args.model)
     tokenizer = Folder.read(folder).tokenizer()
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dict[str, Any]:
-    """The settings, fidelity and seconds of each contestant."""
+    """Return settings, fidelity and seconds of each contestant."""
     able = [one for one in ALL if one.head in (None, job.head)]
     chosen = [one for one in able if one is REFERENCE or options.wanted(one.name, args.only)]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, made from its file in requirements/ on first use."""
+"""Virtual environments of the peers, created from the files in requirements/ on first use."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[2]
 _REQUIREMENTS = Path(__file__).parent / "requirements"
 _STAMP = "installed.txt"
 
-# llama.cpp comes as source: without these it builds its tests, fetches a web page for its server,
-# and starts as many compilers as there are files.
+# llama.cpp comes as source. Without these options it builds its tests, fetches a web page for its
+# server, and starts a compiler for each file at once.
 _CORES = str(len(os.sched_getaffinity(0)))
 _BUILD = {
     "CMAKE_ARGS": "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF "
@@ -21,11 +21,11 @@ _BUILD = {
 
 
 class Unavailable(Exception):
-    """A peer cannot be had here; the message says why."""
+    """A peer is not available here; the message says why."""
 
 
 def python(home: Path, name: str) -> Path:
-    """The interpreter of an environment. Raises Unavailable when it cannot be installed."""
+    """Return the interpreter of an environment; raises Unavailable if it cannot be installed."""
     folder = home / "venvs" / name
     wanted = "".join(file.read_text() for file in _files(name))
     stamp = folder / _STAMP
@@ -37,7 +37,7 @@ def python(home: Path, name: str) -> Path:
 
 
 def _files(name: str) -> list[Path]:
-    # What is in the second file would ask for packages that it runs without, or breaks with.
+    # Packages in the second file require packages that are not needed or that break them.
     files = [_REQUIREMENTS / f"{name}.txt", _REQUIREMENTS / f"{name}.no-deps.txt"]
     return [file for file in files if file.exists()]
 

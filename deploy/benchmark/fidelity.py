@@ -1,4 +1,4 @@
-"""How far the vectors of an engine are from those of the reference."""
+"""Difference between the vectors of an engine and the vectors of the reference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from deploy.benchmark.peers.batching import Floats
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Over all the vectors of all the workloads."""
+    """Difference over all vectors of all workloads."""
 
     min_cosine: float
     mean_cosine: float
@@ -18,7 +18,7 @@ class Fidelity:
 
 
 def fidelity(vectors: Mapping[str, Floats], reference: Mapping[str, Floats]) -> Fidelity:
-    """Cosines of the vectors of all workloads to the reference's, and the largest difference."""
+    """Compute the cosines of all vectors to the reference's, and the largest difference."""
     ours, theirs = (
         np.concatenate([part[name] for name in reference]) for part in (vectors, reference)
     )

@@ -1,4 +1,4 @@
-"""Models with other heads than a vector for each text: written from a BERT, compared, reported."""
+"""Benchmark of models with other heads than a vector for each text, made from a BERT."""
 
 import argparse
 import json
@@ -34,10 +34,10 @@ def write_model(
     config: Mapping[str, Any],
     tensors: Callable[[int, int, torch.Generator], Tensors],
 ) -> Path:
-    """Save the encoder of the BERT of the options with a head of random weights: -> the folder.
+    """Save the BERT encoder of the options with a random head; return the folder.
 
-    config: what its config.json has beside the encoder's. tensors: the head's, by the width and the
-    words of the vocabulary.
+    config: further keys of config.json. tensors: builds the head's tensors from the width and the
+    size of the vocabulary.
     """
     source = resolve(args.model)
     folder: Path = args.home / "models" / f"{source.name}-{head}"
@@ -59,7 +59,7 @@ def write_model(
 
 
 def corpora(args: argparse.Namespace) -> tuple[Corpus, Corpus]:
-    """Texts to measure with, and others to calibrate with."""
+    """Return texts for the measurement, and other texts for the calibration."""
     return Corpus(random.Random(args.seed)), Corpus(random.Random(args.seed), held_out=True)
 
 
@@ -70,7 +70,7 @@ def compare(
     groups: Mapping[str, Groups],
     calibration: Sequence[Sequence[int]],
 ) -> dict[str, Any]:
-    """The engines on groups of token ids, as it is written to the file. head: of graph.GRAPHS."""
+    """Compare engines on groups of token ids; return the results. head: one of graph.GRAPHS."""
     work = [
         Workload(name, [[[*row] for row in rows] for rows in each], passes=1, throughput=False)
         for name, each in groups.items()
@@ -89,7 +89,7 @@ def compare(
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """The numbers as a table for a person."""
+    """Return the numbers as a text table."""
     ours = {one.name for one in OURS}
     columns, header = [], [""]
     for name, about in results["workloads"].items():

@@ -1,4 +1,4 @@
-"""Load on a server: requests of a kind from some number of clients, sent and timed by wrk."""
+"""Load on a server: requests of one kind from a number of clients, sent and timed by wrk."""
 
 import json
 import random
@@ -16,17 +16,17 @@ from deploy.benchmark.workloads import WORDS
 from deploy.loadtest.corpus import Corpus
 
 _SCRIPT = Path(__file__).parent / "request.lua"
-_POOL = {"short": 8192, "passage": 2048}  # different texts, so that hardly any comes twice
-_TIMEOUT = 60  # seconds until wrk gives a request up
+_POOL = {"short": 8192, "passage": 2048}  # different texts, so that texts are hardly ever repeated
+_TIMEOUT = 60  # seconds until wrk gives up on a request
 _ENDLESS = 600  # seconds: until it is told to stop
 _AHEAD = 1.0  # seconds that a load beside another begins before it
 
 
 @dataclass(frozen=True)
 class Load:
-    """Each client sends a request of so many texts when it has the answer to its last.
+    """Clients that each send the next request after the response to the previous one.
 
-    beside: other loads at the same time.
+    beside: concurrent loads.
     """
 
     kind: str
@@ -50,19 +50,19 @@ LOADS = (
 
 
 def require() -> None:
-    """Exits with a hint where wrk is not installed."""
+    """Exit with a hint if wrk is not installed."""
     if not shutil.which("wrk"):
         raise SystemExit("wrk sends the load and is not installed: apt-get install wrk")
 
 
 def texts(kind: str, count: int, seed: int) -> list[str]:
-    """Texts of a class."""
+    """Return texts of a class."""
     corpus = Corpus(random.Random(seed))
     return [corpus.cut(*WORDS[kind]) for _ in range(count)]
 
 
 def write(folder: Path, extra: Mapping[str, Any], seed: int) -> dict[Load, Path]:
-    """A file of request bodies, one a line, for each load, and for those beside it."""
+    """Write a file with a request body in each line for each load and its concurrent loads."""
     pools = {kind: texts(kind, count, seed) for kind, count in _POOL.items()}
     files = {}
     for load in [*LOADS, *(other for one in LOADS for other in one.beside)]:
@@ -81,7 +81,7 @@ def send(
     seconds: int,
     accept: str = "application/json",
 ) -> dict[str, Any]:
-    """What wrk measured: requests per second, p50 and p99 in seconds, errors; beside: of others."""
+    """Return wrk's requests per second, p50 and p99 in seconds, and errors."""
     others = [_start(url, other, bodies[other], _ENDLESS, accept) for other in load.beside]
     try:
         time.sleep(_AHEAD * len(others))

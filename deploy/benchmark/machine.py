@@ -1,4 +1,4 @@
-"""What the numbers were measured on: a number without it means nothing."""
+"""Description of the machine on which numbers were measured."""
 
 import datetime
 import os
@@ -13,7 +13,7 @@ _FLAGS = ("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_f
 
 
 def describe() -> dict[str, Any]:
-    """The processor, the system, the commit and the time."""
+    """Return the processor, the system, the commit and the time."""
     cpu = _cpuinfo()
     flags = cpu.get("flags", "").split()
     return {
@@ -31,12 +31,12 @@ def describe() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def line(description: dict[str, Any]) -> str:
-    """The machine for a person."""
+    """Return the machine as a line of text."""
     flags = " ".join(description["cpu_flags"])
     return f"{description['cpu']} ({description['cpu_id']}; {flags}), {description['cores']} cores"
 

@@ -1,7 +1,8 @@
-"""Vectors of tokens by this engine and by others, of the same token ids, in turn.
+"""Compare the token vectors of this engine with other engines on the same token ids, in turn.
 
-The default model's encoder with a random projection to 128 dimensions, as ColBERT has it; passages
-of Python's manual, in groups of 32, and queries of a few words that are expanded to 32 tokens.
+The model is the default model's encoder with a random projection to 128 dimensions, as in ColBERT.
+The texts are passages of Python's manual in groups of 32, and queries of a few words that are
+expanded to 32 tokens.
 """
 
 import argparse
@@ -21,7 +22,7 @@ _LENGTHS = {"query_maxlen": 32, "doc_maxlen": 300}
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     folder = heads.write_model(args, "colbert", {"architectures": ["HF_ColBERT"]}, head_tensors)
     (folder / "artifact.metadata").write_text(json.dumps(_LENGTHS), encoding="utf-8")
     embedder = Embedder.load(folder, dtype="float32", device="cpu")
@@ -37,7 +38,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def token_ids(embedder: Embedder, texts: Sequence[str], role: TextRole) -> list[list[int]]:
-    """The ids of queries or documents, as Embedder.embed_tokens has them."""
+    """Return the ids of queries or documents, as in Embedder.embed_tokens."""
     rules = embedder.multi_vector
     assert rules is not None
     prompt = embedder.sentence.prompts[role]
@@ -48,7 +49,7 @@ def token_ids(embedder: Embedder, texts: Sequence[str], role: TextRole) -> list[
 
 
 def head_tensors(width: int, _: int, noise: torch.Generator) -> heads.Tensors:
-    """A projection of each token."""
+    """Return the tensors of a projection of each token."""
     return {"linear.weight": torch.randn(_DIM, width, generator=noise) * 0.05}
 
 

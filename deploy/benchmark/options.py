@@ -1,4 +1,4 @@
-"""Options that the benchmarks have in common, and the file they write."""
+"""Common command-line options of the benchmarks, and their result file."""
 
 import argparse
 import datetime
@@ -15,7 +15,7 @@ from embedwell_models.hub.sources import DEFAULT
 
 
 def parser(about: str | None, name: str) -> argparse.ArgumentParser:
-    """The command line; name: how the file with the results begins."""
+    """Return the parser of the command line. name: prefix of the result file."""
     command_line = argparse.ArgumentParser(
         description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -38,7 +38,7 @@ def main(
     run: Callable[[argparse.Namespace], dict[str, Any]],
     report: Callable[[dict[str, Any]], str],
 ) -> None:
-    """Run a benchmark as the command line says; keep its results, and print its report."""
+    """Run a benchmark by the command line; save its results and print its report."""
     args = _parse(command_line)
     results = run(args)
     _write(args.json, results)
@@ -46,7 +46,7 @@ def main(
 
 
 def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
-    # With paths that hold wherever a peer is started.
+    # Absolute paths are valid wherever a peer is started.
     args = command_line.parse_args()
     args.home = args.home.resolve()
     args.home.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def wanted(name: str, only: Sequence[str]) -> bool:
-    """Whether a contestant is meant; nothing said, all are."""
+    """Whether a contestant is chosen; without a choice, all are."""
     return not only or any(part.lower() in name.lower() for part in only)
 
 

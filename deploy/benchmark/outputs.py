@@ -1,6 +1,6 @@
-"""What each form of an answer costs the server: requests per second, and bytes of an answer.
+"""Cost of each response format for the server: requests per second and bytes of a response.
 
-One server, asked for one short text at a time in each form in turn, in rounds; the ratio is to JSON
+In each round, one server gets requests of one short text in each format in turn. Ratios are to JSON
 numbers of the same round.
 """
 
@@ -26,21 +26,21 @@ _JSON = "application/json"
 
 @dataclass(frozen=True)
 class Form:
-    """fields: of the request beside its inputs. accept: the media type that is asked for."""
+    """A response format. fields: further fields of the request. accept: requested media type."""
 
     name: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     accept: str = _JSON
 
     def write(self, folder: Path, texts: list[str]) -> Path:
-        """A file of request bodies, one a line."""
+        """Write a file with a request body in each line."""
         path = folder / f"{self.name}.txt"
         lines = (json.dumps({"inputs": text, **self.fields}) for text in texts)
         path.write_text("\n".join(lines) + "\n")
         return path
 
     def size(self, url: str) -> int:
-        """Bytes of an answer, without its headers."""
+        """Return the bytes of a response without headers."""
         body = {"inputs": "cheap flights to lisbon in march", **self.fields}
         headers = {"accept": self.accept}
         answer = httpx.post(url, json=body, headers=headers, trust_env=False)
@@ -62,7 +62,7 @@ FORMS = (
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     load.require()
     kind = Load("short", args.clients)
     texts = load.texts(kind.kind, 4096, args.seed)
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """The numbers as a table for a person."""
+    """Return the numbers as a text table."""
     rates = results["requests_per_second"]
     base = rates[FORMS[0].name]
     rows = []

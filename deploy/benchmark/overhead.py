@@ -25,14 +25,14 @@ from embedwell_models.folder import Folder
 from embedwell_models.hub.sources import resolve
 
 _BUSY = {Load("short", 128): 1024, Load("passage", 32): 128}  # texts that the engine is given
-_ALONE = {Load("short", 1): 256, Load("passage", 1): 64}  # of which it is given one at a time
-_WARM = 2  # seconds of a load before it is timed
+_ALONE = {Load("short", 1): 256, Load("passage", 1): 64}  # texts that it gets one at a time
+_WARM = 2  # seconds of a load before the timing
 
-Rounds = dict[str, dict[str, list[float]]]  # load -> 'engine' and 'server' -> one of each round
+Rounds = dict[str, dict[str, list[float]]]  # load -> 'engine' or 'server' -> values
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     load.require()
     folder = resolve(args.model)
     with (
@@ -68,7 +68,7 @@ def _chosen(url: str) -> str:
 
 
 def _work(folder: Path, seed: int) -> Mapping[Load, Groups]:
-    # All at once, as many clients send them, or one at a time.
+    # All texts at once, like many clients, or one text at a time.
     tokenizer = Folder.read(folder).tokenizer()
 
     def rows(one: Load, count: int) -> list[list[int]]:
@@ -105,7 +105,7 @@ def _turned(rounds: Sequence[Mapping[Load, dict[str, float]]], loads: Mapping[Lo
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """The numbers as tables for a person."""
+    """Return the numbers as text tables."""
     busy = [
         [name, _cell(engine), _cell(server), _cell(map(operator.truediv, server, engine), 2)]
         for name, (engine, server) in _pairs(results["texts_per_second"])

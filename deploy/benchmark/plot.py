@@ -26,11 +26,11 @@ _STYLE = """
 """
 
 Bar = tuple[str, float, str]
-"""A name, a length, and how it is written."""
+"""Name, length and label of a bar."""
 
 
 def bars(title: str, rows: Sequence[Bar]) -> str:
-    """A horizontal bar chart as SVG, for light and dark pages."""
+    """Return a horizontal bar chart as SVG, for light and dark pages."""
     longest = max(value for _, value, _ in rows)
     height = _ROW * (len(rows) + 1) + 10
     lines = [
@@ -51,7 +51,7 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
 
 
 def plots(result: dict[str, Any]) -> dict[str, str]:
-    """File names and their SVGs: medians of the rounds of one workload."""
+    """Return file name -> SVG, with the medians of the rounds of one workload."""
     throughput: list[Bar] = []
     latency: list[Bar] = []
     for server, workloads in result["servers"].items():
@@ -69,7 +69,7 @@ def plots(result: dict[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write the plots."""
     IMAGES.mkdir(exist_ok=True)
     for name, text in plots(json.loads(RESULT.read_text(encoding="utf-8"))).items():
         (IMAGES / name).write_text(text, encoding="utf-8")

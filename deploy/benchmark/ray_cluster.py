@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine against one process, from Parquet to Parquet: texts per second."""
+"""Benchmark of a local Ray cluster against one process, from Parquet to Parquet."""
 
 import os
 import subprocess
@@ -33,12 +33,12 @@ ray.data.read_parquet(source).repartition(64).map_batches(
 @click.option("--actors", default=(2, 4), multiple=True, help="Of a thread each, on two nodes.")
 @click.option("--dtype", default="float32")
 def main(texts: int, rounds: int, actors: Sequence[int], dtype: str) -> None:
-    """Print texts per second of whole commands, and of all but the time for a thousand texts."""
+    """Print texts per second of whole commands, and without the time for a thousand texts."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
     )
-    for _ in range(2):  # with room for those that read and write
+    for _ in range(2):  # with CPUs for the tasks that read and write
         cluster.add_node(num_cpus=max(actors) // 2 + 2, include_dashboard=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -59,7 +59,7 @@ def main(texts: int, rounds: int, actors: Sequence[int], dtype: str) -> None:
 
 
 def commands(dtype: str, actors: Sequence[int], address: str) -> Mapping[str, list[str]]:
-    """The commands by their names; SOURCE and OUT stand for what each call names."""
+    """Return name -> command, with the placeholders SOURCE and OUT."""
     plain = [sys.executable, "-m", "embedwell", "embed", "SOURCE", "-o", "OUT", "--dtype", dtype]
     dataset = [sys.executable, "-c", _DATASET, "SOURCE", "OUT", dtype]
     kinds = {"one process": [*plain, "--id", "id"]}
@@ -71,7 +71,7 @@ def commands(dtype: str, actors: Sequence[int], address: str) -> Mapping[str, li
 
 
 def timed(command: Sequence[str], source: Path, out: Path) -> float:
-    """Run a command: -> its seconds, all of its rows being there."""
+    """Run a command, check that all rows are written, and return its seconds."""
     names = {"SOURCE": str(source), "OUT": str(out)}
     start = time.perf_counter()
     subprocess.run(

@@ -1,7 +1,7 @@
-"""Rerankers: this engine and others on the same pairs, as token ids, in turn.
+"""Compare rerankers of this engine and other engines on the same pairs of token ids, in turn.
 
-The default model's encoder with a random head, as a reranker of this size has it; queries of a few
-words, each with 32 passages of Python's manual.
+The model is the default model's encoder with a random head. The pairs are queries of a few words,
+each with 32 passages of Python's manual.
 """
 
 import argparse
@@ -24,7 +24,7 @@ CONFIG = {
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     folder = heads.write_model(args, "reranker", CONFIG, head_tensors)
     embedder = Embedder.load(folder, dtype="float32", device="cpu")
     tokenizer = PairTokenizer(embedder.tokenizer, embedder.config)
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def head_tensors(width: int, _: int, noise: torch.Generator) -> heads.Tensors:
-    """A pooler and one label."""
+    """Return the tensors of a pooler and of one label."""
     return {
         "bert.pooler.dense.weight": torch.randn(width, width, generator=noise) * 0.05,
         "bert.pooler.dense.bias": torch.zeros(width),

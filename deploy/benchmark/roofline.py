@@ -1,4 +1,4 @@
-"""What the machine could do if nothing but matrix products cost time."""
+"""Upper bound of the speed, at which only matrix products take time."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from embedwell_models import families
 
 
 def peaks(count: int) -> dict[str, float | None]:
-    """The machine's rate of matrix products in GFLOP/s, by precision."""
+    """Return the machine's rate of matrix products in GFLOP/s, by precision."""
     command = [sys.executable, "-m", "deploy.benchmark.peers.roofline", str(count)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     peaks: dict[str, float | None] = json.loads(done.stdout)
@@ -18,7 +18,7 @@ def peaks(count: int) -> dict[str, float | None]:
 
 
 def flop_per_token(folder: Path) -> float:
-    """Of the matrix products with weights, which are nearly all of the work."""
+    """Count the operations of matrix products with weights, which are nearly all of the work."""
     config = families.read(folder).config
     size = config.hidden_size
     weights = 4 * size * size + 2 * size * config.intermediate_size

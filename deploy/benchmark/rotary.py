@@ -1,7 +1,8 @@
-"""How far long texts of rotary models are from exact angles: ours, and those of transformers.
+"""Errors of rotary models on long texts, in this project and in transformers.
 
-Random weights, whose vectors nothing but rounding sets apart; the exact ones are computed by
-transformers in float64, with angles in float64, which it computes in float32 of any model.
+The models have random weights, so only rounding makes vectors differ. The exact vectors are
+computed by transformers in float64 with float64 angles; transformers itself computes angles in
+float32.
 """
 
 import tempfile
@@ -42,7 +43,7 @@ STD = 0.1
 @click.command()
 @click.option("--lengths", default="512,2048,8192", help="Tokens of a text.")
 def main(lengths: str) -> None:
-    """Print the largest difference of a component of unit vectors, of means and of tokens."""
+    """Print the largest difference of a component of unit vectors, for means and for tokens."""
     click.echo("model tokens pooling ours-exact transformers-exact ours-transformers")
     for name, options in MODELS.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +65,7 @@ def build(name: str, options: Mapping[str, Any], folder: Path) -> None:
 
 
 def print_row(name: str, length: int, folder: Path) -> None:
-    """Compute a text three times, and compare."""
+    """Compute a text in three ways and print the differences."""
     noise = torch.Generator().manual_seed(3)
     ids = torch.randint(6, SIZES["vocab_size"], (length,), generator=noise)
     states = ours(folder, ids), reference(folder, ids, False), reference(folder, ids, True)
@@ -77,7 +78,7 @@ def print_row(name: str, length: int, folder: Path) -> None:
 
 @torch.inference_mode()
 def reference(folder: Path, ids: Tensor, exact: bool) -> Floats:
-    """The states of all tokens, by transformers."""
+    """Return the states of all tokens in transformers."""
     model = AutoModel.from_pretrained(folder, attn_implementation="sdpa").eval()
     if exact:
         model = model.double()
@@ -87,7 +88,7 @@ def reference(folder: Path, ids: Tensor, exact: bool) -> Floats:
 
 
 def turn(model: Any) -> None:
-    """Have a model compute its angles in float64."""
+    """Make a model compute its angles in float64."""
     rotary, config = model.rotary_emb, model.config
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
@@ -103,7 +104,7 @@ def turn(model: Any) -> None:
 
 
 def ours(folder: Path, ids: Tensor) -> Floats:
-    """The same by this project, in float32."""
+    """Return the states of all tokens in this project, in float32."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
     embeddings = InputEmbeddings(spec.config, loaded, torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""The comparison of the servers as tables for a person."""
+"""Report of the comparison of servers, as text tables."""
 
 import statistics
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ Round = Mapping[str, Any]
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """All the tables."""
+    """Return all tables."""
     loads = list(next(iter(results["servers"].values()), {}))
     return "\n".join(
         [
@@ -30,7 +30,7 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 def ratios(results: Mapping[str, Any], name: str, load: str) -> list[float]:
-    """Our requests per second to those of the best peer, in each round that both were in."""
+    """Return the ratio of our requests per second to the best peer's, for each common round."""
     peers = [
         _rates(results, peer, load)
         for peer in results["peers"]
@@ -65,7 +65,7 @@ def _table(
 
 
 def _cell(values: list[float], digits: int) -> str:
-    return spread(summary(values), digits) if values else "-"  # it failed before
+    return spread(summary(values), digits) if values else "-"  # the server failed before
 
 
 def _ratios(results: Mapping[str, Any], loads: list[str]) -> str:

@@ -1,8 +1,8 @@
-"""Compares this project's server with others under the same load, one at a time, in rounds.
+"""Compare this project's server with other servers under the same load, one at a time in rounds.
 
-A server is started anew for its turn and stopped after it: some of them poll while they are idle,
-others watch their processes by the clock, so that waiting beside each other, running or stopped by
-a signal, they would spoil the numbers. What one start does better than another is in the spread.
+A server is started for its turn and stopped after it, because idle servers would disturb the
+numbers: some poll, and others watch their processes by the clock. The spread includes differences
+between starts.
 """
 
 import argparse
@@ -33,14 +33,14 @@ from deploy.benchmark.serving import (
 )
 from embedwell_models.hub.sources import resolve
 
-_WARM = 2  # seconds of a load before it is timed
+_WARM = 2  # seconds of a load before the timing
 _CHECKED = 64  # texts whose vectors are compared
 
-Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> what each round gave
+Rounds = dict[str, dict[str, list[dict[str, Any]]]]  # server -> load -> results of the rounds
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     load.require()
     servers = [one for one in everyone(args) if options.wanted(one.name, args.only)]
     results: dict[str, Any] = {
@@ -69,12 +69,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def everyone(args: argparse.Namespace) -> list[Server | Elsewhere]:
-    """The peers, and our server in some precisions."""
+    """Return the peers, and our server in some precisions."""
     return [*peers(args), *(ours(dtype) for dtype in args.dtype or ("auto", "float32"))]
 
 
 def peers(args: argparse.Namespace) -> list[Server | Elsewhere]:
-    """Those that pip installs, text-embeddings-inference where it is here, and those elsewhere."""
+    """Return peers from pip, text-embeddings-inference if present, and servers elsewhere."""
     here = [text_embeddings_inference(args.tei)] if args.tei else []
     return [*PEERS, *here, *args.at]
 
@@ -86,7 +86,7 @@ def turn(
     rounds: Rounds,
     answers: dict[str, Floats],
 ) -> None:
-    """All the loads on one server; the texts are others in every round."""
+    """Run all loads on one server; every round has different texts."""
     seed = args.seed + number
     with (
         tempfile.TemporaryDirectory() as name,

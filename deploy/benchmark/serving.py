@@ -1,4 +1,4 @@
-"""The servers that are compared, and how one of them is started and stopped."""
+"""Compared servers, and their start and stop."""
 
 import argparse
 import os
@@ -21,19 +21,19 @@ from deploy.benchmark.environments import ROOT, Unavailable
 from deploy.benchmark.peers.batching import Floats
 from deploy.benchmark.worker import OFFLINE, threads
 
-MODEL = "m"  # what every server calls it
+MODEL = "m"  # name of the model in every server
 _PORT = 8765
-_DRAIN = 3  # requests: the plain server's lock lets a few overtake
+_DRAIN = 3  # requests; the lock of the plain server lets a few overtake
 _START, _STOP = 300.0, 15.0  # seconds; vLLM takes a minute to start
 
 
 @dataclass(frozen=True)
 class Server:
-    """environment: a file in requirements/, or None for the interpreter that runs the driver.
+    """A compared server. environment: a file in requirements/; None for the driver's interpreter.
 
-    program: what is run of the environment, or the path of another program. arguments: for a
-    model's folder and a port. extra: fields of each request beside OpenAI's. own_threads: it counts
-    the cores itself and does worse when told.
+    program: program in the environment, or the path of another program. arguments: builds the
+    arguments for a model's folder and a port. extra: further fields of each request. own_threads:
+    whether the server is faster if it counts the cores itself.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Server:
     own_threads: bool = False
 
     def run(self, folder: Path, home: Path, count: int) -> AbstractContextManager[str]:
-        """As `running`."""
+        """Run the server, see `running`."""
         return running(self, folder, home, count)
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A server that somebody else has started. url: of its route in OpenAI's shape."""
+    """A server that is already running elsewhere. url: URL of its OpenAI-compatible route."""
 
     name: str
     url: str
@@ -58,14 +58,14 @@ class Elsewhere:
 
     @classmethod
     def parse(cls, argument: str) -> "Elsewhere":
-        """NAME=URL; raises ArgumentTypeError."""
+        """Parse NAME=URL; raises ArgumentTypeError."""
         name, _, url = argument.partition("=")
         if not url.startswith("http"):
             raise argparse.ArgumentTypeError("give a name and a URL: NAME=http://…/v1/embeddings")
         return cls(name, url)
 
     def run(self, folder: Path, home: Path, count: int) -> AbstractContextManager[str]:
-        """Its URL; raises Unavailable where it does not answer."""
+        """Yield its URL; raises Unavailable if it does not respond."""
         try:
             vectors(self.url, ["ready?"])
         except httpx.HTTPError as error:
@@ -74,7 +74,7 @@ class Elsewhere:
 
 
 def ours(dtype: str) -> Server:
-    """This project's server in a precision."""
+    """Return this project's server in a precision."""
     return Server(
         f"this, {dtype}",
         None,
@@ -87,7 +87,7 @@ def ours(dtype: str) -> Server:
 
 
 def text_embeddings_inference(program: Path) -> Server:
-    """A `text-embeddings-router` that was built here, or copied from its image."""
+    """Return a `text-embeddings-router` that was built here or copied from its image."""
     return Server(
         "text-embeddings-inference",
         None,
@@ -95,13 +95,13 @@ def text_embeddings_inference(program: Path) -> Server:
         lambda folder, port: (
             *("--model-id", folder, "--served-model-name", MODEL),
             *("--hostname", "127.0.0.1", "--port", port),
-            *("--max-client-batch-size", "256"),  # by default it refuses more than 32 texts
+            *("--max-client-batch-size", "256"),  # the default limit is 32 texts
         ),
     )
 
 
 def llama_cpp(precision: str) -> Server:
-    """llama.cpp's server in a precision of `peers.gguf_model`."""
+    """Return llama.cpp's server in a precision of `peers.gguf_model`."""
     return Server(
         f"llama.cpp, {precision}",
         "llama-server",
@@ -131,7 +131,7 @@ PEERS = (
         ),
     ),
     Server(
-        "vLLM, bfloat16",  # in its default, float16, it is several times slower on a CPU
+        "vLLM, bfloat16",  # the default, float16, is several times slower on a CPU
         "vllm",
         "python",
         lambda folder, port: (
@@ -139,7 +139,7 @@ PEERS = (
             *("--served-model-name", MODEL, "--runner", "pooling", "--dtype", "bfloat16"),
             *("--host", "127.0.0.1", "--port", port, "--gpu-memory-utilization", "0.2"),
         ),
-        extra={"truncate_prompt_tokens": -1},  # else it refuses what is too long
+        extra={"truncate_prompt_tokens": -1},  # without it, the server refuses long texts
         own_threads=True,
     ),
     llama_cpp("float32"),
@@ -152,10 +152,10 @@ REFERENCE = PEERS[0]
 
 @contextmanager
 def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[str]:
-    """The URL of a server that answers, for as long as it is needed.
+    """Start a server, yield its URL when it responds, and stop it.
 
-    count: its threads, unless it counts them itself. Raises Unavailable when it cannot be
-    installed or does not start.
+    count: number of threads, unless the server counts them itself. Raises Unavailable if the server
+    cannot be installed or does not start.
     """
     program = _program(server, home)
     environment = {
@@ -170,7 +170,7 @@ def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[st
             env=environment,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # so that its children can be stopped with it
+            start_new_session=True,  # its children can then be stopped with it
         )
         try:
             yield _answering(process, f"http://127.0.0.1:{_PORT}/v1/embeddings", log)
@@ -179,16 +179,16 @@ def running(server: Server, folder: Path, home: Path, count: int) -> Iterator[st
 
 
 def vectors(url: str, texts: Sequence[str]) -> Floats:
-    """The answer of a server as a matrix."""
+    """Return the vectors in a server's response as a matrix."""
     body = {"input": list(texts), "model": MODEL}
     data = httpx.post(url, json=body, timeout=60, trust_env=False).raise_for_status().json()["data"]
     return np.array([entry["embedding"] for entry in data], dtype=np.float32)
 
 
 def drain(url: str) -> None:
-    """Wait until the requests that a load left behind are answered, which are before these.
+    """Wait until the server has answered the remaining requests of a load.
 
-    Ours forgets them when their connections end.
+    Our server drops requests when their connections end.
     """
     for _ in range(_DRAIN):
         vectors(url, ["drained?"])

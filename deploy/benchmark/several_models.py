@@ -1,4 +1,4 @@
-"""Two dense models, a reranker and a sparse one in a server: memory, loads, unloads, a crash."""
+"""Measure a server with four models (two dense, a reranker, a sparse): memory, loads, a crash."""
 
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ from embedwell_models.hub.sources import resolve
 _PORT, _KEY = 8091, "operator"
 _CLIENT = httpx.Client(base_url=f"http://127.0.0.1:{_PORT}", timeout=60, trust_env=False)
 _TEXT = "how are shared objects released"
-_REQUESTS: Mapping[str, tuple[str, dict[str, Any]]] = {  # by name of the model
+_REQUESTS: Mapping[str, tuple[str, dict[str, Any]]] = {  # name of the model -> request
     "dense": ("/embed", {"inputs": _TEXT}),
     "dense-2": ("/embed", {"inputs": _TEXT}),
     "reranker": ("/rerank", {"query": _TEXT, "texts": [_TEXT]}),
@@ -34,7 +34,7 @@ _REQUESTS: Mapping[str, tuple[str, dict[str, Any]]] = {  # by name of the model
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """All measurements, as they are written to the file."""
+    """Run all measurements; return the results for the file."""
     masked_lm = {"architectures": ["BertForMaskedLM"]}
     folders = {
         "dense": resolve(args.model),
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _server(
     args: argparse.Namespace, folders: Mapping[str, Path]
 ) -> Iterator[tuple[psutil.Process, float]]:
-    # The process, and the seconds until it is ready with the first model.
+    # Returns the process, and the seconds until it is ready with the first model.
     file, keep = args.home / "models.toml", ("always", *["on_demand"] * (len(folders) - 1))
     lines = []
     for (name, folder), kept in zip(folders.items(), keep, strict=True):
@@ -108,7 +108,7 @@ def _engines(process: psutil.Process) -> set[psutil.Process]:
 
 
 def _ask(name: str) -> float:
-    """Send a request to a model and return its seconds. Raises HTTPError for any other status."""
+    """Send a request to a model; return its seconds. Raises HTTPError unless it succeeds."""
     path, body = _REQUESTS[name]
     begin = time.perf_counter()
     _CLIENT.post(path, json=body | {"model": name}).raise_for_status()
@@ -122,7 +122,7 @@ def _unload_and_return(name: str) -> float:
 
 
 def _load(names: list[str], seconds: float) -> list[tuple[str, float]]:
-    """Send requests by eight clients to models in turn: -> the model and the seconds of each."""
+    """Send requests from eight clients to models in turn; return model and seconds of each."""
     end = time.monotonic() + seconds
 
     def client(number: int) -> list[tuple[str, float]]:
@@ -146,7 +146,7 @@ def _crash(process: psutil.Process, names: list[str], seconds: float) -> dict[st
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(_load, names, seconds)
         time.sleep(seconds / 2)
-        killed = min(before, key=lambda engine: engine.create_time())  # that of the first model
+        killed = min(before, key=lambda engine: engine.create_time())  # of the first model
         killed.send_signal(signal.SIGKILL)
         times = load.result()
     own = [each for name, each in times if name == names[0]]
@@ -155,7 +155,7 @@ def _crash(process: psutil.Process, names: list[str], seconds: float) -> dict[st
 
 
 def report(results: Mapping[str, Any]) -> str:
-    """The numbers as tables for a person."""
+    """Return the numbers as text tables."""
     models = [
         [name, *(f"{one[key]:.2f}" for key in ("first_s", "return_s")), f"{one['private_mb']:.0f}"]
         for name, one in results["models"].items()

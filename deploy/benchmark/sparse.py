@@ -1,7 +1,7 @@
-"""Sparse vectors by this engine and by others, of the same token ids, in turn.
+"""Compare sparse vectors of this engine with other engines on the same token ids, in turn.
 
-The default model's encoder with its head for masked tokens of random weights, as a SPLADE model of
-this size has it; passages of Python's manual.
+The model is the default model's encoder with a random masked-language-model head, like a SPLADE
+model. The texts are passages of Python's manual.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from deploy.benchmark.heads import GROUP, PASSAGE
 from deploy.loadtest.corpus import Corpus
 from embedwell_models import Embedder
 
-_BIAS = -4.4  # with which about 1 % of the weights are above 0
+_BIAS = -4.4  # makes about 1 % of the weights positive
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """The whole comparison, as it is written to the file."""
+    """Run the comparison; return the results for the file."""
     config = {"architectures": ["BertForMaskedLM"]}
     folder = heads.write_model(args, "splade", config, head_tensors)
     embedder = Embedder.load(folder, dtype="float32", device="cpu", pooling="splade")
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def head_tensors(width: int, words: int, noise: torch.Generator) -> heads.Tensors:
-    """A head for masked tokens, whose last matrix is the table of words."""
+    """Return the tensors of a masked-language-model head, whose last matrix is the token table."""
     return {
         "cls.predictions.transform.dense.weight": torch.randn(width, width, generator=noise) * 0.05,
         "cls.predictions.transform.dense.bias": torch.zeros(width),

@@ -1,4 +1,4 @@
-"""Plain tables for a terminal, and numbers with their spread."""
+"""Text tables for a terminal, and numbers with their spread."""
 
 import statistics
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A title and aligned columns, the first to the left."""
+    """Return a title and aligned columns, the first column to the left."""
     cells = [list(header), *map(list, rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = [
@@ -18,11 +18,11 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 
 def summary(values: Sequence[float]) -> dict[str, Any]:
-    """Median and spread over the rounds."""
+    """Return median and spread over the rounds."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def spread(figures: dict[str, Any], digits: int = 0, unit: float = 1.0) -> str:
-    """Such a summary as 'median (min-max)'."""
+    """Format a summary as 'median (min-max)'."""
     median, low, high = (f"{figures[key] * unit:.{digits}f}" for key in ("median", "min", "max"))
     return f"{median} ({low}-{high})"

@@ -1,4 +1,4 @@
-"""The driver's side of a worker: a process that is asked in lines of JSON and waits in between."""
+"""Driver's side of a worker: a process that answers lines of JSON."""
 
 import base64
 import contextlib
@@ -17,22 +17,22 @@ from deploy.benchmark.peers.batching import Floats
 from deploy.benchmark.peers.protocol import Job
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
-Groups = Sequence[Sequence[Sequence[int]]]  # of rows of token ids
+Groups = Sequence[Sequence[Sequence[int]]]  # groups of rows of token ids
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The setting that a worker found best for a workload, and its vectors."""
+    """Best setting of a worker for a workload, and its vectors."""
 
     setting: dict[str, Any]
     vectors: Floats
 
 
 class Worker:
-    """A contestant in a process of its own. It computes only while a method of it is running."""
+    """A contestant in a process of its own, which computes only during a method call."""
 
     def __init__(self, python: Path, module: str, job: Job, log: IO[str]) -> None:
-        """Raises Unavailable when the engine refuses the job or dies."""
+        """Start the process; raises Unavailable if the engine refuses the job or dies."""
         command = [str(python), "-m", f"deploy.benchmark.peers.{module}"]
         self._process = subprocess.Popen(
             command,
@@ -50,13 +50,13 @@ class Worker:
             raise
 
     def prepare(self, name: str, groups: Groups) -> Prepared:
-        """Hand over a workload; the worker tries its settings on it."""
+        """Send a workload; the worker tries its settings on it."""
         response = self._ask(ask="prepare", name=name, of=groups)
         vectors = np.frombuffer(base64.b64decode(response["vectors"]), dtype="<f4")
         return Prepared(response["setting"], vectors.reshape(-1, response["width"]))
 
     def run(self, name: str, passes: int) -> list[float]:
-        """Seconds of each group of a workload in each pass."""
+        """Return the seconds of each group of a workload in each pass."""
         seconds: list[float] = self._ask(ask="run", name=name, passes=passes)["seconds"]
         return seconds
 
@@ -67,7 +67,7 @@ class Worker:
 
     def _ask(self, **question: Any) -> dict[str, Any]:
         assert self._process.stdin and self._process.stdout
-        with contextlib.suppress(BrokenPipeError):  # it has died, so there is no answer either
+        with contextlib.suppress(BrokenPipeError):  # the process has died
             print(json.dumps(question), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         response: dict[str, Any] = json.loads(line) if line else {"refused": "it died; see the log"}
@@ -77,6 +77,6 @@ class Worker:
 
 
 def threads(count: int) -> dict[str, str]:
-    """The environment in which numerical libraries use so many threads."""
+    """Return environment variables that limit numerical libraries to this number of threads."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(count))

@@ -1,4 +1,4 @@
-"""What the engines are given: groups of texts, as token ids, each embedded as a whole."""
+"""Workloads of the engines: groups of texts as token ids; each group is embedded as a whole."""
 
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ WORDS = {"short": (4, 14), "passage": (40, 200), "long": (400, 400)}  # fewest, 
 _TEXTS = {"short": 512, "passage": 128, "long": 24}
 _BATCHES = (8, 16, 32)  # texts of the short class
 _QUERY_TOKENS = 12
-_GROUPS = 16  # of a batch size, so that no engine is measured on one shape alone
+_GROUPS = 16  # groups of a batch size, so that an engine is not measured on one shape only
 _CALIBRATION = 100  # texts of each class
 
 Tokenize = Callable[[Sequence[str]], list[list[int]]]
@@ -18,9 +18,9 @@ Tokenize = Callable[[Sequence[str]], list[list[int]]]
 
 @dataclass(frozen=True)
 class Workload:
-    """Groups of token ids. passes: how often a round runs them.
+    """Groups of token ids. passes: number of runs in a round.
 
-    A throughput is of all the texts at once, a latency of a single group.
+    A throughput is measured on all texts at once, a latency on a single group.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Workload:
     throughput: bool
 
     def describe(self) -> dict[str, int | bool]:
-        """How much it is."""
+        """Return the size of the workload."""
         rows = [row for group in self.groups for row in group]
         return {
             "groups": len(self.groups),
@@ -40,7 +40,7 @@ class Workload:
 
 
 def workloads(tokenize: Tokenize, *, seed: int, quick: bool) -> list[Workload]:
-    """Everything that is measured; quick: the same in small."""
+    """Return all workloads. quick: smaller ones."""
     dice = random.Random(seed)
     corpus = Corpus(dice)
     share = 4 if quick else 1
@@ -60,7 +60,7 @@ def workloads(tokenize: Tokenize, *, seed: int, quick: bool) -> list[Workload]:
 
 
 def calibration(tokenize: Tokenize, *, seed: int) -> list[list[int]]:
-    """Token ids to quantise with, of every class, from another part of the corpus."""
+    """Return token ids for calibration, of every class, from another part of the corpus."""
     corpus = Corpus(random.Random(seed), held_out=True)
     texts = [corpus.cut(*words) for words in WORDS.values() for _ in range(_CALIBRATION)]
     return tokenize(texts)

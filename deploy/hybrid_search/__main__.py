@@ -1,4 +1,4 @@
-"""Measure each stage of a search: words, dense and sparse vectors, all of them fused, reranking."""
+"""Measure each stage of a search: words, dense and sparse vectors, their fusion, reranking."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Documents that every machine with Python has: the docstrings of its standard library."""
+"""Documents on every machine with Python: the docstrings of its standard library."""
 
 import ast
 import sysconfig
@@ -12,7 +12,7 @@ _DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A docstring in two parts: its first line, used as a query, and what follows, the text."""
+    """A docstring in two parts: the first line (the query) and the rest (the text)."""
 
     query: str
     text: str
@@ -23,7 +23,7 @@ class Document:
 
 
 def read_documents(limit: int) -> list[Document]:
-    """Return the first so many documents, in the order of module names."""
+    """Return the first `limit` documents in the order of module names."""
     modules = Path(sysconfig.get_path("stdlib")).glob("*.py")
     return [*islice(_documents(modules), limit)]
 
@@ -49,7 +49,7 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def _split(docstring: str) -> Document | None:
-    """Split after the first line; None for a short text, and where the line is not a sentence."""
+    """Split after the first line; None for a short text or a line that is not a sentence."""
     query, _, text = docstring.partition("\n\n")
     is_sentence = 20 <= len(query) <= 120 and query.endswith(".") and "\n" not in query
     return Document(query, text) if is_sentence and len(text) >= 200 else None

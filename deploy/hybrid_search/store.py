@@ -8,13 +8,13 @@ from psycopg.rows import scalar_row
 
 from embedwell_client import SparseWeights
 
-VOCABULARY = 1_000_000  # the width of sparse vectors: more than a tokenizer has entries
+VOCABULARY = 1_000_000  # width of sparse vectors, larger than any vocabulary
 CANDIDATES = 50  # the best of each ranking are fused
 
 # plainto_tsquery asks for all words of a text; a question needs some of them.
 _ANY_WORD = "(SELECT replace(plainto_tsquery('english', %(text)s)::text, '&', '|')::tsquery AS any)"
 
-# Each orders by an expression that an index of pgvector or GIN can answer.
+# Each query orders by an expression that an index of pgvector or GIN supports.
 RANKINGS = {
     "words": f"""
         SELECT id, rank() OVER (ORDER BY ts_rank_cd(words, query.any) DESC) AS rank
@@ -47,7 +47,7 @@ class DocumentStore:
     def insert(
         self, texts: Sequence[str], dense: Any, sparse: Sequence[SparseWeights] | None
     ) -> None:
-        """Store texts under their numbers, with dense (N, dim) and perhaps sparse vectors."""
+        """Store texts under their numbers, with dense (N, dim) and optionally sparse vectors."""
         with (
             self._connection.cursor() as cursor,
             cursor.copy("COPY documents (id, text, dense, sparse) FROM STDIN") as copy,

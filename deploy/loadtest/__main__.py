@@ -1,4 +1,4 @@
-"""Loads an embedding server with real text: `python -m deploy.loadtest --help`."""
+"""Load test of an embedding server with real text: `python -m deploy.loadtest --help`."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ _BODIES = 1000
 
 
 def table(numbers: dict[str, Any]) -> str:
-    """The report for a person."""
+    """Return the report as a text table."""
     outcomes = "   ".join(f"{name}: {count}" for name, count in numbers["outcomes"].items())
     lines = [
         f"requests   {numbers['requests']}   {outcomes}",
@@ -51,7 +51,7 @@ def table(numbers: dict[str, Any]) -> str:
 
 
 def progress_line(duration: float) -> Callable[[list[Sample]], None]:
-    """A line on the terminal that is written over and over; nothing where there is none."""
+    """Return a function that rewrites a progress line, or does nothing without a terminal."""
     begin = time.monotonic() + START
 
     def show(samples: list[Sample]) -> None:
@@ -65,18 +65,18 @@ def progress_line(duration: float) -> Callable[[list[Sample]], None]:
 
 
 def mix(text: str) -> dict[str, float]:
-    """'query=70,passage=30' as weights."""
+    """Parse weights such as 'query=70,passage=30'."""
     weights = {}
     for part in text.split(","):
         kind, _, weight = part.partition("=")
         if kind not in KINDS:
-            raise argparse.ArgumentTypeError(f"{kind!r} is none of {', '.join(KINDS)}")
+            raise argparse.ArgumentTypeError(f"{kind!r} is not one of {', '.join(KINDS)}")
         weights[kind] = float(weight)
     return weights
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -180,7 +180,7 @@ def _find_capacity(  # noqa: PLR0913, PLR0917 - of the command line
 
 
 def _server(plan: Plan) -> dict[str, Any]:
-    """Ask /info for the model, its precision and its machine; empty for another server."""
+    """Read model, precision and machine from /info; return an empty mapping for other servers."""
     headers = {"authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
     response = httpx.get(f"{plan.url}/info", headers=headers, timeout=plan.timeout)
     return dict(response.json()) if response.status_code == HTTPStatus.OK else {}

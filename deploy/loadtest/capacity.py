@@ -1,4 +1,4 @@
-"""The highest rate at which the 99th percentile stays under a bound."""
+"""Search for the highest rate at which the 99th percentile stays under a bound."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from deploy.loadtest.loadtest import Plan, Run
 
-_RATIO = 1.05  # between the lowest rate that is too high and the highest that is not, at the end
+_RATIO = 1.05  # final ratio of the lowest rate above the bound and the highest rate below it
 _MAX_RATE = 100_000.0  # requests/s
 
 
@@ -15,8 +15,8 @@ _MAX_RATE = 100_000.0  # requests/s
 class Point:
     """A run at one rate. Rates in requests/s, times in milliseconds.
 
-    p50, p99: of all requests; one that was not answered with 200 counts as infinitely long, which
-    is None in JSON. shed: the share of those. lag: the 99th percentile of the client's own delay.
+    p50, p99: of all requests; a response other than 200 counts as infinitely long (None in JSON).
+    shed: the share of such responses. lag: 99th percentile of the client's own delay.
     """
 
     offered: float
@@ -46,10 +46,10 @@ def point(plan: Plan, run: Run) -> Point:
 def find_capacity(
     measure: Callable[[float], Point], bound: float, start: float = 4.0
 ) -> tuple[float, list[Point]]:
-    """Return the highest rate that holds the bound, 0 if none does, and all points by rate.
+    """Return the highest rate within the bound (0 if there is none) and all points by rate.
 
-    measure: runs at a rate. bound: of p99, in milliseconds. The rate is doubled, or halved, from
-    `start` until the bound lies between two rates, which then approach each other.
+    measure: measures a rate. bound: maximum p99 in milliseconds. The rate is doubled or halved from
+    `start` until the bound lies between two rates; then bisection brings the two rates together.
     """
     points: dict[float, Point] = {}
 
@@ -71,7 +71,7 @@ def find_capacity(
 def as_json(
     plan: Plan, bound: float, capacity: float, points: Sequence[Point], server: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A report for another run to be compared with. server: what was measured."""
+    """Return a report that later runs can be compared with. server: properties of the server."""
     settings = {**asdict(plan), "api_key": None, "url": None, "rate": None}
     return {
         "capacity": capacity,
@@ -83,7 +83,7 @@ def as_json(
 
 
 def compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
-    """Compare a capacity with an earlier one; raises ValueError if that is not possible."""
+    """Compare a capacity with an earlier one; raises ValueError if the reports do not match."""
     different = [name for name in ("bound_ms", "plan") if report[name] != baseline[name]]
     if different:
         raise ValueError(f"the baseline was measured with another {' and '.join(different)}")
@@ -94,7 +94,7 @@ def compare(report: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
 
 
 def table(points: Sequence[Point]) -> str:
-    """The points for a person."""
+    """Return the points as a text table."""
     lines = [f"{'offered/s':>10}{'answered/s':>12}{'p50 ms':>10}{'p99 ms':>10}{'shed':>8}"]
     lines += [
         f"{each.offered:10.1f}{each.answered:12.1f}{each.p50:10.1f}{each.p99:10.1f}{each.shed:8.1%}"
@@ -104,7 +104,7 @@ def table(points: Sequence[Point]) -> str:
 
 
 def _percentile(values: Sequence[float], share: float) -> float:
-    """Nearest rank; infinite without values."""
+    """Return a percentile by nearest rank; infinity without values."""
     ordered = sorted(values)
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else math.inf
 

@@ -1,6 +1,6 @@
-"""Real prose to measure with: cut at random places out of Python's reference manual.
+"""Real prose for measurements, cut at random places from Python's reference manual.
 
-The cuts hardly ever repeat, so a server that remembers texts gains nothing.
+Texts are hardly ever repeated, so a cache in the server has no effect.
 """
 
 import random
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from pydoc_data.topics import topics
 
-_HELD_OUT = 0.2  # the share of the manual, at its end, that texts to calibrate with come from
+_HELD_OUT = 0.2  # share of the manual, at its end, for calibration texts
 
 
 @cache
@@ -17,9 +17,9 @@ def _words() -> Sequence[str]:
 
 
 class Corpus:
-    """A source of texts; the same seed gives the same texts. No text of one part is in the other.
+    """A source of texts; the same seed gives the same texts. The two parts share no text.
 
-    held_out: cut out of the part for calibrating, instead of the one for measuring.
+    held_out: whether texts come from the part for calibration, not from the part for measurements.
     """
 
     def __init__(self, dice: random.Random, *, held_out: bool = False) -> None:
@@ -28,7 +28,7 @@ class Corpus:
         self._dice = dice
 
     def cut(self, fewest: int, most: int) -> str:
-        """A text of `fewest` to `most` words."""
+        """Return a text of `fewest` to `most` words."""
         length = self._dice.randint(fewest, most)
         start = self._dice.randrange(len(self._words) - length)
         return " ".join(self._words[start : start + length])

@@ -1,4 +1,4 @@
-"""Loads an embedding server with real text, in open loop (a rate) or closed loop (clients)."""
+"""Load on an embedding server with real text, in open loop (a rate) or closed loop (clients)."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ _FLUSH = 0.25  # seconds between two messages of a process
 
 @dataclass(frozen=True)
 class Plan:
-    """What one process sends. rate: requests each second, or 0 and clients take turns."""
+    """Load of one process. rate: requests per second; 0 for clients that take turns."""
 
     url: str
     path: str
@@ -44,9 +44,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request; times in seconds, counted from the moment it was scheduled for.
+    """One request, with times in seconds since its scheduled moment.
 
-    Counting from the sending instead would hide what a slow answer does to those behind it.
+    Times since sending would hide the delay that a slow response causes for later requests.
     """
 
     scheduled: float  # since the start of the run
@@ -64,7 +64,7 @@ class Sample:
 
 
 class Texts:
-    """Texts of the kinds in a mix, as often as their weights say."""
+    """Texts of several kinds, in proportion to the weights of a mix."""
 
     def __init__(self, mix: dict[str, float], seed: int) -> None:
         self._kinds, self._weights = list(mix), list(mix.values())
@@ -77,16 +77,16 @@ class Texts:
 
 
 def request_body(plan: Plan, texts: Texts) -> bytes:
-    """The body of the next request of a plan."""
+    """Return the body of the next request of a plan."""
     drawn = [texts.draw() for _ in range(plan.texts_per_request)]
     body: dict[str, Any] = {"inputs": drawn}
-    if plan.path.startswith("/v1/"):  # as OpenAI's own clients ask
+    if plan.path.startswith("/v1/"):  # as in requests of OpenAI's own clients
         body = {"input": drawn, "model": plan.model, "encoding_format": "base64"}
     return json.dumps(body).encode()
 
 
 class Sender:
-    """Sends requests of a plan and keeps a sample of each."""
+    """Sender of a plan's requests, which keeps a sample of each."""
 
     def __init__(self, plan: Plan, client: httpx.AsyncClient, begin: float) -> None:
         self._plan, self._client, self._begin = plan, client, begin
@@ -94,11 +94,11 @@ class Sender:
         self.samples: list[Sample] = []
 
     def now(self) -> float:
-        """Seconds since the start of the run."""
+        """Return the seconds since the start of the run."""
         return time.monotonic() - self._begin
 
     async def send(self, scheduled: float) -> float:
-        """One request; the seconds for which a server that is busy asks to be left alone."""
+        """Send one request; return the seconds to wait if the server is busy (Retry-After)."""
         body = request_body(self._plan, self._texts)
         lag = self.now() - scheduled
         try:
@@ -127,7 +127,7 @@ class Sender:
 
 
 async def arrivals(plan: Plan, sender: Sender) -> None:
-    """Open loop: requests come as strangers send them, whether or not the server keeps up."""
+    """Send requests at random moments (open loop), whether or not the server keeps up."""
     dice = random.Random(plan.seed)
     at = dice.expovariate(plan.rate)
     async with asyncio.TaskGroup() as group:
@@ -138,7 +138,7 @@ async def arrivals(plan: Plan, sender: Sender) -> None:
 
 
 async def turns(plan: Plan, sender: Sender) -> None:
-    """Closed loop: each client waits for its answer before it asks again."""
+    """Send requests from clients that wait for each response (closed loop)."""
 
     async def client() -> None:
         while (now := sender.now()) < plan.duration:
@@ -150,11 +150,11 @@ async def turns(plan: Plan, sender: Sender) -> None:
 
 
 async def drive(plan: Plan, begin: float, put: Callable[[list[Sample]], None]) -> None:
-    """Everything that one process sends."""
+    """Send all requests of one process."""
     headers = {"content-type": "application/json"}
     if plan.api_key:
         headers["authorization"] = f"Bearer {plan.api_key}"
-    # Open loop needs as many connections as there are unanswered requests.
+    # Open loop needs a connection for each unanswered request.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(
         base_url=plan.url, headers=headers, limits=limits, timeout=plan.timeout, trust_env=False
@@ -175,15 +175,15 @@ async def _flush(sender: Sender, put: Callable[[list[Sample]], None]) -> None:
 
 
 def work(plan: Plan, begin: float, results_queue: "mp.Queue[list[Sample] | float]") -> None:
-    """A process: sends, puts its samples into the queue, then how much of a core it used."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    """Run one process: put its samples, then its share of a core, into the queue."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about the end
     used = time.process_time()
     asyncio.run(drive(plan, begin, results_queue.put))
     results_queue.put((time.process_time() - used) / plan.duration)
 
 
 def run(plans: Sequence[Plan], progress: Callable[[list[Sample]], None]) -> "Run":
-    """Carry the plans out, each in a process of its own."""
+    """Run the plans, each in a process of its own."""
     context = mp.get_context("spawn")
     results_queue: mp.Queue[list[Sample] | float] = context.Queue()
     begin = time.monotonic() + START
@@ -218,17 +218,17 @@ def _receive(
 
 @dataclass
 class Run:
-    """What came of it; cores: the share of a core that each process used."""
+    """Result of a run. cores: the share of a core that each process used."""
 
     samples: list[Sample] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
 
 
 def report(plan: Plan, run: Run) -> dict[str, Any]:
-    """Numbers of the run after its warm-up; times in milliseconds, of good answers only."""
+    """Return the numbers of a run without warm-up; times are milliseconds of responses with 200."""
     window = [sample for sample in run.samples if sample.scheduled >= plan.warmup]
     good = [sample for sample in window if sample.good]
-    # What was answered in the time, whenever it came: an overloaded server's queue is no rate.
+    # Counts responses within the time, because the queue of an overloaded server is not a rate.
     answered = [
         sample
         for sample in run.samples
@@ -249,7 +249,7 @@ def report(plan: Plan, run: Run) -> dict[str, Any]:
 
 
 def phases(samples: Sequence[Sample]) -> dict[str, list[float]]:
-    """The parts of the time from schedule to answer; `other` is network, HTTP and waiting."""
+    """Return the parts of the time until a response; `other` is network, HTTP and waiting."""
     parts = {"lag": [sample.lag for sample in samples]}
     parts |= {phase: [sample.phases[phase] for sample in samples] for phase in PHASES}
     parts["other"] = [sample.total - sample.lag - sum(sample.phases.values()) for sample in samples]
@@ -257,7 +257,7 @@ def phases(samples: Sequence[Sample]) -> dict[str, list[float]]:
 
 
 def spread(seconds: Sequence[float]) -> dict[str, float]:
-    """Percentiles (nearest rank) in milliseconds."""
+    """Return percentiles (nearest rank) in milliseconds."""
     ordered = sorted(seconds)
     last = len(ordered) - 1
     return {
@@ -268,7 +268,7 @@ def spread(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def split(plan: Plan, processes: int) -> list[Plan]:
-    """One plan for each process, which together are the plan."""
+    """Split a plan into one plan for each process."""
     return [
         replace(
             plan,

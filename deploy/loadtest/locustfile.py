@@ -1,4 +1,4 @@
-"""The requests of the load test, sent by Locust (https://locust.io), from the repository's folder.
+"""Requests of the load test for Locust (https://locust.io), run from the repository's folder.
 
 PYTHONPATH=. locust -f deploy/loadtest/locustfile.py --host http://127.0.0.1:8080
 """

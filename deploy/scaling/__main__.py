@@ -22,7 +22,7 @@ _BUSY = 0.5  # of the first servers, before the load rises
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a rule makes of a load. seconds: with a p99 over the bound, all together.
+    """Result of a rule for a load. seconds: total time with a p99 over the bound.
 
     recovered: seconds from the rise until p99 is under the bound for two minutes. refused: share of
     all requests. servers: the mean.
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def load(model: ServerModel, rule: Rule, factor: float, rise: float, max_tokens: int) -> Load:
-    """A load that keeps the first servers half busy, rises by a factor, stays, and falls back."""
+    """Return a load that keeps the first servers half busy, rises by a factor, and falls back."""
     dice = random.Random(0)
     kinds = dice.choices([*_WEIGHTS], [*_WEIGHTS.values()], k=_REQUESTS)
     words = [dice.randint(*KINDS[kind]) for kind in kinds]
@@ -71,7 +71,7 @@ def outcome(windows: Sequence[Window], bound: float) -> Outcome:
 
 
 def table(rows: Sequence[tuple[str, Outcome]]) -> str:
-    """A Markdown table of the outcomes of rules."""
+    """Return a Markdown table of the outcomes of rules."""
     lines = [
         "| rule | p99 holds again after | p99 over the bound | refused | servers, mean |",
         "|---|---|---|---|---|",
@@ -86,7 +86,7 @@ def table(rows: Sequence[tuple[str, Outcome]]) -> str:
 
 
 def main() -> None:
-    """Print what each rule makes of the load, and draw the last."""
+    """Print the outcome of each rule and draw the last one."""
     defaults = Rule()
     parser = argparse.ArgumentParser(prog="python -m deploy.scaling", description=__doc__)
     add = parser.add_argument

@@ -1,4 +1,4 @@
-"""Kubernetes' horizontal autoscaler, as far as it decides the number of servers.
+"""Simulation of how Kubernetes' horizontal autoscaler decides the number of servers.
 
 https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/#algorithm-details
 """
@@ -6,7 +6,7 @@ https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autosca
 import math
 from dataclasses import dataclass
 
-_TOLERANCE = 0.1  # of a metric, within which nothing changes
+_TOLERANCE = 0.1  # tolerance of a metric, within which nothing changes
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Rule:
 
 
 class Autoscaler:
-    """Decides how many servers there are to be, from the sums of their metrics."""
+    """Autoscaler that decides the number of servers from the sums of their metrics."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -39,7 +39,7 @@ class Autoscaler:
         self._servers: list[tuple[float, int]] = []
 
     def decide(self, now: float, servers: int, wait: float, utilization: float) -> int:
-        """The number of servers from now on.
+        """Return the number of servers from now on.
 
         servers: that there are, ready or not. wait, utilization: sums over those that are ready.
         """
@@ -56,7 +56,7 @@ class Autoscaler:
         return decided
 
     def _limited(self, now: float, servers: int, wanted: int) -> int:
-        """As many of the wanted servers as may be added, or removed, now."""
+        """Return the wanted number of servers within the limits of adding and removing."""
         rule = self._rule
         if wanted > servers:
             start = self._before(now - rule.up_seconds)
@@ -66,7 +66,7 @@ class Autoscaler:
         return max(stable, min(servers, math.floor(start * (1 - rule.down_share))))
 
     def _before(self, time: float) -> int:
-        """The servers at a time, or at the first decision if that was later."""
+        """Return the number of servers at a time, or at the first decision if that was later."""
         earlier = [n for then, n in self._servers if then <= time]
         return earlier[-1] if earlier else self._servers[0][1]
 

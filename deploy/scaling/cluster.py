@@ -1,4 +1,4 @@
-"""A cluster in simulated time: requests, servers with a queue each, and an autoscaler."""
+"""Simulation of a cluster: requests, servers with queues, and an autoscaler."""
 
 import heapq
 import math
@@ -15,7 +15,7 @@ _RATE_WINDOW = 60.0  # seconds of tokens that the utilization is of
 
 @dataclass(frozen=True)
 class ServerModel:
-    """What was measured of a server.
+    """Measured properties of a server.
 
     tokens_per_second: that it computes. start: seconds from the decision to add it until it gets
     requests. max_wait: seconds of queued work at which it refuses a request.
@@ -28,14 +28,14 @@ class ServerModel:
 
 @dataclass(frozen=True)
 class Load:
-    """Requests at random moments. rate: a second, at a time. tokens: of the requests, in turn."""
+    """Requests at random moments. rate: time -> requests per second. tokens: of requests."""
 
     rate: Callable[[float], float]
     tokens: Sequence[int]
     seconds: float
 
     def arrivals(self, dice: random.Random) -> Iterator[tuple[float, int]]:
-        """The time and the tokens of each request."""
+        """Yield time and tokens of each request."""
         time = 0.0
         for number in range(10**9):
             time += dice.expovariate(self.rate(time))
@@ -46,7 +46,7 @@ class Load:
 
 @dataclass
 class Window:
-    """Requests that came within some seconds. latencies: of those answered. servers: ready ones."""
+    """Requests within some seconds. latencies: of answered requests. servers: ready servers."""
 
     start: float
     servers: int
@@ -55,7 +55,7 @@ class Window:
     refused: int = 0
 
     def percentile(self, share: float) -> float:
-        """A percentile of the times in seconds; of refused requests they are infinite."""
+        """Return a percentile of the seconds of requests; refused requests take infinite time."""
         times = [*sorted(self.latencies), *[math.inf] * self.refused]
         return times[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
@@ -75,7 +75,7 @@ class _Cluster:
         return len(self.ready) + len(self.starting)
 
     def receive(self, now: float, tokens: int) -> float | None:
-        """The seconds until a request is answered; None if it is refused."""
+        """Return the seconds until a request is answered; None if it is refused."""
         done = self.ready[0]
         if done - now > self._model.max_wait:
             return None
@@ -101,7 +101,7 @@ class _Cluster:
                 heapq.heappop(self.ready)
 
     def metrics(self, now: float) -> tuple[float, float]:
-        """Sums over the servers: seconds of queued work, and shares of their speed."""
+        """Return sums over the servers: seconds of queued work, and used shares of their speed."""
         while self._recent and self._recent[0][0] <= now - _RATE_WINDOW:
             self._recent_tokens -= self._recent.popleft()[1]
         rate = self._recent_tokens / (min(_RATE_WINDOW, now) or 1.0)
@@ -112,7 +112,7 @@ class _Cluster:
 def simulate(
     load: Load, model: ServerModel, rule: Rule, window: float = 15.0, seed: int = 0
 ) -> list[Window]:
-    """Run a load against a cluster; returns what came of the requests, window by window."""
+    """Run a load against a cluster; return the results window by window."""
     cluster, scaler = _Cluster(model, rule.min_servers), Autoscaler(rule)
     windows = [Window(0.0, rule.min_servers, rule.min_servers)]
     seen, next_scrape, next_decision = (0.0, 0.0), _SCRAPE, rule.interval

@@ -1,4 +1,4 @@
-"""How an engine that pads its batches is best fed: sorted by length, so many tokens at a time."""
+"""Batches for an engine that pads: texts sorted by length, within a budget of tokens."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ Integers = npt.NDArray[np.int64]
 
 
 def batches(lengths: Sequence[int], budget: int, *, padded: bool) -> list[list[int]]:
-    """Indices by length, as many in a batch as the budget of tokens allows, but at least one.
+    """Return batches of indices by length, within the budget of tokens, with at least one text.
 
-    padded: count what the batch takes once each row is as long as the longest.
+    padded: whether padding to the longest row counts.
     """
     parts: list[list[int]] = []
-    total = budget + 1  # so that the first row opens a batch
+    total = budget + 1  # the first row then starts a batch
     for index in sorted(range(len(lengths)), key=lengths.__getitem__):
         length = lengths[index]
         total = length * (len(parts[-1]) + 1) if padded and parts else total + length
@@ -28,7 +28,7 @@ def batches(lengths: Sequence[int], budget: int, *, padded: bool) -> list[list[i
 
 
 def pad(rows: Sequence[Ids]) -> tuple[Integers, Integers]:
-    """Token ids and attention mask of a batch: B rows -> twice (B, longest)."""
+    """Return token ids and attention mask of a batch: B rows -> two arrays (B, longest)."""
     lengths = np.array([len(row) for row in rows])
     holds = np.arange(lengths.max()) < lengths[:, None]
     ids = np.zeros(holds.shape, dtype=np.int64)

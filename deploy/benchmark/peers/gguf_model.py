@@ -1,7 +1,7 @@
-"""Convert a BERT encoder to GGUF, the format of llama.cpp, in float32 or q8_0.
+"""Conversion of a BERT encoder to GGUF, the format of llama.cpp, in float32 or q8_0.
 
-llama.cpp's own converter is not in a package and needs torch and transformers. The package `gguf`,
-of the same project, writes the file, names the tensors and quantises them.
+llama.cpp's own converter is not in a package, and needs torch and transformers. The package `gguf`
+of the same project writes the file, names the tensors and quantises them.
 """
 
 import json
@@ -17,15 +17,15 @@ from deploy.benchmark.peers.conversion import conversion_folder
 from deploy.benchmark.peers.protocol import Refused
 
 PRECISIONS = ("float32", "q8_0")
-_WORD_START = "▁"  # llama.cpp marks the start of a word, and WordPiece marks its continuation
+_WORD_START = "▁"  # llama.cpp marks the start of a word, WordPiece the continuation
 _CONTINUATION = "##"
 _WITHOUT_PLACE = ("pooler.", "cls.", "embeddings.position_ids")  # parts that a vector does not need
-_FLOAT32 = ("position_embd.weight", "token_types.weight")  # llama.cpp adds these as they are
+_FLOAT32 = ("position_embd.weight", "token_types.weight")  # llama.cpp adds these tensors in float32
 _SPECIAL = {"bos": "[CLS]", "unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]"}
 
 
 def gguf_file(cache: str, folder: str, precision: str) -> Path:
-    """The model of a folder as a GGUF file, converted on first use. Raises Refused."""
+    """Return the GGUF file of a model, which is converted on first use; raises Refused."""
     path = conversion_folder(cache, folder, "gguf", version("gguf")) / f"{precision}.gguf"
     if not path.exists():
         unfinished = path.with_suffix(".part")
@@ -37,7 +37,7 @@ def gguf_file(cache: str, folder: str, precision: str) -> Path:
 def check(
     config: Mapping[str, Any], pooling: Mapping[str, Any], tokenizer: Mapping[str, Any]
 ) -> None:
-    """Raise Refused for all but a lower-case WordPiece BERT with mean pooling."""
+    """Raise Refused unless the model is a lower-case WordPiece BERT with mean pooling."""
     wrong = {
         "model_type": config.get("model_type") != "bert",
         "hidden_act": config.get("hidden_act") != "gelu",
@@ -50,7 +50,7 @@ def check(
 
 
 def pieces(vocabulary: Mapping[str, int], special: Iterable[str]) -> list[str]:
-    """The tokens in the order of their ids, as llama.cpp spells them."""
+    """Return the tokens in the order of their ids, in llama.cpp's spelling."""
     kept = set(special)
 
     def spell(token: str) -> str:
@@ -64,7 +64,7 @@ def pieces(vocabulary: Mapping[str, int], special: Iterable[str]) -> list[str]:
 
 
 def encoder_tensors(tensors: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The tensors of the encoder, without what a checkpoint of a task puts before their names."""
+    """Return the tensors of the encoder, without the name prefix of a task checkpoint."""
     names = {name: name.removeprefix("bert.") for name in tensors}
     return {
         short: tensors[name]
@@ -74,7 +74,7 @@ def encoder_tensors(tensors: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def is_quantized(name: str, tensor: Floats, precision: str) -> bool:
-    """Whether q8_0 stores this tensor in eight bits, as llama.cpp's own converter does."""
+    """Whether q8_0 stores this tensor in eight bits, as in llama.cpp's own converter."""
     return precision == "q8_0" and tensor.ndim == 2 and name not in _FLOAT32
 
 

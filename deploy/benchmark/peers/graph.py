@@ -1,4 +1,4 @@
-"""The model as one graph from padded token ids to vectors, for the engines that convert it."""
+"""Model as one graph from padded token ids to vectors, for engines that convert it."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 class Graph(torch.nn.Module):
-    """The encoder with mean pooling and normalisation, as all-MiniLM-L6-v2 has them.
+    """Encoder with mean pooling and normalisation, as in all-MiniLM-L6-v2.
 
-    attention: transformers' name of how it is written down; engines recognise different ones.
+    attention: transformers' name of the implementation; engines recognise different ones.
     """
 
     model_class = "AutoModel"
@@ -24,44 +24,44 @@ class Graph(torch.nn.Module):
         self.eval()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, L) and (B, L) -> (B, D)."""
+        """Run the model: (B, L) and (B, L) -> (B, D)."""
         hidden = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
         held = attention_mask.unsqueeze(-1).to(hidden.dtype)
         return torch.nn.functional.normalize((hidden * held).sum(1) / held.sum(1), dim=-1)
 
 
 class PairGraph(Graph):
-    """A reranker. Ids of the second text have the size of the vocabulary added."""
+    """Reranker, in which ids of the second text are increased by the size of the vocabulary."""
 
     model_class = "AutoModelForSequenceClassification"
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, L) and (B, L) -> logits (B, 1)."""
+        """Run the model: (B, L) and (B, L) -> logits (B, 1)."""
         features = split_pairs(input_ids, self.model.config.vocab_size)
         logits: Tensor = self.model(**features, attention_mask=attention_mask)[0]
         return logits
 
 
 def split_pairs(ids: Tensor, vocab_size: int) -> dict[str, Tensor]:
-    """Ids with the size of the vocabulary added in the second text -> ids and their texts."""
+    """Split increased ids into plain ids and segment numbers."""
     second = (ids >= vocab_size).to(ids.dtype)
     return {"input_ids": ids - vocab_size * second, "token_type_ids": second}
 
 
 class SpladeGraph(Graph):
-    """A masked language model, of whose logits the largest of all tokens are a text's weights."""
+    """Masked language model; the weights of a text are its largest logits over all tokens."""
 
     model_class = "AutoModelForMaskedLM"
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, L) and (B, L) -> weights (B, V)."""
+        """Run the model: (B, L) and (B, L) -> weights (B, V)."""
         logits = self.model(input_ids=input_ids, attention_mask=attention_mask)[0]
         held = attention_mask.unsqueeze(-1).to(logits.dtype)
         return torch.log1p((torch.relu(logits) * held).amax(1))
 
 
 class ColbertGraph(Graph):
-    """The encoder with Stanford's projection of each token, normalised."""
+    """Encoder with the projection of Stanford's ColBERT for each token, normalised."""
 
     def __init__(self, folder: str, attention: str) -> None:
         from safetensors.torch import load_file
@@ -72,8 +72,8 @@ class ColbertGraph(Graph):
         self.projection = load_file(str(Path(folder) / "model.safetensors"))["linear.weight"]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(B, L) and (B, L) -> (B, L, D)."""
-        attended = attention_mask * (input_ids != self.mask_id)  # not what expands a query
+        """Run the model: (B, L) and (B, L) -> (B, L, D)."""
+        attended = attention_mask * (input_ids != self.mask_id)  # without expansion
         hidden = self.model(input_ids=input_ids, attention_mask=attended)[0]
         return torch.nn.functional.normalize(hidden @ self.projection.T, dim=-1)
 
@@ -82,7 +82,7 @@ GRAPHS = {"mean": Graph, "pair": PairGraph, "splade": SpladeGraph, "colbert": Co
 
 
 def example() -> dict[str, Tensor]:
-    """Inputs to trace the graph with; one row is padded."""
+    """Return inputs for the tracing of the graph; one row is padded."""
     mask = torch.ones(3, 17, dtype=torch.int64)
     mask[1, 9:] = 0
     return {"input_ids": torch.full_like(mask, 1000), "attention_mask": mask}

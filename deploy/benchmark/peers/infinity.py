@@ -1,4 +1,4 @@
-"""Worker: Infinity's reranker on torch in float32, as its server calls it."""
+"""Worker: Infinity's reranker on torch in float32, called as in its server."""
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from deploy.benchmark.peers.protocol import Job, serve
 
 
 class Infinity:
-    """Its model of a reranker, from token ids to logits."""
+    """Infinity's reranker, from token ids to logits."""
 
     modes = ("padded",)
     padded = True

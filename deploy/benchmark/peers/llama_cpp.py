@@ -1,4 +1,4 @@
-"""Worker: llama.cpp by its library, without its server."""
+"""Worker: llama.cpp's library, without its server."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +11,14 @@ from deploy.benchmark.peers.batching import Floats, Ids, batches
 from deploy.benchmark.peers.gguf_model import gguf_file
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 
-# Attention takes time for each pair of tokens in a pass, also for pairs of two texts.
+# Attention takes time for each pair of tokens in a pass, also for tokens of different texts.
 _MOST_TOKENS = 1024
 _MOST_TEXTS = 256  # LLAMA_MAX_SEQ
 _FILES = {"float32": "float32", "int8": "q8_0"}  # by the precision of the products
 
 
 class LlamaCpp:
-    """A context on all the cores, or (streams) a context on each core."""
+    """llama.cpp with one context on all cores, or (streams) one context on each core."""
 
     modes = ("whole", "streams", "whole flash", "streams flash")
     padded = False
@@ -45,7 +45,7 @@ class LlamaCpp:
         }
 
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
-        contexts = list(self._contexts[mode])  # taken by a thread for the time of a pass
+        contexts = list(self._contexts[mode])  # each is used by one thread during a pass
         if len(contexts) == 1:
             return [contexts[0].encode(rows) for rows in work]
 
@@ -61,7 +61,7 @@ class LlamaCpp:
 
 
 class Context:
-    """A context of the library, and the batch that it reads."""
+    """A context of the library with its input batch."""
 
     def __init__(self, model: Any, threads: int, *, flash: bool) -> None:
         params = llama_cpp.llama_context_default_params()
@@ -87,7 +87,7 @@ class Context:
         self._counts[:] = self._outputs[:] = 1
 
     def encode(self, rows: Sequence[Ids]) -> Floats:
-        """The normalised vectors of texts, in as few passes as the context holds."""
+        """Return the normalised vectors of texts, in as few passes as fit the context."""
         vectors = np.empty((len(rows), self._width), dtype=np.float32)
         for part in batches([len(row) for row in rows], _MOST_TOKENS, padded=False):
             for start in range(0, len(part), _MOST_TEXTS):

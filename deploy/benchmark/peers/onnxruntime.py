@@ -12,11 +12,11 @@ from deploy.benchmark.peers.conversion import conversion_folder
 from deploy.benchmark.peers.graph import GRAPHS, example
 from deploy.benchmark.peers.protocol import Job, serve
 
-_GRAPHS = ("plain", "fused")  # as exported; or through onnxruntime's own optimiser of transformers
+_GRAPHS = ("plain", "fused")  # as exported, or after onnxruntime's optimiser for transformers
 
 
 class OnnxRuntime:
-    """Each graph in one session on all the cores, or (streams) a session on each core."""
+    """onnxruntime with one session on all cores, or (streams) one session on each core."""
 
     padded = True
     modes = tuple(f"{graph}{how}" for graph in _GRAPHS for how in ("", " streams"))
@@ -34,7 +34,7 @@ class OnnxRuntime:
         graph, _, streams = mode.partition(" ")
         if not streams:
             return [_run(self._whole[graph], rows) for rows in work]
-        sessions = list(self._parts[graph])  # taken by a thread for the time of a run
+        sessions = list(self._parts[graph])  # each is used by one thread during a run
 
         def run(rows: Sequence[Ids]) -> Floats:
             session = sessions.pop()
@@ -83,7 +83,7 @@ def _export(job: Job, file: Path) -> None:
         output_names=["vectors"],
         dynamic_axes={name: {0: "batch", 1: "length"} for name in inputs},
         opset_version=17,
-        dynamo=False,  # of the two exporters, the one whose graph onnxruntime runs faster
+        dynamo=False,  # the exporter whose graph onnxruntime runs faster
     )
 
 

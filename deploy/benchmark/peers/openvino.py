@@ -1,4 +1,4 @@
-"""Worker: OpenVINO in float32, bfloat16, or in int8 as NNCF quantises it."""
+"""Worker: OpenVINO in float32, bfloat16, or int8 by NNCF."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -13,13 +13,14 @@ from deploy.benchmark.peers.conversion import conversion_folder
 from deploy.benchmark.peers.graph import GRAPHS, example
 from deploy.benchmark.peers.protocol import Job, Refused, serve
 
-# Of what is not quantised. int8 alone leaves it to OpenVINO, which takes bfloat16 where it can;
-# that is faster and, in 2026.4, on processors with AMX, wrong for some lengths.
+# Precision of operations that are not quantised. `int8` leaves it to OpenVINO, which uses bfloat16
+# where possible. That is faster, but in version 2026.4 on processors with AMX the results are wrong
+# for some lengths.
 _HINTS = {"float32": "f32", "bfloat16": "bf16", "int8 in float32": "f32"}
 
 
 class OpenVINO:
-    """Compiled twice: one batch on all the cores (latency), or one on each (throughput)."""
+    """OpenVINO, compiled for one batch on all cores (latency) and one on each (throughput)."""
 
     padded = True
     modes = ("latency", "throughput")
@@ -51,7 +52,7 @@ class OpenVINO:
             return [self._request.infer(pad(rows), share_inputs=True)[0].copy() for rows in work]
         outputs: dict[int, Floats] = {}
         self._queue.set_callback(partial(_keep, outputs))
-        for index in reversed(range(len(work))):  # the longest first, so that none is left alone
+        for index in reversed(range(len(work))):  # the longest first
             self._queue.start_async(pad(work[index]), index)
         self._queue.wait_all()
         return [outputs[index] for index in range(len(work))]

@@ -1,4 +1,4 @@
-"""Peer: what one writes in an afternoon, FastAPI around sentence-transformers."""
+"""Peer: a minimal FastAPI server around sentence-transformers."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 app = FastAPI()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 model = SentenceTransformer(sys.argv[1], device="cpu")
-turn = Lock()  # passes side by side would fight for the cores
+turn = Lock()  # concurrent passes would compete for the cores
 
 
 class Request(BaseModel):

@@ -1,6 +1,6 @@
-"""The worker's side of the benchmark: lines of JSON on standard input ask, others answer.
+"""Worker's side of the benchmark: questions and answers are lines of JSON.
 
-A worker waits for its turn by reading; it computes only between a question and its answer.
+A worker reads questions from standard input, and computes only between a question and its answer.
 """
 
 import base64
@@ -23,15 +23,15 @@ _HOPELESS = 1.5  # times the best: a setting as slow as this at first sight is n
 
 
 class Refused(Exception):
-    """The engine cannot be had here; the message says why."""
+    """The engine is not available here; the message says why."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is told at its start.
+    """Job of a worker, which it gets at its start.
 
-    folder: the model. cache: where converted models may be kept. calibration: token ids. head: one
-    of graph.GRAPHS.
+    folder: the model. cache: folder for converted models. calibration: token ids. head: one of
+    graph.GRAPHS.
     """
 
     folder: str
@@ -43,9 +43,9 @@ class Job:
 
 
 class Engine(Protocol):
-    """What is measured. modes: ways to run a list of batches, the best of which is chosen by trial.
+    """Protocol of a measured engine. modes: ways to run batches; a trial chooses the best mode.
 
-    padded: whether a batch takes as much as its longest row in every row. about: versions.
+    padded: whether rows are padded to the longest row of a batch. about: versions.
     """
 
     @property
@@ -58,12 +58,12 @@ class Engine(Protocol):
     def about(self) -> dict[str, Any]: ...
 
     def encode(self, work: Sequence[Sequence[Ids]], mode: str) -> Iterable[Floats]:
-        """The vectors of each batch, of length 1: of rows (B, D), or of their tokens (B, L, D)."""
+        """Return the unit vectors of each batch: of rows (B, D), or of tokens (B, L, D)."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a workload is run best: tokens in a batch, and a mode of the engine."""
+    """Best setting of a workload: tokens of a batch, and a mode of the engine."""
 
     budget: int
     mode: str
@@ -71,16 +71,16 @@ class Setting:
 
 @dataclass
 class Workload:
-    """Groups of rows, each embedded and timed as a whole."""
+    """Groups of rows; each group is embedded and timed as a whole."""
 
     groups: list[list[Ids]]
     setting: Setting
 
 
 def serve(build: Callable[[Job], Engine]) -> None:
-    """Answer questions until there are no more."""
+    """Answer questions until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries that print must not disturb the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
 
     def answer(**fields: Any) -> None:
         print(json.dumps(fields), file=answers, flush=True)
@@ -110,7 +110,7 @@ def serve(build: Callable[[Job], Engine]) -> None:
 
 
 def best(engine: Engine, groups: list[list[Ids]], budgets: Sequence[int]) -> Setting:
-    """The setting that embeds the groups fastest, by a short trial."""
+    """Return the setting that embeds the groups fastest in a short trial."""
     seconds: dict[Setting, float] = {}
     for setting in _settings(engine, groups, budgets):
         first = _pass(engine, groups, setting)
@@ -120,7 +120,7 @@ def best(engine: Engine, groups: list[list[Ids]], budgets: Sequence[int]) -> Set
 
 
 def timed(engine: Engine, workload: Workload, passes: int) -> list[float]:
-    """Seconds for each group in each pass, after one pass that warms the caches up."""
+    """Return the seconds of each group in each pass, after one warm-up pass."""
     times = []
     for number in range(1 + passes):
         for group in workload.groups:

@@ -1,4 +1,4 @@
-"""Prints the rate of a large matrix product through oneDNN, in GFLOP/s for each precision."""
+"""Print the rate of large matrix products with oneDNN, in GFLOP/s for each precision."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ _SECONDS = 0.4
 
 
 def floating(dtype: torch.dtype, rows: int, size: int, out: int) -> Callable[[], object]:
-    """A product with a prepacked weight."""
+    """Return a product with a prepacked weight."""
     x = torch.randn(rows, size).to(dtype)
     weight = torch.ops.mkldnn._reorder_linear_weight(torch.randn(out, size).to(dtype), rows)
     bias = torch.zeros(out, dtype=dtype)
@@ -20,7 +20,7 @@ def floating(dtype: torch.dtype, rows: int, size: int, out: int) -> Callable[[],
 
 
 def integer(rows: int, size: int, out: int) -> Callable[[], object]:
-    """A product of bytes with a prepacked weight, its result in bytes."""
+    """Return a product of bytes with a prepacked weight and a result of bytes."""
     x = torch.randint(0, 255, (rows, size), dtype=torch.uint8)
     plain = torch.randint(-127, 127, (out, size), dtype=torch.int8)
     weight = torch.ops.onednn.qlinear_prepack(plain, [rows, size])
@@ -32,7 +32,7 @@ def integer(rows: int, size: int, out: int) -> Callable[[], object]:
 
 
 def rate(product: Callable[[], object], flop: float) -> float:
-    """GFLOP/s of the fastest of many runs."""
+    """Return the GFLOP/s of the fastest of many runs."""
     seconds = []
     end = time.perf_counter() + _SECONDS
     while (begin := time.perf_counter()) < end:
@@ -42,7 +42,7 @@ def rate(product: Callable[[], object], flop: float) -> float:
 
 
 def peak(build: Callable[[int, int, int], Callable[[], object]]) -> float | None:
-    """The best rate over the shapes, or None where torch cannot."""
+    """Return the best rate over the shapes; None if torch does not support the product."""
     try:
         return max(rate(build(*shape), 2.0 * shape[0] * shape[1] * shape[2]) for shape in _SHAPES)
     except (RuntimeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Worker: sentence-transformers on torch in float32, the reference of every vector."""
+"""Worker: sentence-transformers on torch in float32, the reference for all vectors."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _OUTPUTS = {"colbert": "token_embeddings", "pair": "scores"}
 
 
 class Reference:
-    """The modules of a model, from token ids to vectors."""
+    """Reference model, from token ids to vectors."""
 
     modes = ("padded",)
     padded = True
