@@ -8,7 +8,7 @@ from tests.programs import program
 
 
 def configuration(name: str, **replaced: str) -> str:
-    """The text of a configuration, in which each key, which occurs once, is replaced."""
+    """Return the text of a configuration, with each key replaced; each key must occur once."""
     text = (GATEWAY / name).read_text(encoding="utf-8")
     for old, new in replaced.items():
         assert text.count(old) == 1, old

@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 class Proxy:
-    """A gateway's process on a free port, for the time of a `with` block. folder: of its files."""
+    """Process of a gateway on a free port during a `with` block. folder: of its files."""
 
     stop_signal = signal.SIGTERM
     command: list[str]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """Run a server for as long as the block takes, and yield its URL."""
+    """Run a server during the block, and yield its URL."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         programs, user = _programs(folder) / "bin", None

@@ -44,7 +44,7 @@ class Prometheus:
 
 @contextmanager
 def run_prometheus(folder: Path, target: str) -> Iterator[Prometheus]:
-    """Scrape a server five times a second for as long as the block takes."""
+    """Scrape a server five times a second during the block."""
     config = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     config["global"] = {"scrape_interval": "200ms", "evaluation_interval": "200ms"}
     config["rule_files"] = [str(FOLDER / file) for file in config["rule_files"]]

@@ -1,4 +1,4 @@
-"""Which package may import which, and what a process loads."""
+"""Allowed imports between packages, and the modules that a process loads."""
 
 import ast
 import subprocess

@@ -34,7 +34,7 @@ PLAN = Plan(
 
 
 class Queue:
-    """A server of one request at a time, whose queue grows without end beyond its rate."""
+    """A server that handles one request at a time; its queue grows without bound above its rate."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

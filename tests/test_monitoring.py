@@ -57,7 +57,7 @@ FAULTS = {  # of each alert, the series that differ, a value each minute
 
 
 def firing_alerts(folder: Path, series: dict[str, str], expected: list[str]) -> str:
-    """What promtool says when exactly the expected alerts fire after an hour; "" if they do."""
+    """Return promtool's errors unless exactly the expected alerts fire after an hour; else ""."""
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in expected]
     with_labels = {
         name.replace("{", '{job="embedwell", instance="a:8080", '): values

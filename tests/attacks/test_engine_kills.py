@@ -32,7 +32,7 @@ def fatal_token(minilm_folder: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kill_engine(server: Server) -> None:
-    """Kill the engine, and wait until the server has noticed."""
+    """Kill the engine; wait until the server notices it."""
     before = restarts(server)
     os.kill(server.engine, signal.SIGKILL)
     server.wait_until(lambda: restarts(server) != before)

@@ -82,7 +82,7 @@ def strict_server(
 
 @pytest.fixture
 def keep_busy(strict_server: HttpServer) -> KeepBusy:
-    """Keeps `strict_server` busy for the time of a `with` block."""
+    """Clients that keep `strict_server` busy during a `with` block."""
 
     @contextlib.contextmanager
     def block() -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What the GPU under test can do."""
+"""Capabilities of the GPU under test."""
 
 import pytest
 import torch

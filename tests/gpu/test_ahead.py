@@ -16,7 +16,7 @@ pytestmark = pytest.mark.gpu
 
 @contextmanager
 def unwaited() -> Iterator[None]:
-    """Refuses what waits for all that the GPU was given; to wait for an event does not."""
+    """Refuse calls that wait for all work of the GPU; waiting for an event is allowed."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield

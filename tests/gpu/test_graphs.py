@@ -38,7 +38,7 @@ SIZES = {  # heads of 16 and an odd number of layers, so that a wrong buffer sho
 
 
 class PaddedPositionTable(EagerRunner):
-    """Step by step in the shapes that are recorded: the same kernels on the same sizes."""
+    """Runner that launches kernels one by one in the recorded shapes."""
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
         tokens, count = sum(lengths), len(lengths)
@@ -47,7 +47,7 @@ class PaddedPositionTable(EagerRunner):
 
 
 def batches() -> list[Batch]:
-    """Of all sizes in a mixed order, so that each finds what a larger one left."""
+    """Batches of all sizes in a mixed order, so that each batch finds the data of a larger one."""
     noise = np.random.default_rng(5)
     sizes = [[1000], [1], [20] * 50, [4] * 4, [300, 2], [15], [1] * 64, [200, 17, 3], [2] * 5]
     sizes += [noise.integers(1, 30, count).tolist() for count in (1, 2, 5, 20, 40, 80)]

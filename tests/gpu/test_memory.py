@@ -22,7 +22,7 @@ TEXTS = 3000  # of 256 tokens: in float32 several gigabytes
 
 @pytest.fixture
 def little() -> Iterator[None]:
-    """The process gets a gigabyte more than it has."""
+    """Limit the process to one more gigabyte than it has."""
     torch.cuda.empty_cache()
     whole = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**30) / whole)

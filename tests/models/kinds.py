@@ -43,7 +43,7 @@ def wordpiece() -> Tokenizer:
 
 
 def wordlevel() -> Tokenizer:
-    """Whole words in small letters, no special tokens around."""
+    """Whole lowercase words, without special tokens around."""
     rust = Tokenizer(models.WordLevel(unk_token="[UNK]"))
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]
@@ -87,7 +87,7 @@ def llama3() -> Tokenizer:
 
 
 def clip() -> Tokenizer:
-    """Bytes of small letters, with a suffix at the end of a word and no spaces."""
+    """Lowercased bytes, with a suffix at the end of a word and no spaces."""
     rust = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
@@ -111,7 +111,7 @@ def clip() -> Tokenizer:
 
 
 def llama() -> Tokenizer:
-    """Merged over the whole text, spaces being letters and unknown ones bytes; <s> before."""
+    """BPE over the whole text, with spaces as letters and bytes for unknown letters; <s> before."""
     rust = joined()
     rust.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -151,7 +151,7 @@ def unigram() -> Tokenizer:
 
 
 def whole_unigram() -> Tokenizer:
-    """The likeliest pieces of the whole text, spaces being letters."""
+    """The likeliest pieces of the whole text, with spaces as letters."""
     rust = pieces()
     rust.normalizer = normalizers.Sequence(
         [
@@ -229,7 +229,7 @@ def frame(rust: Tokenizer, template: str) -> None:
 
 
 def plain(rust: Tokenizer, special: set[str]) -> None:
-    """Only these tokens stay special: a trainer makes all that it is told to keep so."""
+    """Keep only these tokens special, because a trainer makes all kept tokens special."""
     raw = json.loads(rust.to_str())
     raw["added_tokens"] = [token for token in raw["added_tokens"] if token["content"] in special]
     rust.__setstate__(json.dumps(raw).encode())

@@ -11,7 +11,7 @@ META = torch.device("meta")
 
 
 class Sent(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses to compute with what lies on the host beside what lies on the device."""
+    """Mode that refuses computations with tensors of host and device together."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert len(_devices(args, kwargs)) < 2, func
@@ -19,7 +19,7 @@ class Sent(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class OnDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses whatever computes on the host, or brings something from one to the other."""
+    """Mode that refuses computations on the host and copies between host and device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))

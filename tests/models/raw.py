@@ -178,7 +178,7 @@ CASES: Mapping[str, tuple[Write, str, Any, Mapping[str, Any]]] = {
 
 
 def write(name: str, folder: Path) -> Path:
-    """Lay the files of a case in a folder, and return the folder."""
+    """Write the files of a case to a folder, and return the folder."""
     make, kind, options, files = CASES[name]
     make(folder)
     beside = {"config.json": {"model_type": kind}, **files}

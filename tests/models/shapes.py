@@ -21,7 +21,7 @@ def shape(
     layers: int = 2,
     **different: Any,
 ) -> EncoderConfig:
-    """A BERT, or what differs from it."""
+    """Return the config of a BERT with some changes."""
     fields: dict[str, Any] = {
         "family": "bert",
         "vocab_size": VOCABULARY,
@@ -111,7 +111,7 @@ GATES = {"gates": 128}  # width of the gate of each layer by its input
 
 
 def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -> Weights:
-    """So large that a wrong activation, bias or norm shows. normed: so are the heads.
+    """Random weights that are large enough to reveal a wrong activation, bias or norm.
 
     gate: width of the gate of each layer by its input.
     """

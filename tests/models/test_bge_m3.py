@@ -1,4 +1,4 @@
-"""All outputs of BGE-M3's files from one pass, against its formulas."""
+"""Outputs of BGE-M3 from one forward pass, against its formulas."""
 
 import shutil
 from pathlib import Path

@@ -23,7 +23,7 @@ TEXTS = ["for the license of this work", "AND the copyright", "you " * 30]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of every kind of file, of which each shapes its vectors."""
+    """A model with every kind of file that changes its vectors."""
     encoder, path = tmp_path_factory.mktemp("encoder"), tmp_path_factory.mktemp("model")
     options = {"vocab_size": len(VOCABULARY), "num_key_value_heads": 2}
     special = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos")}

@@ -1,4 +1,4 @@
-"""How many tokens of a text are read, against sentence-transformers."""
+"""Number of tokens that are read of a text, against sentence-transformers."""
 
 import json
 from collections.abc import Mapping

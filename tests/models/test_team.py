@@ -22,7 +22,7 @@ ALLOWED = sorted(os.sched_getaffinity(0))
 
 @contextmanager
 def busy(processor: int) -> Iterator[None]:
-    """So that no thread is woken there."""
+    """Keep a processor busy, so that no thread is woken there."""
     spin = (
         f"import os; os.sched_setaffinity(0, {{{processor}}}); print(flush=True)\nwhile True: pass"
     )
@@ -36,12 +36,12 @@ def busy(processor: int) -> Iterator[None]:
 
 
 def processor(task: str) -> int:
-    """Where a thread runs, or ran last: see proc_pid_stat(5)."""
+    """Return the processor on which a thread runs or ran last, see proc_pid_stat(5)."""
     return int((TASKS / task / "stat").read_text().rpartition(")")[2].split()[36])
 
 
 def meet(encoder: KernelEncoder) -> list[list[tuple[int, set[int]]]]:
-    """Where two threads run that began a pass on one processor, and where they may; 20 times."""
+    """Start two threads of a pass on one processor, 20 times; return where they run and may run."""
     first, second = ALLOWED[:2]
     others, inputs = set(os.listdir(TASKS)), batch([12])
     encoder.vectors(inputs, ["mean"])  # which starts the second thread

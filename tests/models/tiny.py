@@ -75,7 +75,7 @@ def write_tokenizer(folder: Path) -> None:
 
 
 def with_token(folder: Path, token: str) -> Path:
-    """The same model with one token more, which its table lacks."""
+    """The same model with one more token, which its table lacks."""
     file = str(folder / "tokenizer.json")
     rust = Tokenizer.from_file(file)
     rust.add_tokens([token])
@@ -84,7 +84,7 @@ def with_token(folder: Path, token: str) -> Path:
 
 
 def unframed(folder: Path) -> Path:
-    """The same model without special tokens around a text: an empty one has no tokens at all."""
+    """The same model without special tokens around a text; an empty text then has no tokens."""
     file = str(folder / "tokenizer.json")
     rust = Tokenizer.from_file(file)
     rust.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])

@@ -51,7 +51,7 @@ class Client:
         return await asyncio.wait_for(self._reader.read(max_bytes), 10)
 
     async def receive_all(self) -> bytes:
-        """All bytes until the server closes the connection."""
+        """Receive all bytes until the server closes the connection."""
         return await asyncio.wait_for(self._reader.read(), 10)
 
 

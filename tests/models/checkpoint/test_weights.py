@@ -36,7 +36,7 @@ def plain(folder: Path) -> Weights:
 
 
 def load(folder: Path, *, num_layers: int = LAYERS) -> Weights:
-    """The weights of a BERT, whose config.json need not lie beside them."""
+    """Load the weights of a BERT, without its config.json beside them."""
     config = reference().config.to_dict() | {"num_hidden_layers": num_layers}
     path = folder / "config.json"
     path.write_text(json.dumps(config), encoding="utf-8")

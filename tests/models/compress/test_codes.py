@@ -13,7 +13,7 @@ TABLE = vectors(3000, 12)
 
 
 def loss(slices: int) -> float:
-    """The mean square of what codes change."""
+    """Mean square of the error of the codes."""
     return float(np.square(CodedTable(*product_quantize(TABLE, slices))[:] - TABLE).mean())
 
 

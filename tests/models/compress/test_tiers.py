@@ -13,7 +13,7 @@ TABLE = vectors(300, 12) * np.linspace(0.1, 2, 12, dtype=np.float32)
 
 
 def decoded(text: str) -> Floats:
-    """Rows after a way through tiers."""
+    """Split rows into tiers and decode them."""
     rows: Floats = stored.build(as_parts(split_rows(TABLE, parse_bands(text))))[:]
     return rows
 

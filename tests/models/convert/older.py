@@ -27,7 +27,7 @@ T5 = {
 
 
 def pickled(folder: Path, *, zipped: bool = True, shards: int = 1) -> None:
-    """Put pytorch_model.bin, in one file or several, in the place of model.safetensors."""
+    """Replace model.safetensors by pytorch_model.bin, in one file or several files."""
     path = folder / "model.safetensors"
     tensors = list(load_file(path).items())
     path.unlink()
@@ -54,14 +54,14 @@ def sentence_files(folder: Path, modules: list[dict[str, str]], **pooling: Any) 
 
 
 def vocabulary(name: str, folder: Path) -> None:
-    """Lay the files of a slow tokenizer beside a checkpoint, and keep its config.json."""
+    """Add the files of a slow tokenizer to a checkpoint, and keep its config.json."""
     config = (folder / "config.json").read_bytes()
     raw.write(name, folder)
     (folder / "config.json").write_bytes(config)
 
 
 def bge_m3(folder: Path) -> None:
-    """BAAI/bge-m3: two files more of weights, and a tokenizer.json already."""
+    """BAAI/bge-m3: two further files of weights, and a tokenizer.json."""
     write(Case("xlm-roberta", {"vocab_size": 320, "max_position_embeddings": 66}), folder)
     vocabulary("xlm_roberta", folder)
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
@@ -74,7 +74,7 @@ def bge_m3(folder: Path) -> None:
 
 
 def contriever(folder: Path) -> None:
-    """facebook/contriever: an encoder under a name of its own."""
+    """facebook/contriever: an encoder with a class name of its own."""
     write(Case("bert", {"vocab_size": 320}), folder)
     vocabulary("bert", folder)
     AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
@@ -101,7 +101,7 @@ def legal_bert(folder: Path) -> None:
 
 
 def biobert(folder: Path) -> None:
-    """dmis-lab/biobert: large and small letters, norms named as TensorFlow's, in shards."""
+    """dmis-lab/biobert: cased, with TensorFlow's names of norms, in shards."""
     write(Case("bert", {"vocab_size": 320}), folder)
     vocabulary("bert", folder)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}', encoding="utf-8")

@@ -29,7 +29,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def texts(seed: int, count: int, length: int = 12) -> list[list[str]]:
-    """Texts of a topic each, in turns, and of some words of the others."""
+    """Texts of alternating topics, with some words of the other topics."""
     random = np.random.RandomState(seed)
     everything = [word for topic in TOPICS for word in topic]
     return [
@@ -38,7 +38,7 @@ def texts(seed: int, count: int, length: int = 12) -> list[list[str]]:
 
 
 def train(path: Path, **options: Any) -> Doc2Vec:
-    """Train a small model, and save it with files of its own for all arrays."""
+    """Train a small model and save it with a separate file for each array."""
     documents = [TaggedDocument(words, [i]) for i, words in enumerate(texts(1, 240))]
     settings = {"vector_size": 20, "min_count": 1, "epochs": 20, "workers": 1, "seed": 3}
     model = Doc2Vec(documents, **{**settings, "sample": 1e-2, **options})
@@ -51,7 +51,7 @@ def cosines(left: Floats, right: Floats) -> Floats:
 
 
 def inferred(model: Any, rows: Sequence[list[str]], seed: int) -> Floats:
-    """gensim's vectors. An unknown word changes nothing but the vector that it begins with."""
+    """gensim's vectors. An unknown word changes only the initial vector of the inference."""
     model.random.seed(seed)
     return np.stack([model.infer_vector([*words, f"unknown{seed}"]) for words in rows])
 

@@ -65,7 +65,7 @@ def word_vector(file: Any, characters: list[int], activation: str) -> Doubles:
 
 
 def run(group: Any, inputs: list[Doubles]) -> list[Doubles]:
-    """A layer of one direction, in the formulas of TensorFlow's LSTMCell."""
+    """Run a layer in one direction by the formulas of TensorFlow's LSTMCell."""
     weight, bias, project = (np.float64(group[name]) for name in ("W_0", "B", "W_P_0"))
     cell, state, states = np.zeros(CELLS), np.zeros(WIDTH), []
     for x in inputs:

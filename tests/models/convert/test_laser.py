@@ -40,7 +40,7 @@ def moses() -> Any:
 
 
 def prepared(text: str) -> str:
-    """A text as LASER gives it to SentencePiece."""
+    """Text after LASER's normalisation, the input of SentencePiece."""
     printed = [" " if unicodedata.category(c).startswith("C") else c for c in text]
     normal: str = moses().normalize("".join(printed))
     return normal.lower()
@@ -165,7 +165,7 @@ def test_text_is_prepared_as_laser_prepares_it() -> None:
 
 
 class Other:
-    """What a pickle may not hold."""
+    """A class that a pickle may not contain."""
 
 
 @pytest.mark.parametrize(

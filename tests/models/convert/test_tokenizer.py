@@ -24,7 +24,7 @@ CASES = [name for name in raw.CASES if name != "llama"]
 
 
 def converted(source: Path, target: Path) -> Tokenizer:
-    """Of a new folder with the other files of the model."""
+    """Convert the tokenizer to a new folder that has the other files of the model."""
     target.mkdir()
     (target / "config.json").write_bytes((source / "config.json").read_bytes())
     tokenizer.convert(source, target)
@@ -32,7 +32,7 @@ def converted(source: Path, target: Path) -> Tokenizer:
 
 
 def source(name: str, folder: Path, **options: Any) -> Path:
-    """The files of a case; options: of tokenizer_config.json."""
+    """Write the files of a case. options: of tokenizer_config.json."""
     (folder / "source").mkdir()
     raw.write(name, folder / "source")
     path = folder / "source" / "tokenizer_config.json"

@@ -42,7 +42,7 @@ def error(found: Floats, expected: Floats) -> float:
 
 
 class Pair:
-    """The same encoder twice."""
+    """The same encoder in two implementations."""
 
     def __init__(
         self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
@@ -59,7 +59,7 @@ class Pair:
 
     @classmethod
     def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
-        """Of one of KINDS."""
+        """Build the pair of one of KINDS."""
         weights = random_weights(KINDS[kind], kind in NORMED, GATES.get(kind, 0))
         return cls(kernels, dtype, KINDS[kind], weights)
 

@@ -228,7 +228,7 @@ def test_a_model_without_layers_takes_memory_for_its_vectors_alone(
 
 @contextmanager
 def memory(more: int) -> Iterator[None]:
-    """So many bytes may be asked for, and no more."""
+    """Limit the number of bytes that can be allocated."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     used = pages * resource.getpagesize()

@@ -12,7 +12,7 @@ PLAIN = Rotary(dim=8)
 
 
 def turned(scheme: Rotary, x: torch.Tensor, length: int) -> torch.Tensor:
-    """(T, Dh), in the order of `paired_order`."""
+    """Rotate features (T, Dh), in the order of `paired_order`."""
     cos, sin = RopeCache(scheme, x.shape[1]).tables(length)[:, : len(x)]
     x = x[:, paired_order(scheme, x.shape[1])]
     others = x.view(len(x), -1, 2).flip(2).flatten(1)

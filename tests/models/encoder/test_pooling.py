@@ -19,7 +19,7 @@ HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1)
 
 
 def by_hand(mode: str, states: Floats, prompt_token_count: int = 0) -> Floats:
-    """One sequence (length, D) without its first rows, as the mode is defined."""
+    """Pool one sequence (length, D) without its first rows, by the definition of the mode."""
     count = np.arange(prompt_token_count + 1, len(states) + 1)[:, None]
     states = states[prompt_token_count:]
     results = {

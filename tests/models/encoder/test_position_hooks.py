@@ -48,7 +48,7 @@ def random(*shape: int) -> Tensor:
 def scored(
     scheme: PositionHooks, query: Tensor, key: Tensor, queries: slice, keys: slice
 ) -> Tensor:
-    """What a scheme adds to the scores of some queries and keys (H, T, Dh) of one text."""
+    """Return the scores that a scheme adds for queries and keys (H, T, Dh) of one text."""
     places = torch.arange(query.shape[1])
     index = places[keys] - places[queries, None] + len(places) - 1
     relative: Any = scheme.relative_features(len(places))
@@ -58,7 +58,7 @@ def scored(
 
 
 def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys (T, H, Dh) of one text, turned."""
+    """Rotate queries and keys (T, H, Dh) of one text."""
     layout = SequenceLayout([len(query)], CPU)
     filling = query.new_zeros(layout.rows - len(query), *query.shape[1:])
     rows, names = (torch.cat([part, filling]) for part in (query, key))

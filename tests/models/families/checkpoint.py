@@ -39,7 +39,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Case:
-    """A model of transformers. sizes: where it has other keys for them. model: its class.
+    """A model of transformers. sizes: its keys of sizes, if they differ. model: its class.
 
     std: of its weights.
     """
@@ -80,7 +80,7 @@ def configure(folder: Path, *dropped: str, **changed: Any) -> None:
 def relabel(
     folder: Path, label: Callable[[str], str], added: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Give the tensors of a checkpoint other names, and lay others beside them."""
+    """Rename the tensors of a checkpoint, and add other tensors."""
     path = folder / "model.safetensors"
     named = {label(name): tensor for name, tensor in load_file(path).items()}
     save_file({**named, **(added or {})}, path)
@@ -89,7 +89,7 @@ def relabel(
 def assert_same_weights(
     folder: Path, label: Callable[[str], str], added: tuple[str, ...] = ()
 ) -> None:
-    """Under other names, beside tensors that are not needed, the checkpoint loads as before."""
+    """Assert that a checkpoint with other names and unneeded tensors loads the same weights."""
     before = weights.load(folder, families.read(folder))
     relabel(folder, label, {name: torch.zeros(1) for name in added})
     after = weights.load(folder, families.read(folder))
@@ -98,7 +98,7 @@ def assert_same_weights(
 
 
 def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
-    """A config.json with these options is refused, by the name of the first or another."""
+    """Assert that a config.json with these options is refused, by the first name or `named`."""
     write(case, folder)
     configure(folder, **options)
     with pytest.raises(ModelError, match=named or next(iter(options))):
@@ -111,7 +111,7 @@ def _centre(name: str) -> float:
 
 
 def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchEncoder:
-    """Ours, on torch."""
+    """Load our encoder on torch."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
     layers = TorchLayers(
@@ -121,39 +121,39 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchE
 
 
 def state_encoder(folder: Path) -> StateEncoder:
-    """Ours, of a family with layers of its own."""
+    """Load our encoder of a family that is not a plain transformer."""
     linear = row_exact_linear_factory(frozenset())
     return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
 
 
 def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:
-    """Random ids of several lengths; none of the first, which may be padding."""
+    """Random ids of several lengths, without the first ids, which may be padding."""
     noise = torch.Generator().manual_seed(3)
     return [torch.randint(6, vocab_size, (length,), generator=noise) for length in lengths]
 
 
 def states(encoder: Encoder, rows: list[Tensor], layer: int) -> list[Tensor]:
-    """Hidden states of each text after so many layers, all texts in one batch."""
+    """Compute the hidden states of each text after `layer` layers, all texts in one batch."""
     found = encoder.states(Batch.of([row.numpy() for row in rows]), layer)
     return list(torch.split(torch.from_numpy(found), [len(row) for row in rows]))
 
 
 @torch.inference_mode()
 def reference(model: Any, rows: list[Tensor]) -> list[tuple[Tensor, ...]]:
-    """The hidden states of all layers, each text alone; the last ones as the model gives them."""
+    """Compute transformers' hidden states of all layers, each text alone."""
     body = getattr(model, "base_model", model)  # without the head of a task
     found = [body(input_ids=row[None], output_hidden_states=True) for row in rows]
     return [(*each.hidden_states[:-1], each.last_hidden_state) for each in found]
 
 
 def assert_close(mine: Tensor, theirs: Tensor) -> None:
-    """Two tensors are equal to 1e-4 of the largest value."""
+    """Assert that two tensors are equal to 1e-4 of the largest value."""
     atol = 1e-4 * float(theirs.abs().max())
     torch.testing.assert_close(mine, theirs, atol=atol, rtol=0)
 
 
 def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
-    """Every layer's states equal those of transformers, to 1e-4 of the largest."""
+    """Assert that the states of every layer equal transformers' to 1e-4 of the largest value."""
     config, ours = families.read(folder).config, encoder(folder)
     rows = texts(config.vocab_size, lengths)
     theirs = reference(model, rows)
@@ -163,7 +163,7 @@ def assert_equal_states(model: Any, folder: Path, lengths: tuple[int, ...] = LEN
 
 
 def assert_same_bits(folder: Path, lengths: tuple[int, ...] = LENGTHS) -> None:
-    """A text's states are the same bits alone and among others."""
+    """Assert that a text's states are bit-identical alone and in a batch."""
     config, ours = families.read(folder).config, encoder(folder)
     rows = texts(config.vocab_size, lengths)
     together = states(ours, rows, config.num_layers)

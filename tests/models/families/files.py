@@ -33,7 +33,7 @@ def change(folder: Path, how: Callable[[Tensors], Tensors]) -> None:
 
 
 def rename(folder: Path, names: Mapping[str, str]) -> None:
-    """Replace parts of the tensors' names, patterns of regular expressions, one after another."""
+    """Rename tensors by regular expressions, one after another."""
 
     def renamed(name: str) -> str:
         for old, new in names.items():
@@ -44,18 +44,18 @@ def rename(folder: Path, names: Mapping[str, str]) -> None:
 
 
 def loaded(folder: Path) -> weights.Weights:
-    """The weights under our names."""
+    """Load the weights under our names."""
     return weights.load(folder, families.read(folder))
 
 
 def assert_same_weights(some: weights.Weights, others: weights.Weights) -> None:
-    """Whether two checkpoints hold the same."""
+    """Assert that two checkpoints hold the same weights."""
     assert some.keys() == others.keys()
     assert all(torch.equal(some[name], others[name]) for name in some)
 
 
 def assert_refused(folder: Path, **values: Any) -> None:
-    """Each of the options is refused by its name."""
+    """Assert that each option is refused by its name."""
     before = (folder / "config.json").read_text(encoding="utf-8")
     for key, value in values.items():
         edit(folder, **{key: value})

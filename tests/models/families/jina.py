@@ -17,7 +17,7 @@ ACTS: Mapping[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "reglu": F.re
 
 @dataclass(frozen=True)
 class Reference:
-    """One text at a time, from the tensors of a checkpoint by their own names."""
+    """Reference that computes one text at a time from a checkpoint's tensors."""
 
     tensors: dict[str, Tensor]
     layers: int
@@ -85,7 +85,7 @@ def slopes(heads: int) -> list[float]:
 
 
 def tensors(width: int, inner: int, layers: int, vocabulary: int, code: bool) -> dict[str, Tensor]:
-    """A checkpoint of random weights, by the names that Jina's have."""
+    """Random weights with the names of Jina's checkpoints."""
     norms = ["embeddings.LayerNorm"]
     shapes = {
         "embeddings.word_embeddings": (vocabulary, width),

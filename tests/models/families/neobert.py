@@ -12,7 +12,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reference:
-    """One text at a time, from the tensors of a checkpoint by their own names."""
+    """Reference that computes one text at a time from a checkpoint's tensors."""
 
     tensors: dict[str, Tensor]
     layers: int
@@ -50,7 +50,7 @@ class Reference:
 
 
 def turned(x: Tensor) -> Tensor:
-    """Pairs (2 i, 2 i + 1) of features, turned by the position over 10,000^(2 i / size)."""
+    """Rotate pairs (2 i, 2 i + 1) of features by the position / 10,000^(2 i / size)."""
     pairs = torch.view_as_complex(x.reshape(len(x), -1, 2).contiguous())
     speeds = 10_000.0 ** (-torch.arange(pairs.shape[1], dtype=torch.float64) / pairs.shape[1])
     angles = torch.arange(len(x), dtype=torch.float64)[:, None] * speeds
@@ -59,7 +59,7 @@ def turned(x: Tensor) -> Tensor:
 
 
 def tensors(width: int, inner: int, layers: int, rows: int) -> dict[str, Tensor]:
-    """A checkpoint of random weights, by the names that NeoBERT's have. inner: as computed."""
+    """Random weights with the names of NeoBERT's checkpoints. inner: the computed width."""
     shapes: dict[str, tuple[int, ...]] = {"encoder.weight": (rows, width)}
     norms = ["layer_norm.weight"]
     for i in range(layers):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reference:
-    """One text at a time, from the tensors of a checkpoint by their own names."""
+    """Reference that computes one text at a time from a checkpoint's tensors."""
 
     tensors: dict[str, Tensor]
     layers: int
@@ -67,7 +67,7 @@ class Reference:
 
 
 def turned(x: Tensor) -> Tensor:
-    """Pairs (i, i + half) of features, turned by the position over 10,000^(2i / size)."""
+    """Rotate pairs (i, i + half) of features by the position / 10,000^(2i / size)."""
     half = x.shape[1] // 2
     speeds = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(len(x), dtype=torch.float64)[:, None] * speeds
@@ -77,7 +77,7 @@ def turned(x: Tensor) -> Tensor:
 
 
 def tensors(width: int, inner: int, layers: int, rows: int, experts: int) -> dict[str, Tensor]:
-    """A checkpoint of random weights, by the names that Nomic's have."""
+    """Random weights with the names of Nomic's checkpoints."""
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (rows, width),
         "embeddings.token_type_embeddings.weight": (1, width),

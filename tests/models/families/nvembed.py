@@ -16,7 +16,7 @@ _PADDING = 2  # its tokenizer's </s>
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a small model. head: features of a head of the attention to the latents."""
+    """Sizes of a small model. head: features of a head of the attention to the latents."""
 
     vocabulary: int
     width: int = 128
@@ -32,7 +32,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Reference:
-    """From the tensors of a checkpoint by their own names."""
+    """Reference that computes from a checkpoint's tensors."""
 
     tensors: dict[str, Tensor]
     sizes: Sizes
@@ -97,7 +97,7 @@ class Reference:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Ids padded behind, and 1 for those that are no padding: (B, length) each."""
+    """Pad ids at the end; return ids and mask (1 for a token), both (B, length)."""
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[_PADDING] * (longest - len(row))] for row in rows])
     mask = torch.tensor([[1.0] * len(row) + [0.0] * (longest - len(row)) for row in rows])
@@ -110,7 +110,7 @@ def heads_of(x: Tensor, size: int) -> Tensor:
 
 
 def turned(x: Tensor) -> Tensor:
-    """Feature i and the one half a head behind it, turned by the position / 10,000^(2 i / size)."""
+    """Rotate feature i and feature i + half a head by the position / 10,000^(2 i / size)."""
     half = x.shape[-1] // 2
     speeds = 10_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
     angles = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * speeds
@@ -120,7 +120,7 @@ def turned(x: Tensor) -> Tensor:
 
 
 def tensors(sizes: Sizes) -> dict[str, Tensor]:
-    """A checkpoint of random weights, by the names that NV-Embed's have."""
+    """Random weights with the names of NV-Embed's checkpoints."""
     width, key = sizes.width, sizes.width // sizes.heads * sizes.key_heads
     shapes: dict[str, tuple[int, ...]] = {
         "embedding_model.embed_tokens.weight": (sizes.vocabulary, width),

@@ -69,7 +69,7 @@ def published_ids(folder: Path, texts: list[str], instruction: str = "") -> list
 
 
 def published_instruction_length(folder: Path, instruction: str) -> int:
-    """How many of the first tokens of a text its own code leaves out of the mean."""
+    """Number of a text's first tokens that the model's own code leaves out of the mean."""
     return len(PreTrainedTokenizerFast.from_pretrained(folder).tokenize(instruction))
 
 

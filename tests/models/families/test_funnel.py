@@ -65,7 +65,7 @@ TEXTS = ["the license of this", "a copyright of this work, such as it is", "you 
 
 
 def strides(case: Case) -> list[int]:
-    """How many tokens each position of a state stands for, in the encoder."""
+    """Return the number of tokens of each position of a state in the encoder."""
     sizes = case.options["block_sizes"]
     repeats = case.options.get("block_repeats", [1] * len(sizes))
     blocks = enumerate(zip(sizes, repeats, strict=True))

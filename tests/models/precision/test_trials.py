@@ -25,7 +25,7 @@ from tests.models.shapes import random_weights, shape
 
 
 class Named:
-    """An encoder that computes nothing, and can be told from another."""
+    """An encoder that computes nothing and has a name."""
 
     def __init__(self, name: str) -> None:
         self.name, self.max_concurrent_batches, self.prefetch_depth = name, 1, 0
@@ -41,7 +41,7 @@ class Named:
 
 
 class Machine:
-    """A device on which each precision takes so long and has such a cosine to float32."""
+    """A device with given seconds and cosine to float32 for each precision."""
 
     min_speedup = 1.1
 
@@ -99,7 +99,7 @@ def test_a_later_precision_must_beat_the_best_so_far() -> None:
 
 
 class Busy(Machine):
-    """A device that is held up for half a second, now and then."""
+    """A device that sometimes stalls for half a second."""
 
     def __init__(self, phase: int, **precisions: tuple[float, float]) -> None:
         super().__init__(**precisions)

@@ -1,4 +1,4 @@
-"""Which lengths a checkpoint declares."""
+"""Lengths of vectors that a checkpoint declares."""
 
 import json
 from collections.abc import Collection

@@ -29,7 +29,7 @@ def read(folder: Path, files: Mapping[str, object]) -> SentenceConfig:
 
 
 def described(folder: Path) -> SentenceConfig:
-    """As an encoder of 512 positions reads it."""
+    """Read the options of a folder for an encoder of 512 positions."""
     encoder = EncoderConfig(
         family="bert",
         vocab_size=100,

@@ -33,7 +33,7 @@ def tokenizer(folder: Path, max_length: int, **options: Any) -> Tokenizer:
 def encode(
     folder: Path, pair: Pair, max_length: int, pair_format: PairFormat = FORMAT, **options: Any
 ) -> tuple[str, int, int]:
-    """The text that a pair is read as, its tokens, and how many were dropped."""
+    """Encode a pair; return its text, its tokens and the number of dropped tokens."""
     texts = tokenizer(folder, max_length)
     pairs = FormattedPairTokenizer(texts, pair_format)
     (row,) = run_to_completion(pairs.encode([pair], count_limit=float("inf"), **options))

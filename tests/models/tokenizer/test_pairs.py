@@ -37,7 +37,7 @@ def encode(
     segments: bool = False,
     **options: Any,
 ) -> list[tuple[list[int], int]]:
-    """The ids of pairs, and how many tokens were dropped."""
+    """Encode pairs; return their ids and the numbers of dropped tokens."""
     tokenizer = PairTokenizer(Tokenizer(folder, max_length), config(segments))
     rows = run_to_completion(tokenizer.encode(pairs, count_limit=float("inf"), **options))
     return [(row.ids, row.dropped) for row in rows]

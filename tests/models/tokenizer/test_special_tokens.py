@@ -12,7 +12,7 @@ TEXTS = ["the license", "", " \n of this work \n", "a <|im_end|> b"]
 
 
 def tokenizer(trim: bool | None = None, **options: bool) -> Tokenizer:
-    """One of bytes with a special token at the end, or a step that trims offsets or not."""
+    """Return a byte tokenizer with a special token at the end, or with a trimming step."""
     rust = kinds.qwen()
     rust.add_special_tokens([AddedToken("<|im_end|>", normalized=False, **options)])
     if trim is not None:

@@ -22,7 +22,7 @@ every_rule = pytest.mark.parametrize("options", RULES.values(), ids=RULES)
 
 
 def naive(heads: Sequence[Tensor], lengths: list[int], options: AttentionOptions) -> Tensor:
-    """Each sequence alone, in double precision, as the papers write it."""
+    """Compute each sequence alone in double precision, by the formulas of the papers."""
     query, key, value = (torch.split(part[: sum(lengths)].double(), lengths) for part in heads)
     texts = zip(query, key, value, strict=True)
     return torch.cat([_naive(*text, options) for text in texts]).float()
@@ -81,7 +81,7 @@ def test_a_text_of_several_blocks_of_queries_is_one_text(
 
 
 class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Remembers how many elements the largest tensor has."""
+    """Mode that records the number of elements of the largest tensor."""
 
     elements = 0
 

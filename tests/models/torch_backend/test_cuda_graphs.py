@@ -28,7 +28,7 @@ SMALL = [BatchShape(16, 2, 16), BatchShape(16, 4, 16), BatchShape(64, 4, 64)]
 
 
 class Recorder:
-    """Counts what is recorded and replayed."""
+    """Recorder that counts recorded and replayed passes."""
 
     def __init__(self) -> None:
         self.recorded = self.replayed = 0
@@ -45,7 +45,7 @@ class Recorder:
 
 
 def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder]:
-    """One that runs a pass step by step, and one that repeats those of small shapes."""
+    """An eager encoder, and an encoder that replays passes of small shapes."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
     parts = InputEmbeddings(spec.config, loaded, CPU)
@@ -57,7 +57,7 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
 
 
 def batches() -> list[Batch]:
-    """Of all sizes in a mixed order, so that each finds what a larger one left."""
+    """Batches of all sizes in a mixed order, so that each batch finds the data of a larger one."""
     noise = np.random.default_rng(5)
     sizes = [[16], [1], [30, 30, 4], [2], [7, 8], [5, 5, 5], [1, 1, 1, 1], [3, 3], [40], [9] * 5]
     return [Batch.of([noise.integers(6, 99, length) for length in lengths]) for lengths in sizes]

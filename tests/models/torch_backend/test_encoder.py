@@ -56,12 +56,12 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encode
 
 
 def compiled(folder: Path) -> Encoder:
-    """The compiled one, where there is one for the processor."""
+    """The compiled encoder, if there is one for this processor."""
     return EncoderFactory(*embeddings(folder), calibrate=unobserved).build("float32")
 
 
 def unobserved(encoder: Encoder) -> Floats:
-    """float32 is packed without looking at what goes through it."""
+    """Refuse calibration, because float32 needs none."""
     raise AssertionError(encoder)
 
 
@@ -203,11 +203,11 @@ def test_an_encoder_that_nobody_holds_is_freed_at_once(
 
 
 class Passed(Exception):
-    """A pass was computed; nothing can be read of it."""
+    """Exception after a pass, whose result cannot be read."""
 
 
 class Alone(EagerRunner):
-    """A device that is left alone by the host while it has the pass."""
+    """Runner that refuses work of the host during a pass."""
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
         with OnDevice():  # type: ignore[no-untyped-call]
@@ -224,7 +224,7 @@ def test_a_batch_is_laid_out_before_its_pass(tiny_bert: Folder) -> None:
 
 
 class Meeting(EagerRunner):
-    """A pass ends when another has begun."""
+    """Runner whose pass ends when another pass has started."""
 
     def __init__(self, forward: Forward) -> None:
         super().__init__(forward)

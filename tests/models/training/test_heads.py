@@ -45,7 +45,7 @@ def distraction(word: str) -> str:
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """For each word its query, its document, and a distraction by another word."""
+    """Rows of query, document and a distraction by another word, for each word."""
     chosen = random.Random(1)
     others = [chosen.choice([o for o in WORDS if o != word]) for word in WORDS]
     return [

@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Compute in one thread: several would wait for each other at each of many small steps."""
+    """Compute in one thread, because several threads would wait for each other at small steps."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -56,7 +56,7 @@ def untrained(source: Path, **options: Any) -> SentenceTransformer:
 
 
 def margin(vectors: Floats) -> float:
-    """How much nearer texts of one topic are than those of two."""
+    """Return the difference of cosines within one topic and between two topics."""
     cosines = vectors @ vectors.T
     topics = np.array(["ship" in t or "boat" in t or "ferry" in t for t in texts(60, seed=9)])
     alike = topics[:, None] == topics

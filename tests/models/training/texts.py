@@ -10,13 +10,13 @@ TOPICS = [
 
 
 def texts(count: int, seed: int = 0) -> list[str]:
-    """So many sentences such as "The cat eats the hay near the stable."."""
+    """Return `count` sentences such as "The cat eats the hay near the stable."."""
     chosen = random.Random(seed)
     return [_sentence(chosen, chosen.randrange(2)) for _ in range(count)]
 
 
 def pairs(count: int, seed: int = 0) -> list[tuple[str, str]]:
-    """So many pairs of sentences about one topic."""
+    """Return `count` pairs of sentences about one topic."""
     chosen = random.Random(seed)
     topics = [chosen.randrange(2) for _ in range(count)]
     return [(_sentence(chosen, topic), _sentence(chosen, topic)) for topic in topics]

@@ -38,7 +38,7 @@ def run_job(
 
 
 def read_output(output: Path) -> pa.Table:
-    """All parts of a folder."""
+    """Read all parts of a folder."""
     return pq.read_table(output)
 
 

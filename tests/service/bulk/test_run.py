@@ -28,7 +28,7 @@ from tests.service.bulk.jobs import (
 
 
 class Stopped(Exception):
-    """What stops a run."""
+    """Exception that stops a run."""
 
 
 class StoppingModel:

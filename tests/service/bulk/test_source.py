@@ -21,7 +21,7 @@ TEXTS = ["one", "zwei", "trois, quatre"]
 
 
 def read(path: Path | str, columns: Columns | None = None) -> pa.Table:
-    """All rows of an input, with their origin."""
+    """Read all rows of an input with their origin."""
     source = Source.open(find_inputs([str(path)]), columns or Columns())
     read = [*source.batches()]
     assert 0.9 < read[-1][1] <= 1

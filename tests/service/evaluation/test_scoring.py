@@ -1,4 +1,4 @@
-"""What is embedded, and how often."""
+"""Texts that a score embeds, and how often."""
 
 from collections.abc import Sequence
 

@@ -150,7 +150,7 @@ def test_a_text_that_cannot_be_split_is_refused_with_its_index(
 
 @pytest.fixture
 def ends(tiny_bert: Folder) -> InputReader:
-    """Of a model that reads the ends of long texts."""
+    """A reader for a model that reads the ends of long texts."""
     folder = embedwell_models.folder.Folder.read(
         tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
     )

@@ -1,4 +1,4 @@
-"""Which models are unloaded, for lack of requests or to make room."""
+"""Unloading of models that are idle or must make room."""
 
 from embedwell.server.residency import ResidentModel, idle_models, models_to_replace
 

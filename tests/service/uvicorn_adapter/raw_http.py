@@ -50,7 +50,7 @@ def closing_error(response: bytes, status: int) -> Any:
 def read_until_closed(
     client: socket.socket, trickle: Iterable[bytes], pause: float = 0.05
 ) -> bytes:
-    """All that the server sends until it closes, while the client sends the items of `trickle`."""
+    """Read all bytes until the server closes, while the client sends the items of `trickle`."""
     client.settimeout(pause)
     chunks, received, started = iter(trickle), b"", time.monotonic()
     while time.monotonic() - started < 120:

@@ -33,7 +33,7 @@ def write(folder: Path, kind: str, **files: Any) -> Path:
 
 
 def listed(*tokens: AddedToken, start: int = 300) -> dict[str, Any]:
-    """As added_tokens_decoder lists them."""
+    """Return added tokens in the format of added_tokens_decoder."""
     ids = Rust.from_str(kinds.text("wordpiece")).get_vocab()
     return {
         str(ids.get(token.content, start + index)): token.__getstate__()
