@@ -88,12 +88,13 @@ class Context:
 
     def encode(self, rows: Sequence[Ids]) -> Floats:
         """Return the normalised vectors of texts, in as few passes as fit the context."""
-        vectors = np.empty((len(rows), self._width), dtype=np.float32)
+        vectors: Floats = np.empty((len(rows), self._width), dtype=np.float32)
         for part in batches([len(row) for row in rows], _MOST_TOKENS, padded=False):
             for start in range(0, len(part), _MOST_TEXTS):
                 indices = part[start : start + _MOST_TEXTS]
                 vectors[indices] = self._pass([rows[i] for i in indices])
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
     def _pass(self, rows: Sequence[Ids]) -> Floats:
         lengths = [len(row) for row in rows]
