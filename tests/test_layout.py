@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import embedwell
+
 ROOT = Path(__file__).parent.parent
 MODELS = sorted((ROOT / "models/embedwell_models").rglob("*.py"))
 SERVICE = sorted((ROOT / "service/embedwell").rglob("*.py"))
@@ -141,6 +143,21 @@ def test_the_package_exports_only_its_facade() -> None:
     assert embedwell_models.Embedder is Embedder
     with pytest.raises(AttributeError, match="'embedwell_models' has no attribute 'Encoder'"):
         _ = embedwell_models.Encoder
+
+
+def test_the_names_of_the_facade_load_no_more_than_they_need() -> None:
+    program = (
+        "import sys, embedwell; loaded = {*sys.modules}\n"
+        "assert not {'numpy', 'httpx', 'embedwell_client', 'embedwell_models'} & loaded\n"
+        "from embedwell import AsyncClient, Client, RequestFailed\n"
+        "assert Client.__module__.startswith('embedwell_client')\n"
+        "assert not {'torch', 'pydantic', 'click', 'embedwell_models'} & {*sys.modules}\n"
+        "from embedwell import Embedder; import embedwell_models\n"
+        "assert Embedder is embedwell_models.Embedder\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with pytest.raises(AttributeError, match="'embedwell' has no attribute 'Encoder'"):
+        _ = embedwell.Encoder
 
 
 def test_git_ignores_no_source_file(tmp_path: Path) -> None:

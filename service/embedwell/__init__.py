@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from embedwell_client import AsyncClient, Client
+    from embedwell_client import AsyncClient, Client, RequestFailed
     from embedwell_models import Embedder
 
-__all__ = ["AsyncClient", "Client", "Embedder", "__version__"]
+__all__ = ["AsyncClient", "Client", "Embedder", "RequestFailed", "__version__"]
 
 __version__ = "0.3.0"
 
@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:
         from embedwell_models import Embedder
 
         return Embedder
-    if name in ("AsyncClient", "Client"):
+    if name in ("AsyncClient", "Client", "RequestFailed"):
         import embedwell_client
 
         return getattr(embedwell_client, name)
