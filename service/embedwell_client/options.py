@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 
@@ -27,5 +28,14 @@ class ClientOptions:
     @property
     def httpx_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments for the httpx client."""
-        key = {} if self.api_key is None else {b"authorization": f"Bearer {self.api_key}".encode()}
-        return {"base_url": self.url, "headers": key, "timeout": self.timeout}
+        headers = {b"user-agent": _user_agent()}
+        if self.api_key is not None:
+            headers[b"authorization"] = f"Bearer {self.api_key}".encode()
+        return {"base_url": self.url, "headers": headers, "timeout": self.timeout}
+
+
+def _user_agent() -> bytes:
+    try:
+        return b"embedwell/" + version("embedwell").encode()
+    except PackageNotFoundError:  # sources without an installation
+        return b"embedwell"
