@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Run steps on a GPU machine without network, in the root of a copy of the checkout with .gpu/:
+#   bash .gpu/on_gpu.sh [smoke] [tests] [engine] [profile] [peers] [server]
+# The default is smoke, tests, engine. README.md describes the steps and the variables.
+set -u
+
+main() {  # bash reads a function as a whole before it runs it
+began=$SECONDS
+root=$PWD
+kit=$root/.gpu
+if [ ! -d "$kit/wheels" ]; then
+  echo "there is no .gpu/wheels here: run deploy/gpu/prepare.sh first" >&2
+  exit 2
+fi
+
+python=${PYTHON:-python3}
+case $python in */*) python=$(realpath -s "$python") ;; esac
+whole=${KIT_SECONDS:-560}
+factor=${KIT_TIME_FACTOR:-1}
+status=0
+OUT=$(realpath -m "${OUT:-$kit/out/$(date +%Y%m%d-%H%M%S)}")
+KIT_HOME=$(realpath -m "${KIT_HOME:-${TMPDIR:-/tmp}/embedwell-gpu}")
+export OUT KIT_HOME KIT_MODEL=$kit/model XDG_CACHE_HOME=$KIT_HOME/cache
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 TOKENIZERS_PARALLELISM=true TQDM_DISABLE=1
+export PYTHONUNBUFFERED=1 PIP_BREAK_SYSTEM_PACKAGES=1
+mkdir -p "$OUT" "$KIT_HOME"
+: > "$OUT/log.txt"
+
+left() { echo $((whole - (SECONDS - began))); }
+
+step() {  # NAME LIMIT COMMAND...: run a command for at most LIMIT seconds, within those left
+  local name=$1 limit rest code
+  limit=$(($2 * factor)) rest=$(($(left) - 8))
+  shift 2
+  [ "$limit" -lt "$rest" ] || limit=$rest
+  if [ "$limit" -le 5 ]; then
+    echo "== $name: no time left"
+    return
+  fi
+  echo "== $name, at most $limit of $(left) seconds"
+  timeout -k 5 "$limit" "$@" 2>&1 | tee -a "$OUT/log.txt" | tail -n "${KIT_LINES:-40}" | cut -c1-240
+  code=${PIPESTATUS[0]}
+  echo "== $name ended with status $code, $((SECONDS - began)) seconds after the start"
+  [ "$code" -eq 0 ] || status=1
+}
+
+# A copy of the code, which is adapted to this machine's packages.
+work=$KIT_HOME/work
+site=$KIT_HOME/site
+rm -rf "$work"
+mkdir -p "$work"
+tar -C "$root" --exclude=__pycache__ --exclude=node_modules -cf - \
+  deploy docs models service tests pyproject.toml LICENSE README.md | tar -C "$work" -xf -
+if ! ls "$kit/wheels" | cmp -s - "$KIT_HOME/wheels.txt"; then
+  rm -rf "$site"
+  "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile \
+    --no-cache-dir --target "$site" "$kit"/wheels/*.whl || exit 2
+  ls "$kit/wheels" > "$KIT_HOME/wheels.txt"
+fi
+mkdir -p "$XDG_CACHE_HOME/embedwell"
+ln -sfn "$kit/model" "$XDG_CACHE_HOME/embedwell/all-MiniLM-L6-v2"
+export PYTHONPATH=$site:$work/models:$work/service:$work
+cd "$work" || exit 2
+"$python" -m deploy.gpu.adapt "$work" "$kit/model/model.safetensors" 2>&1 | tee -a "$OUT/log.txt"
+[ "${PIPESTATUS[0]}" -eq 0 ] || status=1
+echo "== ready $((SECONDS - began)) seconds after the start"
+
+# The limits of the hardware are measured once on a machine.
+if [ -f "$KIT_HOME/env.json" ]; then
+  cp "$KIT_HOME/env.json" "$OUT"
+else
+  step hardware 40 "$python" -m deploy.gpu.hardware
+  cp "$OUT/env.json" "$KIT_HOME"
+fi
+
+within() {  # LIMIT: that many seconds, or those left
+  local limit=$(($1 * factor)) rest=$(($(left) - 15))
+  echo $((limit < rest ? limit : rest))
+}
+
+for stage in ${*:-smoke tests engine}; do
+  case $stage in
+    smoke) step smoke 60 "$python" -m deploy.gpu.smoke ${KIT_SMOKE:-} ;;
+    tests)
+      step tests "${KIT_TEST_SECONDS:-230}" env OMP_NUM_THREADS=2 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
+        "$python" -m pytest -p xdist.plugin -p pytest_timeout -p deploy.gpu.pytest_plugin -W ignore \
+        -q --tb=short -n "${KIT_PROCESSES:-6}" --maxprocesses 8 --max-worker-restart 40 \
+        --timeout 60 --timeout-method thread -m "${KIT_MARK:-gpu}" ${KIT_TESTS:-tests/gpu} ;;
+    engine)
+      step engine 185 "$python" -m deploy.gpu.engine --seconds "$(within 170)" ${KIT_ENGINE:-} ;;
+    profile) step profile 70 "$python" -m deploy.gpu.profiler "$(within 55)" ;;
+    peers) step peers 100 "$python" -m deploy.gpu.peers "$(within 85)" ;;
+    server) step server 135 "$python" -m deploy.gpu.server "$(within 120)" ;;
+    *) echo "there is no step $stage" >&2; status=2 ;;
+  esac
+done
+"$python" -m deploy.gpu.summary
+echo "== done after $((SECONDS - began)) seconds; results in $OUT: $(cd "$OUT" && echo *)"
+exit "$status"
+}
+main "$@"
