@@ -1,4 +1,4 @@
-"""Write a file atomically, and find out before the work whether it can be written."""
+"""Write files atomically, and check before the work whether they can be written."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ import click
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that replaces `path` at the end of the block, or is deleted if it fails.
+    """Yield a temporary file that replaces `path` at the end, or is deleted at an exception.
 
     A pipe or a device is written directly. Raises ClickException if `path` cannot be written.
     """
@@ -31,7 +31,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             if not is_device:
                 _replace(temporary, target)
     finally:
-        with suppress(OSError):  # buffered bytes no longer matter
+        with suppress(OSError):  # buffered bytes are not needed any more
             file.close()
         if not is_device:
             temporary.unlink(missing_ok=True)
@@ -39,7 +39,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError into a ClickException that says why the file cannot be written."""
+    """Convert an OSError to a ClickException with the reason why the file cannot be written."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The `embedwell` command, and those of its commands that have no module."""
+"""The `embedwell` command, and its small commands."""
 
 import json
 import logging
@@ -38,31 +38,31 @@ from embedwell_models.hub import sources
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="embedwell")
 def main() -> None:
-    """Vectors of sentences, tokens and positions: a server and a tool.
+    """Serve or compute vectors of sentences, tokens and positions.
 
-    Every option can also be set as an environment variable, EMBEDWELL_ and its name in capitals
-    (EMBEDWELL_PORT=9000), or as a line of a file named .env. A flag wins over the environment,
-    the environment over the file.
+    Every option can also be set as an environment variable, such as EMBEDWELL_PORT=9000 for --port,
+    or as a line of a file named .env. A flag has precedence over a variable, and a variable over
+    the file.
     """
 
 
 @main.command()
 @options()
 def serve(**flags: Any) -> None:
-    """Fetch the model if need be, and serve it over HTTP.
+    """Serve a model over HTTP, and fetch it first if necessary.
 
-    Several models: --model NAME=SOURCE for each, or a file that --models-file names.
+    To serve several models, repeat --model NAME=SOURCE, or name a file with --models-file.
     """
     settings, models = read_models(flags)
     configure_logging(settings.log_level, settings.log_format)
     if settings.tracing:
         require_tracing()
     require_torch()
-    install_signal_handlers(0)  # to be told to stop is no failure of a server
+    install_signal_handlers(0)  # a server that is told to stop has not failed
     from embedwell.server.bootstrap import run
 
     for name in unknown_settings(os.environ):
-        message = f"warning: {name} is no setting; see embedwell serve --help"
+        message = f"warning: {name} is not a setting and has no effect; see embedwell serve --help"
         announce(message, logging.WARNING, settings.log_format)
     try:
         served = [each for model in models for each in expand_adapters(model, model_folder(model))]
@@ -86,33 +86,40 @@ def pull(**flags: Any) -> None:
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Folder to write, which must not exist; by default one in the cache for a model of a hub "
-    "(serve finds it there), and one beside it, its name with -converted, for a folder.",
+    help=(
+        "Folder to write; it must not exist. Default: for a model on a hub, a folder in the "
+        "cache, where serve finds it; for a folder, its name with -converted appended."
+    ),
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=None,
     metavar="NUMBER",
-    help="Of word vectors: how many of a file's first words to take.  [default: all]",
+    help="Word vectors: take only so many of the file's first words.  [default: all]",
 )
 @click.option(
     "--exact",
     is_flag=True,
-    help="Of word vectors: look words up as written alone, and not also without punctuation around "
-    "them and in lower case.",
+    help=(
+        "Word vectors: look up words only as they are written, not also in lower case and "
+        "without surrounding punctuation."
+    ),
 )
 @click.option(
     "--weights",
     type=click.Choice(["sif", "idf"]),
     default=None,
-    help="Of word vectors: weights of the words in the mean of a text.  [default: equal ones]",
+    help="Word vectors: weights of the words in the mean of a text.  [default: equal weights]",
 )
 @click.option(
     "--corpus",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     default=None,
-    help="Of word vectors: UTF-8 with a text in each line, in which words are counted for weights.",
+    help=(
+        "Word vectors: file in UTF-8 with a text on each line, whose word counts determine the "
+        "weights."
+    ),
 )
 @options("revision", "cache")
 def convert(
@@ -123,14 +130,16 @@ def convert(
     corpus: Path | None,
     **flags: Any,
 ) -> None:
-    """Make safetensors and a tokenizer.json of an older MODEL, once, and print its new folder.
+    """Convert an older MODEL to safetensors and tokenizer.json.
 
-    MODEL is a folder, organisation/name on a hub, or a file: of word vectors (Word2Vec .bin, .txt;
-    GloVe .txt; fastText .vec, .bin; also with .gz after it), or of an older encoder, with its other
-    files beside it (LASER 2 and 3 .pt; ELMo .hdf5; Doc2Vec of gensim .model).
-    Weights that torch.save wrote (pytorch_model.bin, also in shards) are read as tensors alone:
-    code in them is not run. SentencePiece files and older vocabularies need some packages: pip
-    install transformers sentencepiece protobuf.
+    MODEL is a folder, organisation/name on a hub, or a file. A file can have word vectors (Word2Vec
+    .bin, .txt; GloVe .txt; fastText .vec, .bin; each also compressed as .gz), or an older encoder
+    with its other files in the same folder (LASER 2 and 3 .pt; ELMo .hdf5; Doc2Vec of gensim
+    .model). Prints the new folder.
+
+    Files of torch.save (pytorch_model.bin, also in shards) are read as tensors only; code in them
+    is not run. SentencePiece files and older vocabularies need packages: pip install transformers
+    sentencepiece protobuf.
     """
     settings, source = read(flags), Path(str(flags["model"]))
     choices = (limit, exact, weights, corpus)
@@ -139,7 +148,7 @@ def convert(
             click.echo(_converted_file(source, output, choices))
         elif any(choices):
             raise click.UsageError(
-                "--limit, --exact, --weights and --corpus are for files of word vectors"
+                "--limit, --exact, --weights and --corpus need a file of word vectors"
             )
         else:
             click.echo(_converted(settings, output))
@@ -152,7 +161,10 @@ def convert(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @options("revision", "cache", "pooling", "rerank_format", "adapter")
 def inspect(as_json: bool, **flags: Any) -> None:
-    """Describe MODEL (default: the one of the settings) without loading its weights."""
+    """Describe MODEL without loading its weights.
+
+    The default is the model of the settings.
+    """
     from embedwell.cli import inspection
     from embedwell_models.folder import Folder
 
@@ -212,7 +224,7 @@ def _converted(settings: Settings, output: Path | None) -> Path:
         if output is None and target.is_dir():
             return target
     else:
-        raise ModelError(f"no model {model!r}: give a folder, or organisation/name on a hub")
+        raise ModelError(f"no model {model!r}; give a folder, or organisation/name on a hub")
     configure_logging(settings.log_level, settings.log_format)
     convert_folder(source, target)
     return target

@@ -1,4 +1,4 @@
-"""`embedwell compress`: a smaller table, and what it costs."""
+"""`embedwell compress`: make a table of vectors smaller, and compare the quality."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,33 +21,36 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="Folder to write, which must not exist.",
+    help="Folder to write; it must not exist.",
 )
 @click.option(
     "--corpus",
     type=_FILE,
-    help="Keep the words or tokens of these texts alone: UTF-8, a text in each line.",
+    help="Keep only the words or tokens of these texts: file in UTF-8, a text on each line.",
 )
 @click.option(
-    "--dimensions", type=click.IntRange(min=1), metavar="NUMBER", help="Keep so many dimensions."
+    "--dimensions",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Keep only so many dimensions.",
 )
-@click.option("--int8", is_flag=True, help="Store rows as 8-bit integers, with a scale each.")
+@click.option("--int8", is_flag=True, help="Store each row as 8-bit integers with a scale.")
 @click.option(
     "--codes",
     type=click.IntRange(min=1),
     metavar="NUMBER",
-    help="Store a row as so many bytes, each for an equal part of it (product quantisation).",
+    help="Store a row as so many bytes, each for an equal slice of it (product quantisation).",
 )
 @click.option(
     "--tiers",
     metavar="ROWS:DIMENSIONS,...",
-    help="Fewer dimensions for rarer words: 20000:300,50000:100,rest:25.",
+    help="Use fewer dimensions for rarer words, such as 20000:300,50000:100,rest:25.",
 )
 @click.option(
     "--hash-rows",
     type=click.IntRange(min=2),
     metavar="NUMBER",
-    help="Store a pool of so many rows; each row is a sum of two of them (hash embeddings).",
+    help="Store a pool of so many rows; each row becomes a sum of two of them (hash embeddings).",
 )
 @click.option(
     "--sts",
@@ -56,13 +59,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @options("revision", "cache")
 def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) -> None:
-    """Write a smaller copy of MODEL, a table: word vectors, StaticEmbedding or model2vec.
+    """Write a smaller copy of MODEL, which is a table of vectors.
 
-    Prints the bytes of both, and their scores on pairs.
+    MODEL is of word vectors, StaticEmbedding or model2vec. Prints the bytes of both tables, and
+    their scores on pairs of texts.
     """
     choices = {name: flags.pop(name) for name in _CHOICES}
     if not any((corpus, *choices.values())):
-        raise click.UsageError("give at least one option that makes the table smaller")
+        raise click.UsageError("give at least one option that makes the table smaller (see --help)")
     if sts:
         require("scipy")
     settings = read(flags)

@@ -7,7 +7,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def decorate(command: F, *decorators: Callable[[F], F]) -> F:
-    """Decorate a command, the first decorator outermost: so --help lists options in this order."""
+    """Decorate a command, the first decorator outermost, so that --help lists options in order."""
     for decorator in reversed(decorators):
         command = decorator(command)
     return command

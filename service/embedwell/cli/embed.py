@@ -1,4 +1,4 @@
-"""`embedwell embed`: texts of files to vectors, in a file or in a folder of parts."""
+"""`embedwell embed`: embed the texts of files into a file or a folder of parts."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,10 +27,12 @@ _FILES = (".npy", ".jsonl")
     "-o",
     "--output",
     required=True,
-    help="A file, .npy (one array) or .jsonl (a line for each text); or a folder, local or at an "
-    "address such as s3://bucket/folder.",
+    help=(
+        "File to write: .npy (one array) or .jsonl (a line for each text). Or a folder, local or "
+        "at an address such as s3://bucket/folder."
+    ),
 )
-@click.option("--prompt", default=None, help="Put before every text.")
+@click.option("--prompt", default=None, help="Text to put before every text.")
 @folder_options
 @server_options
 @ray_options
@@ -38,12 +40,12 @@ _FILES = (".npy", ".jsonl")
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     """Embed the texts of each SOURCE into a file or a folder.
 
-    Into a file: each line of one SOURCE (default: standard input), which is UTF-8.
+    Into a file: SOURCE is one file in UTF-8 (default: standard input), and each line is a text.
 
-    Into a folder: Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl,
-    .csv, .tsv, .txt; lines also compressed), files, folders, globs or addresses such as
-    s3://bucket/*.parquet. Parts appear whole, and --resume goes on after a kill. A folder needs
-    some packages: pip install pyarrow fsspec.
+    Into a folder: each SOURCE is a file, folder, glob or address such as s3://bucket/*.parquet, of
+    Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl, .csv, .tsv,
+    .txt; lines also compressed). Parts appear atomically, and --resume continues after a kill. A
+    folder needs packages: pip install pyarrow fsspec.
     """
     folder_flags = {
         name: flags.pop(name)
@@ -54,14 +56,18 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
             name = flags_of_folders[0].removesuffix("_column").replace("_", "-")
-            raise click.UsageError(f"--{name} is for a folder, and {output} is a file")
+            raise click.UsageError(
+                f"--{name} needs a folder, but {output} is a file; end --output with / for a folder"
+            )
         _embed_lines(sources, Path(output), flags)
     elif suffix and "://" not in output and not output.endswith("/"):
         raise click.UsageError(
             f"{output}: the name must end in .npy or .jsonl, or in / for a folder"
         )
     elif not sources:
-        raise click.UsageError("a folder is of files: name them")
+        raise click.UsageError(
+            "an output folder needs files as SOURCE, not standard input; name them"
+        )
     else:
         _embed_folder(sources, output, folder_flags, flags)
 
@@ -71,7 +77,9 @@ def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any])
     from embedwell.cli import embed_file
 
     if len(sources) > 1:
-        raise click.UsageError(f"{output} is of one source; several need a folder")
+        raise click.UsageError(
+            f"{output} is a file, which has one SOURCE; write several to a folder"
+        )
     try:
         with _open(sources[0] if sources else "-") as source, replacing(output) as file:
             lines = embed_file.count(source)
@@ -102,7 +110,9 @@ def _embed_folder(
     from embedwell.bulk.run import run
 
     if folder_flags["shard"] and not flags["servers"] and _settings(flags).dtype == "auto":
-        raise click.UsageError("--shard needs --dtype: each machine might choose another one")
+        raise click.UsageError(
+            "--shard needs --dtype, because each machine might choose a different one"
+        )
     job = _job(sources, output, folder_flags)
     with ExitStack() as stack:
         try:
@@ -138,14 +148,16 @@ def _settings(flags: Mapping[str, Any]) -> "Settings":
 
 @contextmanager
 def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["TextEncoder"]:
-    """The servers or the Ray cluster of the flags, or the model. Raises BulkError, ClickException.
+    """Create the encoder: the servers or the Ray cluster of the flags, or the model.
 
-    precision: of the model, unless the settings choose one.
+    Raises BulkError, ClickException.
+
+    precision: precision of the model, unless the settings choose one.
     """
     if flags["servers"]:
         from embedwell.bulk.servers_encoder import connect
 
-        key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server may have several
+        key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server can have several keys
         with connect(flags["servers"], key, flags["prompt"]) as encoder:
             yield encoder
         return
@@ -166,7 +178,7 @@ def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["Tex
     require("ray")
     from embedwell.ray.actors import connect
 
-    # Their defaults are those of each node: its folder, and the processors of its actor.
+    # Each node has its own defaults: its folder, and the processors of its actor.
     defaults = {"cache", "threads"} - settings.model_fields_set
     names = {*MODEL, *ENGINE, "max_batch_tokens", "served_name"} - defaults
     values = settings.model_dump(include=names)

@@ -13,7 +13,7 @@ from embedwell.bulk.progress import Progress, WindowProgress
 from embedwell.bulk.text_encoder import TextEncoder, embed_window
 from embedwell_models.vectors import Floats
 
-_WINDOW = 16384  # lines in memory
+_WINDOW = 16384  # maximum lines in memory
 
 
 def read(source: BinaryIO) -> Iterator[str]:
@@ -25,12 +25,13 @@ def read(source: BinaryIO) -> Iterator[str]:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError:
             raise click.ClickException(
-                f"{source.name} is not UTF-8 (line {number}): convert it first, with iconv, say"
+                f"{source.name} is not UTF-8 (line {number}); convert it first, for example "
+                "with iconv"
             ) from None
 
 
 def count(source: BinaryIO) -> int | None:
-    """Count the lines of a file, and check each; None for a pipe. Raises ClickException."""
+    """Count the lines of a file, and check each line; None for a pipe. Raises ClickException."""
     if not source.seekable():
         return None
     lines = sum(1 for _ in read(source))
@@ -46,8 +47,9 @@ def embed_lines(
 ) -> None:
     """Embed lines, and write them with their vectors (n, dim), a window at a time.
 
-    lines: how many there are, if that is known. Raises BulkError, and ClickException for a line
-    without a vector.
+    Raises BulkError, and ClickException for a line without a vector.
+
+    lines: number of lines, if known.
     """
     progress, remaining, done = Progress(sys.stderr), read(source), 0
     progress.begin(0)
@@ -64,7 +66,7 @@ def embed_lines(
 
 
 class JsonlWriter:
-    """A line of JSON for each text."""
+    """Writes a line of JSON for each text."""
 
     def __init__(self, file: BinaryIO, dim: int) -> None:
         self._file = file
@@ -75,15 +77,15 @@ class JsonlWriter:
             self._file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Do nothing, as nothing is left to write."""
 
 
 class NpyWriter:
-    """One array (B, dim), whose header is written again when B is known."""
+    """Writes one array (B, dim), whose header is rewritten when B is known."""
 
     def __init__(self, file: BinaryIO, dim: int) -> None:
         self._file, self._dim, self._rows = file, dim, 0
-        self._held: list[Floats] = []  # for a pipe, which has no way back to the header
+        self._held: list[Floats] = []  # for a pipe, which cannot seek back to the header
         if file.seekable():
             self._write_header()
 
@@ -95,7 +97,7 @@ class NpyWriter:
         self._rows += len(vectors)
 
     def close(self) -> None:
-        """Write what depends on the number of rows."""
+        """Write the values that depend on the number of rows."""
         if self._file.seekable():
             self._file.seek(0)
             self._write_header()

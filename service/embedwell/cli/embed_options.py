@@ -12,24 +12,24 @@ FORMATS = ("parquet", "npy")
 
 
 def folder_options(command: F) -> F:
-    """Options that are for a folder only."""
+    """Add the options that need an output folder."""
     for option in (
         click.option(
-            "--resume", is_flag=True, help="Go on with a run that was stopped, or begin it."
+            "--resume", is_flag=True, help="Continue a run that was stopped, or begin it."
         ),
         click.option(
             "--shard",
             metavar="I/N",
             callback=_shard,
-            help="Take every N-th part from the I-th on, for N machines and one folder.",
+            help="Compute every N-th part from the I-th on, to share one folder among N machines.",
         ),
         click.option(
             "--part-rows",
             type=click.IntRange(1, 1 << 24),
-            help="Most rows of a part, which is in memory.  [default: 16384]",
+            help="Maximum rows of a part; parts are kept in memory.  [default: 16384]",
         ),
         click.option(
-            "--format", type=click.Choice(FORMATS), help="Of the parts.  [default: parquet]"
+            "--format", type=click.Choice(FORMATS), help="Format of the parts.  [default: parquet]"
         ),
         click.option(
             "--keep",
@@ -45,16 +45,16 @@ def folder_options(command: F) -> F:
 
 
 def server_options(command: F) -> F:
-    """Options of the servers that embed instead of a model that is loaded here."""
+    """Add the options of servers that embed instead of a local model."""
     for option in (
-        click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="Key of the servers."),
+        click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="API key of the servers."),
         click.option(
             "--server",
             "servers",
             metavar="URL",
             multiple=True,
             callback=_check_urls,
-            help="Ask a running server instead of loading a model; may be given several times.",
+            help="Use a running server instead of loading a model; may be given several times.",
         ),
     ):
         command = option(command)
@@ -62,19 +62,22 @@ def server_options(command: F) -> F:
 
 
 def ray_options(command: F) -> F:
-    """Options of the actors of a Ray cluster that embed."""
+    """Add the options of a Ray cluster whose actors embed."""
     for option in (
         click.option(
             "--actor-cpus",
             type=click.IntRange(1, 1024),
             metavar="NUMBER",
-            help="Processors, and threads, of an actor.  [default: those of its node]",
+            help="Processors and threads of an actor.  [default: those of its node]",
         ),
         click.option(
             "--actors",
             type=click.IntRange(1, 10_000),
             metavar="NUMBER",
-            help="Processes with the model.  [default: one for each GPU, or else for each node]",
+            help=(
+                "Number of processes with the model.  [default: one for each GPU, or else for "
+                "each node]"
+            ),
         ),
         click.option(
             "--ray",
@@ -82,8 +85,10 @@ def ray_options(command: F) -> F:
             flag_value="auto",
             metavar="[ADDRESS]",
             callback=_check_ray,
-            help="Embed on the machines of a Ray cluster: host:port; `auto`, the one that this "
-            "machine or RAY_ADDRESS belongs to; `local`, one that is started here.",
+            help=(
+                "Embed on the machines of a Ray cluster: host:port; `auto` for the cluster of "
+                "this machine or RAY_ADDRESS; `local` to start one here."
+            ),
         ),
     ):
         command = option(command)
@@ -91,9 +96,9 @@ def ray_options(command: F) -> F:
 
 
 def check_workers(flags: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of servers and of actors that do not go together."""
+    """Raise UsageError for options of servers and actors that cannot be combined."""
     if flags["ray"] and flags["servers"]:
-        raise click.UsageError("give --ray or --server, not both")
+        raise click.UsageError("give either --ray or --server, not both")
     for name in ("actors", "actor_cpus"):
         if flags[name] and not flags["ray"]:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
@@ -126,5 +131,5 @@ def _check_urls(
 ) -> Sequence[str]:
     for url in urls:
         if not url.startswith(("http://", "https://")):
-            raise click.BadParameter(f"{url}: an address begins with http:// or https://")
+            raise click.BadParameter(f"{url}: the address must begin with http:// or https://")
     return urls

@@ -1,4 +1,4 @@
-"""Embed texts that are in memory, with a progress bar."""
+"""Embed texts in memory, with a progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ _CHUNK = 1024  # texts embedded between two updates of the progress bar
 
 
 def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Floats:
-    """Vectors (B, dim), with a progress bar.
+    """Return the vectors (B, dim), with a progress bar.
 
     Raises ClickException for a line without tokens, and for a model that does not embed.
     """
@@ -31,7 +31,7 @@ def embed(embedder: Embedder, texts: Sequence[str], prompt: str | None) -> Float
 
 
 def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Floats]) -> Floats:
-    """Embed texts chunk by chunk, with a progress bar: -> (B, dim).
+    """Embed texts chunk by chunk, and show a progress bar: -> (B, dim).
 
     Raises ClickException for an EmptyTextError or a PromptTooLongError.
     """
@@ -43,10 +43,10 @@ def embed_chunks(texts: Sequence[str], embed_chunk: Callable[[Sequence[str]], Fl
             except EmptyTextError as error:
                 line = bar.pos + error.index + 1
                 raise click.ClickException(
-                    f"line {line} has no tokens, and the model needs one: take it out"
+                    f"line {line} has no tokens, but the model needs at least one; take it out"
                 ) from None
             except PromptTooLongError as error:
-                raise click.ClickException(f"{error}: shorten it") from None
+                raise click.ClickException(f"{error}; shorten it") from None
             bar.update(len(chunk))
     return np.concatenate(arrays)
 

@@ -1,4 +1,4 @@
-"""`embedwell evaluate`: whether vectors are right, and how good they are."""
+"""`embedwell evaluate`: check vectors against a reference, and score them on tasks."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,9 +44,11 @@ def parity(  # noqa: PLR0913 - options
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Compare vectors with those that sentence-transformers computes in float32 on the CPU."""
+    """Compare vectors with those of sentence-transformers in float32 on the CPU."""
     if flags["server"] and reference is None:
-        raise click.UsageError("--server needs --reference: the model that the server serves")
+        raise click.UsageError(
+            "--server needs --reference, the folder or name of the model that the server serves"
+        )
     require("sentence_transformers")
     from embedwell.cli.vector_source import vector_source
     from embedwell.evaluation.parity import LEAST_COSINE, compare, reference_vectors
@@ -70,10 +72,11 @@ def parity(  # noqa: PLR0913 - options
 @json_option
 @source_options
 def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> None:
-    """Score vectors on files: similarity, analogies, clustering, classification, retrieval.
+    """Score vectors on files of tasks.
 
-    Every option of a file may be given several times. With several precisions, dimensions or
-    output types, each of them is scored.
+    The tasks are similarity, analogies, clustering, classification and retrieval. Every option of a
+    file may be given several times. With several precisions, dimensions or output types, each is
+    scored.
     """
     require("scipy", "sklearn")
     from embedwell.cli.task_files import read_tasks
@@ -113,11 +116,11 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
 
 
 def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[VectorSource]":
-    """The model of the options in each precision, or the server. Raises ClickException."""
+    """Return the model of the options in each precision, or the server. Raises ClickException."""
     from embedwell.cli.vector_source import vector_source
 
     if flags["server"] and precisions:
-        raise click.UsageError("a server has one precision: leave out --precisions")
+        raise click.UsageError("a server has only one precision; leave out --precisions")
     for precision in precisions or [flags["dtype"]]:
         with vector_source({**flags, "dtype": precision}) as source:
             yield source

@@ -1,4 +1,4 @@
-"""Print the results of an evaluation, draw them, and compare them with what was wanted."""
+"""Print and draw the results of an evaluation, and compare them with a minimum."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-if TYPE_CHECKING:  # it loads numpy
+if TYPE_CHECKING:  # loads numpy
     from embedwell.evaluation.variants import Result
 
 
 def take_report_options(flags: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of report_results out of flags."""
+    """Remove the options of report_results from the flags, and return them."""
     return {name: flags.pop(name) for name in ("min_score", "plot", "as_json")}
 
 
@@ -26,7 +26,7 @@ def report_results(  # noqa: PLR0913 - all but two by name
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Print results, draw them, and exit with status 1 if one of the model is less than wanted.
+    """Print and draw results, and exit with status 1 if one of the model is below the minimum.
 
     baselines: results without the model.
     """
@@ -40,7 +40,7 @@ def report_results(  # noqa: PLR0913 - all but two by name
     low = [result for result in results if min_score is not None and result.main[1] < min_score]
     for result in low:
         name, value = result.main
-        click.echo(f"{result.task}: {name} {value:.2f} is less than {min_score}", err=True)
+        click.echo(f"{result.task}: {name} {value:.2f} is below --min-score {min_score}", err=True)
     sys.exit(bool(low))
 
 

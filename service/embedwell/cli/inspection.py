@@ -15,7 +15,7 @@ _KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions
 
 
 def inspect(folder: Folder) -> dict[str, Any]:
-    """The properties of a model folder; raises ModelError if it cannot be read."""
+    """Return the properties of a model folder; raises ModelError if it cannot be read."""
     config, sentence = folder.spec.config, folder.sentence
     tokenizer, footprint, images = folder.tokenizer(), Footprint.of(folder), folder.images
     return {
@@ -44,7 +44,7 @@ def inspect(folder: Folder) -> dict[str, Any]:
 
 
 def lines(properties: Mapping[str, Any]) -> Iterator[str]:
-    """The properties as text, one or more lines for each."""
+    """Format the properties as text, one or more lines for each."""
     width = max(map(len, properties)) + 2
     for name, value in properties.items():
         parts = value if isinstance(value, list) else [value]
@@ -53,7 +53,7 @@ def lines(properties: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
-    # Of the input, of the attention, and of its local layers.
+    # The schemes of the input, of the attention, and of its local layers.
     for scheme in (config.input_positions, config.positions, config.local_positions):
         if scheme is not None and scheme.name != Scheme.name:
             yield {"scheme": scheme.name, **asdict(scheme)}
@@ -69,5 +69,5 @@ def _as_text(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(_as_text, value)) or "none"
     if isinstance(value, str) and not value.strip() == value != "":
-        return json.dumps(value)  # a prompt may begin or end with a space
+        return json.dumps(value)  # a prompt can begin or end with a space
     return str(value)

@@ -1,4 +1,4 @@
-"""Write a picture to a file, in the colours of a theme."""
+"""Write a plot to a file, in the colours of a theme."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from embedwell.plots.style import theme
 
 @contextmanager
 def picture_file(output: Path, dark: bool) -> Iterator[Callable[[Picture, str], None]]:
-    """A function that writes a picture with a title to a file, in the colours of the block."""
+    """Yield a function that writes a plot with a title to a file, in the colours of the block."""
     with replacing(output) as file:
 
         def write(picture: Picture, title: str) -> None:
@@ -23,7 +23,7 @@ def picture_file(output: Path, dark: bool) -> Iterator[Callable[[Picture, str], 
             with writing(output):
                 file.write(content)
             if picture.omitted:
-                click.echo(f"labels left out for want of room: {picture.omitted}", err=True)
+                click.echo(f"labels left out for lack of room: {picture.omitted}", err=True)
 
         with theme(dark), _missing_glyphs(output):
             yield write
@@ -31,7 +31,7 @@ def picture_file(output: Path, dark: bool) -> Iterator[Callable[[Picture, str], 
 
 @contextmanager
 def _missing_glyphs(output: Path) -> Iterator[None]:
-    """Turn matplotlib's warnings of missing glyphs, one for each, into a note for a PNG."""
+    """Convert matplotlib's warnings of missing glyphs, one for each, to a single note for a PNG."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -43,7 +43,7 @@ def _missing_glyphs(output: Path) -> Iterator[None]:
             )
     if any(is_glyph) and output.suffix.lower() == ".png":
         click.echo(
-            "some characters have no glyph in the fonts installed here: install Noto fonts, or "
-            "write .svg or .html, which use the fonts of the reader",
+            "the installed fonts lack some characters; install Noto fonts, or write .svg or "
+            ".html, which use the reader's fonts",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""`embedwell plot`: pictures of texts, similarities and position encodings."""
+"""`embedwell plot`: plot texts, similarities and position encodings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # they load numpy and matplotlib
 
 _METHODS = ("pca", "tsne", "umap")
 _METRICS = ("cosine", "dot", "euclidean", "manhattan")
-_MAX_TEXTS = 500  # on a side of a similarity picture
+_MAX_TEXTS = 500  # maximum texts on a side of a similarity plot
 
 
 @click.group()
@@ -36,7 +36,7 @@ def plot() -> None:
 @click.argument("file", type=TEXT_FILE)
 @text_options
 @click.option("--method", type=click.Choice(_METHODS), default="pca", show_default=True)
-@click.option("--label", is_flag=True, help="Write texts beside their points.")
+@click.option("--label", is_flag=True, help="Write the texts beside their points.")
 @click.option("--color-by", metavar="COLUMN", help="Colour points by a category or a number.")
 @click.option("--clusters", type=click.IntRange(2, 30), help="Colour points by k-means clusters.")
 @drawing_options
@@ -52,7 +52,7 @@ def draw_map(  # noqa: PLR0913 - options
     dark: bool,
     **flags: Any,
 ) -> None:
-    """Draw the texts of FILE as points, near to each other if they are alike.
+    """Draw the texts of FILE as points; similar texts are close together.
 
     FILE has a text on each line, or is a .csv, .tsv or .jsonl with columns.
     """
@@ -60,14 +60,16 @@ def draw_map(  # noqa: PLR0913 - options
     from embedwell.plots.texts import read_texts
 
     if color_by and clusters:
-        raise click.UsageError("colours stand for --color-by or for --clusters: leave one out")
+        raise click.UsageError(
+            "give either --color-by or --clusters, not both: each needs the colours"
+        )
     if method == "umap":
         require("umap")
     table = read_texts(file, column, color_by)
     least = max(MIN_TEXTS[method], clusters or 0)
     if len(table.texts) < least:
         raise click.ClickException(
-            f"{file} has too few texts for this picture: {len(table.texts)}, of at least {least}"
+            f"{file} has {len(table.texts)} texts, but this plot needs at least {least}"
         )
     with _drawing(output, dark, flags) as (source, write):
         from embedwell.plots import coloring, projection, scatter
@@ -101,7 +103,10 @@ def similarity(  # noqa: PLR0913 - options
     dark: bool,
     **flags: Any,
 ) -> None:
-    """Draw the similarity of every text of FILE with every text of FILE2, or of FILE itself."""
+    """Draw the similarities of texts as a heat map.
+
+    The texts of FILE are compared with those of FILE2, or with each other.
+    """
     from embedwell.plots.texts import read_texts
 
     rows = read_texts(file, column).texts
@@ -109,10 +114,11 @@ def similarity(  # noqa: PLR0913 - options
     for path, texts in ((file, rows), (file2, columns)):
         if len(texts) > _MAX_TEXTS:
             raise click.ClickException(
-                f"{path} has {len(texts)} texts; a picture shows {_MAX_TEXTS} at most"
+                f"{path} has {len(texts)} texts, but a plot shows at most {_MAX_TEXTS}; take "
+                "some out"
             )
     if len(rows) == len(columns) == 1:
-        raise click.ClickException(f"{file} has a single text; there is nothing to compare")
+        raise click.ClickException(f"{file} has only one text; give at least two, or a second file")
     with _drawing(output, dark, flags) as (source, write):
         from embedwell.plots.similarity import draw_similarity
 
@@ -126,9 +132,10 @@ def similarity(  # noqa: PLR0913 - options
 @position_options
 @drawing_options
 def positions(output: Path, dark: bool, **flags: Any) -> None:
-    """Draw a position encoding: its vectors, angles, biases or buckets as heat maps.
+    """Draw a position encoding as heat maps of vectors, angles, biases or buckets.
 
-    Options of a scheme that are not given are the model's if the scheme is its own, or usual ones.
+    Options that are not given have the model's values if the scheme is the model's own, otherwise
+    common defaults.
     """
     chosen = {name: flags.pop(name) for name in POSITION_OPTIONS}
     chosen = {name: value for name, value in chosen.items() if value is not None}
@@ -146,7 +153,7 @@ def positions(output: Path, dark: bool, **flags: Any) -> None:
 def _drawing(
     output: Path, dark: bool, flags: Mapping[str, Any]
 ) -> Iterator[tuple["VectorSource", Callable[["Picture", str], None]]]:
-    """The source of vectors, and a function that writes a picture with a title."""
+    """Yield the source of vectors, and a function that writes a plot with a title."""
     from embedwell.cli.picture_file import picture_file
     from embedwell.cli.vector_source import vector_source
 

@@ -1,4 +1,4 @@
-"""Options that the commands of `embedwell plot` share."""
+"""Options that all commands of `embedwell plot` share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ _SUFFIXES = (".png", ".svg", ".html")
 def output_path(
     context: click.Context, parameter: click.Parameter, path: Path | None
 ) -> Path | None:
-    """Check the suffix, and that what draws is installed."""
+    """Check the suffix, and that the packages for drawing are installed."""
     if path is None:
         return None
     if path.suffix.lower() not in _SUFFIXES:
@@ -28,10 +28,10 @@ def output_path(
 
 
 def text_options(command: F) -> F:
-    """Options of texts that are embedded."""
-    column = "Column of a .csv, .tsv or .jsonl; by default text, or the only one."
+    """Add the options of texts to embed."""
+    column = "Column of a .csv, .tsv or .jsonl.  [default: text, or the only column]"
     for option in (
-        click.option("--prompt", help="Put before every text."),
+        click.option("--prompt", help="Text to put before every text."),
         click.option("--column", help=column),
     ):
         command = option(command)
@@ -39,10 +39,10 @@ def text_options(command: F) -> F:
 
 
 def drawing_options(command: F) -> F:
-    """Options that all pictures have: the file, its colours, and the source of vectors."""
+    """Add the options of all plots: file, colours, and source of vectors."""
     for option in (
         source_options,
-        click.option("--dark", is_flag=True, help="Light on dark."),
+        click.option("--dark", is_flag=True, help="Use light colours on a dark background."),
         click.option(
             "-o",
             "--output",

@@ -14,31 +14,36 @@ SCHEMES = (
 _SCALINGS = ("default", "linear", "dynamic", "ntk", "yarn", "llama3")
 
 _NUMBERS: dict[str, tuple[type, str]] = {
-    "layer": (int, "One of the model's own schemes: 0 of the input, 1 to L of that layer."),
-    "dim": (int, "Width of the vectors, or of the rotated part of a head."),
-    "base": (float, "Of the angles: sinusoidal, rotary, transformer_xl."),
-    "factor": (float, "Of a rotary scaling, with the options up to --slow."),
-    "original": (int, "Length of the training's texts."),
-    "length": (int, "Length of the text: dynamic."),
-    "magnitude": (float, "Multiplies cosine and sine: yarn."),
-    "fast": (float, "Rotations above which an angle is kept: yarn, llama3."),
-    "slow": (float, "Rotations below which an angle is divided: yarn, llama3."),
-    "heads": (int, "Heads of alibi."),
-    "steepest": (float, "The last slope of alibi is 2 to the power of minus this."),
-    "buckets": (int, "Of relative, mpnet and disentangled."),
-    "max_distance": (int, "Where the last bucket begins."),
+    "layer": (
+        int,
+        "Layer of the model whose scheme to use: 0 for the input, 1 to L for that layer.",
+    ),
+    "dim": (int, "Dimensions of the vectors, or of the rotated part of a head."),
+    "base": (float, "Base of the angles (sinusoidal, rotary, transformer_xl)."),
+    "factor": (float, "Factor of a rotary scaling."),
+    "original": (int, "Tokens of the training's texts, for a rotary scaling."),
+    "length": (int, "Tokens of the text (scaling dynamic)."),
+    "magnitude": (float, "Factor of cosine and sine (scaling yarn)."),
+    "fast": (float, "Rotations above which an angle is kept (scalings yarn, llama3)."),
+    "slow": (float, "Rotations below which an angle is divided (scalings yarn, llama3)."),
+    "heads": (int, "Number of heads (alibi)."),
+    "steepest": (float, "The last slope is 2 to the power of minus this number (alibi)."),
+    "buckets": (int, "Number of buckets (relative, mpnet, disentangled)."),
+    "max_distance": (int, "Distance at which the last bucket begins."),
 }
 _SWITCHES = {
-    "interleaved": "Rotary turns neighbouring columns, or those of the two halves.",
+    "interleaved": "Rotate adjacent columns, or columns of the two halves (rotary).",
     "whole": "Round the columns between which yarn interpolates.",
-    "causal": "Alibi without the keys after a query.",
-    "bidirectional": "Buckets for keys after a query: relative, mpnet.",
+    "causal": "Mask the keys after a query (alibi).",
+    "bidirectional": "Use separate buckets for keys after a query (relative, mpnet).",
 }
 
 
 def position_options(command: F) -> F:
-    """Click options for the fields of /positions, all without a default but the count."""
-    command = click.option("--scaling", type=click.Choice(_SCALINGS), help="Of rotary.")(command)
+    """Add click options for the fields of /positions, without defaults except for the count."""
+    command = click.option(
+        "--scaling", type=click.Choice(_SCALINGS), help="Scaling of the rotary scheme."
+    )(command)
     for name, text in reversed(_SWITCHES.items()):
         flag = name.replace("_", "-")
         command = click.option(f"--{flag}/--no-{flag}", name, default=None, help=text)(command)
@@ -50,11 +55,11 @@ def position_options(command: F) -> F:
         type=click.IntRange(2, 2048),
         default=64,
         show_default=True,
-        help="Positions, from 0.",
+        help="Number of positions, from 0.",
     )(command)
-    return click.option("--scheme", type=click.Choice(SCHEMES), help="The model's own by default.")(
-        command
-    )
+    return click.option(
+        "--scheme", type=click.Choice(SCHEMES), help="Position scheme.  [default: the model's own]"
+    )(command)
 
 
 NAMES = ("scheme", "count", "scaling", *_NUMBERS, *_SWITCHES)

@@ -1,4 +1,4 @@
-"""Options that choose between a model that is loaded here and a running server."""
+"""Options to choose a running server instead of a model that is loaded here."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,14 +11,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def source_options(command: F) -> F:
-    """Options of a VectorSource."""
+    """Add the options of a VectorSource."""
     for option in (
-        click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="Key of that server."),
+        click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="API key of the server."),
         click.option(
             "--server",
             metavar="URL",
             callback=_check_url,
-            help="Ask a running server instead of loading a model.",
+            help="Use a running server instead of loading a model.",
         ),
         options(*MODEL, *ENGINE),
     ):
@@ -28,5 +28,5 @@ def source_options(command: F) -> F:
 
 def _check_url(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     if url is not None and not url.startswith(("http://", "https://")):
-        raise click.BadParameter(f"{url}: an address begins with http:// or https://")
+        raise click.BadParameter(f"{url}: the address must begin with http:// or https://")
     return url

@@ -1,4 +1,4 @@
-"""Read the files of tasks that the options of `evaluate tasks` name."""
+"""Read the files of tasks in the options of `evaluate tasks`."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from embedwell.evaluation.task import Task
 
 
 def read_tasks(flags: dict[str, Any]) -> list[Task]:
-    """Take the options of files out of flags: their tasks. Raises ClickException."""
+    """Remove the options of files from the flags, and return their tasks. Raises ClickException."""
     column, label, split = (flags.pop(name) for name in ("column", "label", "split"))
 
     def files(name: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""`embedwell train`: from a file of texts to a model that is served."""
+"""`embedwell train`: train a small model from a file of texts."""
 
 import logging
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 @click.group()
 def train() -> None:
-    """Train small models from a file of texts, for `serve` to serve.
+    """Train small models from a file of texts, for `serve`.
 
-    Each command but `heads` needs other packages, and names those that are missing.
+    All commands except `heads` need further packages, and name the missing ones.
     """
 
 
@@ -42,12 +42,12 @@ def train() -> None:
     default=512,
     show_default=True,
     metavar="NUMBER",
-    help="Tokens of a text, after which it is cut off.",
+    help="Maximum tokens of a text; the rest is cut off.",
 )
 def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> None:
-    """Write a tokenizer.json of the texts in CORPUS.
+    """Write a tokenizer.json from the texts in CORPUS.
 
-    CORPUS is UTF-8 with a text in each line; - is standard input.
+    CORPUS is a file in UTF-8 with a text on each line; - is standard input.
     """
     require("transformers")
     from embedwell_models.new_folder import new_folder
@@ -63,9 +63,9 @@ def tokenizer(corpus: Path, output: Path, max_length: int, **choices: Any) -> No
 @corpus_and_output
 @word_options
 def words(corpus: Path, output: Path, **choices: Any) -> None:
-    """Write vectors of the words in CORPUS.
+    """Train vectors of the words in CORPUS.
 
-    CORPUS is UTF-8 with a text in each line; - is standard input.
+    CORPUS is a file in UTF-8 with a text on each line; - is standard input.
     """
     require("gensim")
     from embedwell_models.new_folder import new_folder
@@ -82,11 +82,11 @@ def words(corpus: Path, output: Path, **choices: Any) -> None:
 @corpus_and_output
 @sentence_options
 def sentences(corpus: Path, output: Path, **choices: Any) -> None:
-    """Write a sentence encoder that begins with random numbers.
+    """Train a sentence encoder from random weights.
 
-    CORPUS is a .tsv or a .jsonl of pairs that mean the same (anchor, positive and perhaps negative,
-    which does not), or UTF-8 with a text in each line; - is standard input. Texts alone are pairs
-    with themselves, which dropout makes different.
+    CORPUS is a .tsv or .jsonl of pairs with the same meaning (anchor, positive, and optionally a
+    negative with another meaning), or a file in UTF-8 with a text on each line; - is standard
+    input. Texts without pairs are paired with themselves; dropout makes the two vectors different.
     """
     require("accelerate", "datasets", "sentence_transformers")
     from embedwell_models.new_folder import new_folder
@@ -103,10 +103,10 @@ def sentences(corpus: Path, output: Path, **choices: Any) -> None:
 @train.command()
 @click.argument("model")
 @output_option
-@number("--dimensions", 256, "Of a vector, at most those of the model.")
+@number("--dimensions", 256, "Dimensions of a vector, at most the model's.")
 @options("revision", "cache")
 def distill(output: Path, dimensions: int, **flags: Any) -> None:
-    """Write a table of MODEL's tokens, as model2vec.
+    """Write a table of MODEL's token vectors, as in model2vec.
 
     MODEL is a folder, or organisation/name on a hub.
     """
@@ -129,11 +129,11 @@ def distill(output: Path, dimensions: int, **flags: Any) -> None:
 def heads(  # noqa: PLR0913 - click passes them by name
     *, model: str, corpus: Path, output: Path, revision: Any, cache: Any, dtype: Any, **choices: Any
 ) -> None:
-    """Add sparse vectors and vectors of tokens to MODEL, whose dense vectors stay as they are.
+    """Add sparse vectors and token vectors to an encoder MODEL.
 
-    MODEL is a folder, or organisation/name on a hub, of an encoder. CORPUS is a .tsv or a .jsonl of
-    pairs (anchor, positive and perhaps negative): a query, a text that it should find, and one that
-    it should not.
+    The model's dense vectors do not change. MODEL is a folder, or organisation/name on a hub.
+    CORPUS is a .tsv or .jsonl of a query, a matching text (anchor, positive), and optionally one
+    that does not match (negative).
     """
     from embedwell_models.new_folder import new_folder
     from embedwell_models.training.corpus import open_corpus
@@ -149,9 +149,9 @@ def heads(  # noqa: PLR0913 - click passes them by name
 
 @contextmanager
 def _reporting() -> Iterator[None]:
-    """Log progress, and turn ModelError and OSError into ClickException."""
+    """Log progress, and convert ModelError and OSError to ClickException."""
     configure_logging("info", "text")
-    logging.getLogger("gensim.utils").setLevel("WARNING")  # it logs what the other loggers say
+    logging.getLogger("gensim.utils").setLevel("WARNING")  # it logs the other loggers' messages
     try:
         yield
     except (ModelError, OSError) as error:

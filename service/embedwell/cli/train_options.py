@@ -16,12 +16,12 @@ _SEED = click.option(
     default=1,
     show_default=True,
     metavar="NUMBER",
-    help="Of the random numbers.",
+    help="Seed of the random numbers.",
 )
 
 
 def number(name: str, default: float, help: str, **options: Any) -> Callable[[F], F]:
-    """Create an option that is a positive number; an integer if its default is one."""
+    """Create an option for a positive number; an integer if its default is one."""
     kind: Any = click.FloatRange(min=0, min_open=True)
     if isinstance(default, int):
         kind = click.IntRange(min=1)
@@ -35,7 +35,7 @@ output_option = click.option(
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="The folder to write, which must not exist.",
+    help="Folder to write; it must not exist.",
 )
 
 
@@ -54,10 +54,13 @@ def tokenizer_options(command: F) -> F:
             type=click.Choice(["bpe", "wordpiece", "unigram"]),
             default="bpe",
             show_default=True,
-            help="Of the tokenizer. Of wordpiece and unigram, runs may differ in some tokens.",
+            help=(
+                "Algorithm of the tokenizer. With wordpiece and unigram, runs may differ in some "
+                "tokens."
+            ),
         ),
-        number("--vocabulary", 8000, "Tokens, of which a small corpus yields fewer."),
-        click.option("--lower", is_flag=True, help="Put texts in lower case."),
+        number("--vocabulary", 8000, "Number of tokens; a small corpus yields fewer."),
+        click.option("--lower", is_flag=True, help="Convert texts to lower case."),
     )
 
 
@@ -72,18 +75,24 @@ def word_options(command: F) -> F:
             show_default=True,
             help="word2vec and fasttext are skip-grams; fasttext gives unknown words a vector.",
         ),
-        number("--dimensions", 100, "Of a vector."),
-        number("--window", 5, "Words on either side that a word is trained with."),
-        number("--epochs", 20, "Passes over the corpus, or of glove over its pairs of words."),
-        number("--min-count", 5, "Occurrences of a word that gets a vector."),
-        number("--buckets", 100_000, "Of fasttext: rows for n-grams, which share them by a hash."),
+        number("--dimensions", 100, "Dimensions of a vector."),
+        number("--window", 5, "Number of words on either side that a word is trained with."),
+        number("--epochs", 20, "Passes over the corpus (glove: over its pairs of words)."),
+        number("--min-count", 5, "Minimum occurrences of a word that gets a vector."),
+        number("--buckets", 100_000, "Number of rows that n-grams share by a hash (fasttext)."),
         click.option(
             "--exact",
             is_flag=True,
-            help="Take words as written, and not without punctuation around them and in lower "
-            "case.",
+            help=(
+                "Look up words only as they are written, not also in lower case and without "
+                "surrounding punctuation."
+            ),
         ),
-        number("--threads", 1, "Of word2vec and fasttext; with several, a seed decides less."),
+        number(
+            "--threads",
+            1,
+            "Threads (word2vec, fasttext). With several, results differ even with the same seed.",
+        ),
         _SEED,
     )
 
@@ -92,22 +101,31 @@ def sentence_options(command: F) -> F:
     """Add the options of a sentence encoder."""
     return decorate(
         command,
-        number("--layers", 2, "Of the encoder."),
-        number("--dimensions", 128, "Of a vector; multiples of 64 are the quickest to serve."),
-        number("--heads", 4, "Of attention, a divisor of the dimensions."),
+        number("--layers", 2, "Number of layers of the encoder."),
+        number(
+            "--dimensions", 128, "Dimensions of a vector; multiples of 64 are the fastest to serve."
+        ),
+        number("--heads", 4, "Number of attention heads, a divisor of the dimensions."),
         tokenizer_options,
-        number("--max-length", 128, "Tokens of a text, after which it is cut off."),
+        number("--max-length", 128, "Maximum tokens of a text; the rest is cut off."),
         number("--epochs", 1, "Passes over the corpus."),
-        number("--batch-size", 64, "Rows of a batch, in which each is compared with all."),
-        number("--accumulation", 1, "Batches whose gradients are added for one step."),
-        number("--learning-rate", 5e-4, "The largest, after a tenth of all steps."),
+        number("--batch-size", 64, "Rows of a batch; each is compared with all others."),
+        number("--accumulation", 1, "Number of batches whose gradients are added for one step."),
+        number(
+            "--learning-rate",
+            5e-4,
+            "Maximum learning rate, which is reached after a tenth of all steps.",
+        ),
         click.option(
             "--initialization",
             type=click.Choice(["normal", "scaled", "uniform", "xavier", "he"]),
             default="normal",
             show_default=True,
-            help="Of matrices and tables: normal has a deviation of 0.02 as BERT, scaled of 1 / "
-            "sqrt(inputs), uniform is from -0.1 to 0.1, xavier and he are by Glorot and by He.",
+            help=(
+                "Initialisation of matrices and tables: normal (deviation 0.02, as in BERT), "
+                "scaled (deviation 1 / sqrt(inputs)), uniform (-0.1 to 0.1), xavier (Glorot), he "
+                "(He)."
+            ),
         ),
         _SEED,
     )
@@ -117,9 +135,9 @@ def head_options(command: F) -> F:
     """Add the options of layers over the states of tokens."""
     return decorate(
         command,
-        number("--max-length", 128, "Tokens of a text that are read in training."),
+        number("--max-length", 128, "Maximum tokens of a text to read in training."),
         number("--epochs", 2, "Passes over the corpus."),
-        number("--batch-size", 32, "Rows of a batch, in which each is compared with all."),
-        number("--learning-rate", 1e-3, "The first; it falls to 0."),
+        number("--batch-size", 32, "Rows of a batch; each is compared with all others."),
+        number("--learning-rate", 1e-3, "Initial learning rate; it decreases to 0."),
         _SEED,
     )

@@ -1,4 +1,4 @@
-"""Vectors, similarities and position encodings, of a model loaded here or of a running server."""
+"""Vectors, similarities and position encodings of a local model or a running server."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ from embedwell_models.vectors import METRICS, Floats
 
 
 class VectorSource(Protocol):
-    """A model: its name, and what it computes. Every method raises ClickException."""
+    """A model with its name and computations. Every method raises ClickException."""
 
     @property
     def model(self) -> str: ...
@@ -38,35 +38,40 @@ class VectorSource(Protocol):
         """float32, bfloat16, float16 or int8."""
 
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
-        """The vectors of B texts, with a progress bar: (B, D).
+        """Return the vectors of B texts, with a progress bar: (B, D).
 
-        role: whose prompt is taken, if the model has one and no other prompt was chosen.
+        role: whose prompt is used, if the model has one and no other prompt was chosen.
         """
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
-        """The score of every pair of texts: (A, B)."""
+        """Return the score of every pair of texts: (A, B)."""
 
     def positions(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A response of /positions, with arrays for lists; options: its fields."""
+        """Return a response of /positions, with arrays for lists.
+
+        options: fields of the request.
+        """
 
 
 @contextmanager
 def vector_source(flags: Mapping[str, Any]) -> Iterator[VectorSource]:
-    """The source that options name: `server` and its `api_key`, or the model of the settings.
+    """Yield the source that options select: `server` with its `api_key`, or the model.
 
-    Raises ClickException if the server cannot be reached.
+    Raises ClickException if the server is unreachable.
     """
     flags = dict(flags)
     server, api_key, prompt = (flags.pop(name, None) for name in ("server", "api_key", "prompt"))
     if not server:
         yield LocalModel(read(flags), prompt)
         return
-    key = api_key and api_key.split(",")[0]  # a server may have several
+    key = api_key and api_key.split(",")[0]  # a server can have several keys
     try:
         with Client(server, key, retries=0) as client:
             info = client.info()
         if info["engine"] is None:
-            raise click.ClickException(f"{server} has not loaded its model yet: try again")
+            raise click.ClickException(
+                f"{server} has not loaded its model yet; try again in a minute"
+            )
         precision, normalize = info["engine"]["dtype"], info["engine"]["normalize"]
         with Client(server, key) as client:
             yield RunningServer(client, info["model"], precision, normalize, prompt)
@@ -76,7 +81,10 @@ def vector_source(flags: Mapping[str, Any]) -> Iterator[VectorSource]:
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A server as a VectorSource. normalize: whether the model's files say so."""
+    """A server as a VectorSource.
+
+    normalize: whether the model's files enable normalisation.
+    """
 
     client: Client
     model: str
@@ -101,7 +109,7 @@ class RunningServer:
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A model of this machine as a VectorSource, loaded when it is needed."""
+    """A model on this machine as a VectorSource, loaded when it is needed."""
 
     settings: Settings
     prompt: str | None
@@ -153,7 +161,7 @@ class LocalModel:
 
     def _learned_table(self, count: int, size: int, padding_id: int) -> dict[str, Any]:
         if count > size:
-            raise click.ClickException(f"the model's table has {size} positions: lower --count")
-        # The position part of an input is the start of the table; padding would have no position.
+            raise click.ClickException(f"the model's table has {size} positions; lower --count")
+        # The position part of this input is the start of the table. Padding has no position.
         ids = np.full(count, int(padding_id == 0), dtype=np.int32)
         return {"vectors": self._embedder.hidden([ids], "position")[0]}

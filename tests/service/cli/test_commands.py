@@ -121,7 +121,7 @@ def test_convert_reads_a_file_of_word_vectors_with_its_options(tmp_path: Path) -
     assert "other exists already" in output
     (tmp_path / "folder").mkdir()
     output = run("convert", str(tmp_path / "folder"), "--limit", "3", status=2)
-    assert "--limit, --exact, --weights and --corpus are for files of word vectors" in output
+    assert "--limit, --exact, --weights and --corpus need a file of word vectors" in output
 
 
 def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_compress_prints_bytes_and_scores_before_and_after(tmp_path: Path) -> No
 
 def test_convert_reports_what_it_cannot_convert(tmp_path: Path) -> None:
     output = run("convert", "all-MiniLM-L6-v2", status=1)
-    assert "no model 'all-MiniLM-L6-v2': give a folder, or organisation/name on a hub" in output
+    assert "no model 'all-MiniLM-L6-v2'; give a folder, or organisation/name on a hub" in output
     output = run("convert", str(tmp_path), status=1)
     assert "config.json is missing: not a model folder" in output
     assert not (tmp_path.parent / f"{tmp_path.name}-converted").exists()
@@ -179,7 +179,7 @@ def test_embed_reports_a_line_without_tokens_if_the_model_needs_one(
     source.write_text("work\n" * 1500 + "\nwork\n")
     output = run("embed", "--model", str(folder), str(source), "-o", str(target), status=1)
     assert output.endswith(
-        "Error: line 1501: the text has no tokens, and the model needs one; take it out\n"
+        "Error: line 1501: the text has no tokens, but the model needs at least one; take it out\n"
     )
     assert not target.exists()
 
@@ -238,7 +238,7 @@ def test_embed_reports_texts_that_are_not_utf8(tmp_path: Path) -> None:
     source, target = tmp_path / "texts", tmp_path / "vectors.npy"
     source.write_bytes(b"one\ncaf\xe9")
     output = run("embed", str(source), "-o", str(target), status=1)
-    assert f"Error: {source} is not UTF-8 (line 2): convert it first" in output
+    assert f"Error: {source} is not UTF-8 (line 2); convert it first" in output
 
 
 def test_embed_checks_the_output_before_it_loads_the_model(

@@ -52,7 +52,7 @@ def test_a_run_of_several_machines_is_resumed(model: Path, tmp_path: Path) -> No
     run(*common, *shard)
     names = ["_manifest-2-of-2.json", "part-000001.npy", "part-000001.parquet"]
     assert sorted(path.name for path in out.iterdir()) == names
-    assert "--resume goes on with that run" in run(*common, *shard, status=1)
+    assert "continue that run with --resume" in run(*common, *shard, status=1)
     run(*common, *shard, "--resume")
 
 
@@ -105,13 +105,13 @@ def test_running_servers_embed_into_a_file_and_into_a_folder(
     ("arguments", "message"),
     [
         (["-o", "out.txt"], "the name must end in .npy or .jsonl, or in / for a folder"),
-        (["-o", "out"], "a folder is of files: name them"),
-        (["a", "b", "-o", "out.npy"], "out.npy is of one source; several need a folder"),
-        (["-o", "out.npy", "--column", "text"], "--column is for a folder, and out.npy is a file"),
-        (["-o", "out.npy", "--id", "key"], "--id is for a folder"),
+        (["-o", "out"], "needs files as SOURCE, not standard input; name"),
+        (["a", "b", "-o", "out.npy"], "out.npy is a file, which has one SOURCE"),
+        (["-o", "out.npy", "--column", "text"], "--column needs a folder, but out.npy is a file"),
+        (["-o", "out.npy", "--id", "key"], "--id needs a folder"),
         (["a", "-o", "out", "--shard", "3/2"], "3/2: write I/N, such as 1/4"),
         (["a", "-o", "out", "--shard", "1/2"], "--shard needs --dtype"),
-        (["a", "-o", "out", "--server", "localhost"], "an address begins with http://"),
+        (["a", "-o", "out", "--server", "localhost"], "the address must begin with http://"),
         (["no-such-file", "-o", "out.npy"], "no-such-file: No such file or directory"),
     ],
 )
@@ -153,16 +153,16 @@ def test_a_file_is_embedded_without_the_extra_and_a_folder_names_it(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--ray=auto", "--server", "http://localhost:1"], "give --ray or --server, not both"),
+        (["--ray=auto", "--server", "http://localhost:1"], "either --ray or --server, not both"),
         (["--actors", "2"], "--actors needs --ray"),
         (["--actor-cpus", "2"], "--actor-cpus needs --ray"),
         (["--ray", "in.txt"], "in.txt is no address of a cluster: put --ray behind the sources"),
-        (["--ray=127.0.0.1:1"], "no Ray cluster at 127.0.0.1:1"),
+        (["--ray=127.0.0.1:1"], "cannot connect to a Ray cluster at 127.0.0.1:1"),
     ],
 )
 def test_options_of_a_cluster_that_do_not_fit_are_refused(
     options: list[str], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "in.txt").write_text("a\n")
-    status = 1 if "no Ray" in message else 2
+    status = 1 if "cannot connect" in message else 2
     assert message in run(str(tmp_path / "in.txt"), "-o", "out.npy", *options, status=status)

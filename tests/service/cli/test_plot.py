@@ -186,9 +186,9 @@ BAD = "no-such-model"
         (("map", "empty.txt", "-o", "map.png"), "empty.txt has no texts"),
         (
             ("map", "one.txt", "-o", "map.png"),
-            "too few texts for this picture: 1, of at least 3",
+            "has 1 texts, but this plot needs at least 3",
         ),
-        (("map", "texts.txt", "-o", "m.png", "--clusters", "7"), "picture: 6, of at least 7"),
+        (("map", "texts.txt", "-o", "m.png", "--clusters", "7"), "this plot needs at least 7"),
         (
             ("map", "texts.csv", "-o", "map.png", "--color-by", "x"),
             "no column 'x'; it has: text, topic",
@@ -198,11 +198,14 @@ BAD = "no-such-model"
             "leave one out",
         ),
         (("similarity", "one.txt", "-o", "map.png"), "one.txt has a single text"),
-        (("similarity", "many.txt", "-o", "map.png"), "has 501 texts; a picture shows 500 at most"),
+        (
+            ("similarity", "many.txt", "-o", "map.png"),
+            "has 501 texts, but a plot shows at most 500",
+        ),
         (("similarity", "one.txt", "many.txt", "-o", "map.png"), "many.txt has 501 texts"),
         (
             ("map", "texts.txt", "-o", "map.png", "--server", "localhost:8080"),
-            "an address begins with http:// or https://",
+            "the address must begin with http:// or",
         ),
     ],
 )
@@ -230,10 +233,10 @@ def test_a_failure_leaves_an_older_picture_as_it_was(lines: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--scheme", "none"), "name another with --scheme"),
-        (("--scheme", "alibi", "--dim", "8"), "scheme 'alibi' has no option 'dim' here"),
+        (("--scheme", "none"), "choose another with --scheme"),
+        (("--scheme", "alibi", "--dim", "8"), "scheme 'alibi' has no option 'dim'"),
         (("--scheme", "rotary", "--dim", "0"), "--dim: Input should be greater than or equal to 1"),
-        (("--scheme", "rotary", "--dim", "7"), "dim is 7; rotary needs an even number"),
+        (("--scheme", "rotary", "--dim", "7"), "dim is 7, but rotary needs an even"),
         (("--layer", "99"), "layer is 99, but the model has 6"),
         (("--scheme", "alibi", "--heads", "1000", "--count", "2048"), "the limit is 4000000"),
     ],
@@ -282,4 +285,4 @@ def test_a_png_without_glyphs_says_how_to_get_them(tiny_bert: Folder, tmp_path: 
     for suffix, noted in ((".png", True), (".svg", False)):
         target, model = tmp_path / f"map{suffix}", tiny_bert()
         output = run("map", path, "-o", target, "--label", "--model", model, *FLOAT32)
-        assert ("have no glyph in the fonts" in output) == noted
+        assert ("installed fonts lack some characters" in output) == noted
