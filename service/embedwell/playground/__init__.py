@@ -1,1 +1,1 @@
-"""The playground: a page that shows what the routes compute."""
+"""The playground: a web page that shows the results of the routes."""

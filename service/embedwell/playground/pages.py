@@ -1,4 +1,4 @@
-"""GET /playground: the page, its scripts and its styles, which ask no other host for anything."""
+"""GET /playground: the page, its scripts and its styles, without requests to any other host."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ _HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",  # the address of a view contains its texts
-    "cache-control": "no-cache",  # asked for again by its ETag, so that no version is mixed
+    "cache-control": "no-cache",  # revalidated by ETag, so that versions never mix
 }
 
 
 def router() -> APIRouter:
-    """Create the routes of the page. Its files are read when they are asked for."""
+    """Create the routes of the page. Its files are read at each request."""
     routes = APIRouter()
     files = StaticFiles(directory=_FOLDER)
 
@@ -32,7 +32,7 @@ def router() -> APIRouter:
 
     @routes.get(f"{PATH}/", include_in_schema=False)
     async def page_with_slash() -> Response:
-        # Relative, as the address that the browser uses, a gateway's, is unknown here.
+        # Relative, because the address that the browser uses may be a gateway's.
         return RedirectResponse("../playground")
 
     @routes.get(PATH + "/{path:path}", include_in_schema=False)

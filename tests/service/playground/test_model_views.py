@@ -183,7 +183,7 @@ def test_words_of_both_texts_have_the_product_of_their_weights(
     products = {id: first[id] * second[id] for id in first if id in second}
     ordered = dict(sorted(products.items(), key=lambda item: -item[1]))
     finding = page.locator(".finding")
-    expect(finding).to_contain_text(f"of {len(products)} words that both texts have")
+    expect(finding).to_contain_text(f"from {len(products)} words of both texts")
     body = {"a": texts[:1], "b": texts[1:], "metric": "dot", "model": "splade"}
     [[score]] = several.post("/similarity", body).json()["scores"]
     assert float(finding.locator("b").text_content() or "") == pytest.approx(score, abs=2e-3)

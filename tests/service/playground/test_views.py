@@ -133,7 +133,9 @@ def test_the_scale_of_a_chart_has_round_numbers(open_view: OpenView) -> None:
 def test_the_tokens_that_a_model_does_not_read_are_shown_as_dropped(open_view: OpenView) -> None:
     page = open_view("tokens")
     page.get_by_label("Text", exact=True).fill(" ".join(["word"] * 260) + " zebra")
-    expect(page.locator(".cut")).to_have_text("✂ the model reads no further: 7 tokens dropped")
+    expect(page.locator(".cut")).to_have_text(
+        "✂ cut off here: the model does not read the last 7 tokens"
+    )
     assert page.locator(".chip.dropped").all_text_contents() == ["word"] * 6 + ["zebra"]
 
 
@@ -330,7 +332,7 @@ def test_a_document_that_is_too_long_says_what_is_left_out(open_view: OpenView) 
     page.get_by_label("Document", exact=True).fill(sentence * 40)
     context, alone = page.locator("section").nth(0), page.locator("section").nth(1)
     expect(context.locator(".cut")).to_have_text(
-        "✂ The model does not read so much at once: the last 15 sentences are left out."
+        "✂ The document is longer than the model reads: the last 15 sentences are left out."
     )
     expect(context.locator(".sentence")).to_have_count(25)
     expect(alone.locator(".sentence")).to_have_count(40)  # each of them fits
@@ -411,7 +413,7 @@ def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: Ope
     expect(page.locator(".stale")).to_have_css("opacity", re.compile(r"0\.[1-6]"))
     page.get_by_role("button", name="Embed and draw").click()
     expect(page.locator("figcaption")).to_contain_text("4 texts")
-    expect(page.locator(".copy").last).to_contain_text("The link does not hold your texts.")
+    expect(page.locator(".copy").last).to_contain_text("The link does not contain your texts.")
     expect(page.locator(".stale")).to_have_count(0)
 
 

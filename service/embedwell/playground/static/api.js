@@ -1,8 +1,8 @@
 // Requests to the server of this page.
 import { useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
-const KEY = "embedwell key"; // in the storage of this tab alone
-const folder = new URL(".", document.baseURI); // the page may be under a gateway's prefix
+const KEY = "embedwell key"; // in the storage of this tab only
+const folder = new URL(".", document.baseURI); // a gateway may add a prefix to the page's address
 
 export const apiKey = () => sessionStorage.getItem(KEY) || "";
 export const setApiKey = (key) => sessionStorage.setItem(KEY, key);
@@ -10,22 +10,22 @@ export const addressOf = (path) => new URL(path.slice(1), folder).href;
 
 let model = { name: "", state: "" };
 
-/** The model that all requests are for: its name, "" if requests name none, and its state. */
+/** The model of all requests: its name, "" if requests have no name, and its state. */
 export const selectModel = (name, state = "") => { model = { name, state }; };
 export const isLoaded = () => !model.state || model.state === "loaded";
 
-/** A request for the selected model: the body of a POST names it, and the address of /info. */
+/** Add the selected model to a request: to the body of a POST, or to the address of /info. */
 export function forModel(request) {
   if (!model.name) return request;
   if (request.path === "/info") return { ...request, path: `/info?model=${encodeURIComponent(model.name)}` };
   return request.body ? { ...request, body: { ...request.body, model: model.name } } : request;
 }
 
-/** An error response of the server: its message, its code and the index of the bad input. */
+/** An error response of the server: its message, its code and the index of the invalid input. */
 export class ApiError extends Error {
   constructor(status, body) {
     const message = status === 401 ? "invalid API key: enter one at the top" : body.error?.message || body.error;
-    super(message || `the server answered with status ${status}`);
+    super(message || `the server responded with status ${status}`);
     Object.assign(this, { status, code: body.code, index: body.index, retriable: status >= 429 });
   }
 }
@@ -58,7 +58,7 @@ const PROBE_PERIOD = 3000; // ms between attempts to reach the server again
 const connection = new EventTarget();
 let reachable = true;
 
-/** Note whether the server was reached; once it was not, ask again and again until it is. */
+/** Record whether the server was reached; if not, retry until it is. */
 function setReachable(now) {
   if (now === reachable) return;
   reachable = now;
@@ -67,7 +67,7 @@ function setReachable(now) {
   if (!now) setTimeout(probe, PROBE_PERIOD);
 }
 
-/** Find out whether the server can be reached. */
+/** Check whether the server can be reached. */
 export const checkConnection = () => send({ method: "GET", path: "/live" }).catch(() => {});
 
 /** Call `listen(reachable)` whenever the server is lost or found again. */
@@ -91,7 +91,7 @@ export function floats(base64) {
 
 const BATCH = 64; // texts in a request
 
-/** Embed texts, some at a time; returns one Float32Array for each. `onProgress` is told how many are done. */
+/** Embed texts in batches; returns a Float32Array for each. Calls `onProgress` with the number of finished texts. */
 export async function embed(inputs, signal, onProgress = () => {}) {
   const vectors = [];
   for (let i = 0; i < inputs.length; i += BATCH) {
@@ -105,9 +105,9 @@ export async function embed(inputs, signal, onProgress = () => {}) {
 export const embedRequest = (inputs, options = {}) => ({ path: "/embed", body: { inputs, ...options } });
 
 /**
- * Run `load(signal)` a moment after `inputs` change, and stop the run before.
- * Returns {data, error, loading, retry}; data stays that of the last run until the next is done.
- * A run that could not reach the server is repeated when it can be reached again.
+ * Run `load(signal)` after a delay when `inputs` change, and abort the previous run.
+ * Returns {data, error, loading, retry}; data is that of the last run until the next one is done.
+ * A run that could not reach the server is repeated when the server can be reached again.
  */
 export function useLoad(load, inputs, delay = 250) {
   const [result, setResult] = useState({ loading: true });

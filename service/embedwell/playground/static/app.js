@@ -9,16 +9,16 @@ import { VIEWS, homeView, offeredViews } from "./views.js";
 const THEMES = ["system", "light", "dark"];
 
 function App() {
-  const [visit, setVisit] = useState(0); // a new key makes a view start from the address again
+  const [visit, setVisit] = useState(0); // a new key makes a view restart from the address
   const again = () => setVisit((count) => count + 1);
   const [key, setKey] = useState(apiKey);
   const models = useModels(key), view = currentView(models.data);
   const { component, error, retry } = useComponent(view);
   const [theme, setTheme] = useTheme();
   const model = models.data && chosenModel(models.data, VIEWS[view].can);
-  const named = readAddress().model; // an unknown name is sent, too: the server says which it has
+  const named = readAddress().model; // an unknown name is sent, too, because the server's error lists its models
   selectModel(named || (models.data?.length > 1 ? model.name : ""), model?.state);
-  useLayoutEffect(() => { // not after the paint: a link may be pressed as soon as it is there
+  useLayoutEffect(() => { // before the paint, because a link can be pressed as soon as it is visible
     const navigate = () => { remember(readAddress().model); again(); };
     remember(readAddress().model);
     addEventListener("hashchange", navigate);
@@ -38,7 +38,7 @@ function App() {
       <h1>${VIEWS[view].title}</h1>
       ${shown}
     </main>
-    <footer>Vectors and positions are computed by this server alone. <a href="docs">API</a></footer>`;
+    <footer>This server computes all vectors and positions. <a href="docs">API</a></footer>`;
 }
 
 const currentView = (models) => {
@@ -46,14 +46,14 @@ const currentView = (models) => {
   return view in VIEWS ? view : homeView(models);
 };
 
-/** What is said where the chosen model cannot answer a view: which can. */
+/** Message for a view that the chosen model does not support, with the models that do. */
 function OtherModels({ view, model, models }) {
   const able = models.filter(VIEWS[view].can);
-  return html`<p class="hint" role="status">“${model.name}” ${VIEWS[view].lacks}. ${able.length === 0 ? "No model of this server can answer this view." : html`
-    These models can answer this view: ${able.map(({ name }, i) => html`${i > 0 && ", "}<a href=${fragment(view, readAddress().parameters, name)}>${name}</a>`)}.`}</p>`;
+  return html`<p class="hint" role="status">“${model.name}” ${VIEWS[view].lacks}. ${able.length === 0 ? "No model of this server supports this view." : html`
+    These models support this view: ${able.map(({ name }, i) => html`${i > 0 && ", "}<a href=${fragment(view, readAddress().parameters, name)}>${name}</a>`)}.`}</p>`;
 }
 
-/** The component of a view, which is loaded when the view is shown first. */
+/** The component of a view, which is loaded when the view is first shown. */
 function useComponent(view) {
   const [components, setComponents] = useState({});
   const [error, setError] = useState(null);
@@ -108,14 +108,14 @@ function Header({ view, models, model, theme, setTheme, onKey }) {
   </header>`;
 }
 
-/** Asks for the API key, which is used when it is entered; what is typed stays when the page is drawn again. */
+/** Field for the API key, which is used once it is submitted; typed text survives a rerender. */
 function KeyField({ onKey }) {
   const [text, setText] = useState(apiKey);
   return html`<label>API key <input type="password" autocomplete="off" size="10" value=${text} placeholder="if required"
     onInput=${(event) => setText(event.target.value)} onChange=${(event) => onKey(event.target.value.trim())} /></label>`;
 }
 
-/** Chooses the model, which the address keeps with the state of the view. */
+/** Selection of the model, which the address stores with the state of the view. */
 function ModelChoice({ view, models, model }) {
   const chosen = model ? model.name : readAddress().model;
   const choose = ({ target: { value } }) => {

@@ -2,8 +2,8 @@
 import { html } from "./vendor/htm-preact.js";
 
 /**
- * A list of numbers with bars from zero. items: [{name, value, note, added}]; added: whether the name stands apart, in a frame.
- * low, high: ends of all bars. wide: names of a line and more, above their bars.
+ * A list of numbers as bars from zero. items: [{name, value, note, added}]; added: whether the name has a frame.
+ * low, high: range of all bars. wide: whether names are long and stand above their bars.
  */
 export function Bars({ label, items, low = 0, high, digits = 3, wide }) {
   const left = Math.min(0, low), span = Math.max(0, high) - left || 1;

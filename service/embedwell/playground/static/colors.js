@@ -4,7 +4,7 @@ const SIGNED = { // ColorBrewer's RdBu; in the dark theme zero is the background
   light: [[5, 48, 97], [67, 147, 195], [209, 229, 240], [247, 247, 247], [253, 219, 199], [214, 96, 77], [103, 0, 31]],
   dark: [[146, 197, 222], [67, 147, 195], [33, 80, 120], [28, 32, 38], [122, 40, 40], [214, 96, 77], [244, 165, 130]],
 };
-/** Okabe and Ito's colours, told apart by the colour-blind, too. */
+/** Okabe and Ito's palette, which is safe for colour blindness. */
 export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999", "#b8a800"];
 
 export const isDark = () => {
@@ -28,7 +28,7 @@ export function colorScale(low, high, signed) {
 
 export const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
 
-/** Black or white, whichever is read more easily on a colour (WCAG's relative luminance). */
+/** Black or white, for the higher contrast on a colour (WCAG's relative luminance). */
 export function textOn(color) {
   const [red, green, blue] = color.map((channel) => {
     const share = channel / 255;

@@ -1,4 +1,4 @@
-// Images for a first look, drawn here.
+// Example images, drawn here.
 const SIDE = 224; // pixels
 const SHAPES = {
   "red circle": ["#d62728", (path) => path.arc(112, 112, 80, 0, 2 * Math.PI)],

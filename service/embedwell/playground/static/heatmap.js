@@ -1,9 +1,9 @@
-// Rows of numbers as colours.
+// Heat maps: rows of numbers as colours.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { colorScale, css } from "./colors.js";
 import { short } from "./parts.js";
 
-/** The colour scale of a heat map with its ends. */
+/** Legend of a heat map: its colour scale with the limits. */
 export function ColorBar({ low, high, signed, clipped, unit = "" }) {
   const ends = signed ? [-Math.max(Math.abs(low), Math.abs(high)), Math.max(Math.abs(low), Math.abs(high))] : [low, high];
   const color = colorScale(low, high, signed);
@@ -16,9 +16,8 @@ export function ColorBar({ low, high, signed, clipped, unit = "" }) {
 }
 
 /**
- * Heat map of rows of numbers (null: masked), drawn by a canvas. range: ends of the colours. help: how to
- * read it. The pointer, or the arrow keys
- * when it has the focus, choose a cell, whose value is said below.
+ * Heat map of rows of numbers (null: masked), drawn on a canvas. range: limits of the colours. help: how to
+ * read it. The pointer, or the arrow keys when the map has the focus, select a cell, whose value is shown below.
  */
 export function Heatmap({ rows, title, help, range, rowName = "row", columnName = "column", signed = false, height, rowLabel = (i) => i, columnLabel = (j) => j, theme }) {
   const canvas = useRef();
@@ -54,9 +53,9 @@ export function Heatmap({ rows, title, help, range, rowName = "row", columnName 
 
 const clamp = (index, length) => Math.min(Math.max(index, 0), length - 1);
 
-const OUTLIER = 2; // a value this many times the 99.5th percentile would leave all others pale
+const OUTLIER = 2; // a value this many times the 99.5th percentile would make all others pale
 
-/** Ends of the colour scale of a heat map. Signed ones are clipped where there are outliers. */
+/** Limits of a heat map's colour scale. Signed numbers are clipped if there are outliers. */
 function bounds(rows, signed) {
   let low = Infinity, high = -Infinity;
   for (const row of rows) for (const value of row) {

@@ -1,13 +1,13 @@
-// Lines over one axis.
+// Line charts.
 import { html, useRef, useState } from "./vendor/htm-preact.js";
 import { short, useWidth } from "./parts.js";
 
-const HEIGHT = 190, BASE = 166, TOP = 10, LEFT = 50, RIGHT = 10, LABELS = 46; // CSS pixels; LABELS: width of those beside the lines
-const TICKS = 6; // about so many; they are round numbers
+const HEIGHT = 190, BASE = 166, TOP = 10, LEFT = 50, RIGHT = 10, LABELS = 46; // CSS pixels; LABELS: width of the labels beside the lines
+const TICKS = 6; // approximate number of ticks, which are round numbers
 
 const isNumber = (value) => value !== null && Number.isFinite(value);
 
-/** The round number, 1, 2 or 5 times a power of ten, of which about TICKS fit into a range. */
+/** The step between ticks: 1, 2 or 5 times a power of ten, about TICKS of which fit into a range. */
 function roundStep(range) {
   const least = range / TICKS || 1, power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].find((digit) => digit * power >= least * 0.999) * power;
@@ -20,9 +20,9 @@ function ticksBetween(low, high) {
 }
 
 /**
- * Lines {name, values} over one axis, as SVG with a legend; values may be null. help: how to read it.
- * mark: a place on the axis to emphasise. labelled: whether the names are also beside the lines' ends.
- * The pointer, or the arrow keys when it has the focus, choose a place, whose values are said below.
+ * Lines {name, values} over one axis, as SVG with a legend; values can be null. help: how to read it.
+ * mark: a position on the axis to emphasise. labelled: whether the names are also beside the lines' ends.
+ * The pointer, or the arrow keys when the chart has the focus, select a position, whose values are shown below.
  */
 export function LineChart({ lines, title, help, xName, xLabel = (i) => i, low, high, mark, labelled }) {
   const frame = useRef(), width = useWidth(frame, 480);
@@ -68,7 +68,7 @@ export function LineChart({ lines, title, help, xName, xLabel = (i) => i, low, h
   </figure>`;
 }
 
-/** Names and heights of the lines' ends, but for those that would cover an earlier one. */
+/** Names and heights of the lines' ends, except those that would cover an earlier one. */
 function endLabels(lines, y) {
   const labels = [];
   for (const { name, values } of lines) {

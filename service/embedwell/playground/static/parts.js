@@ -27,7 +27,7 @@ export const Slider = ({ label, value, min = 0, max, step = 1, onInput }) => htm
 
 const PAUSE = 600; // ms after the last change of a number
 
-/** A number with its limits; it is applied after a pause in typing, or at once on leaving, if it is valid. */
+/** A number with its limits. A valid number is applied after a pause in typing, or when the field loses focus. */
 export function NumberField({ label, value, min, max, step = 1, onInput }) {
   const timer = useRef();
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -40,17 +40,17 @@ export function NumberField({ label, value, min, max, step = 1, onInput }) {
   <//>`;
 }
 
-/** An error, or that the result is on its way. The place is there always, so that it is read out. */
+/** Status line: an error, or progress. It is always in the page, so that screen readers announce changes. */
 export const Status = ({ error, loading, retry, children }) => html`
   <p class=${error ? "status error" : "status"} role="status">${error ? error.message : children || (loading ? (isLoaded() ? "Computing …" : "Loading the model …") : "")}
     ${error?.retriable && retry && html`<button type="button" onClick=${retry}>Retry</button>`}</p>`;
 
-/** Results in a place of their own; dimmed if they are not those of the inputs. */
+/** Region of results; dimmed if they do not belong to the current inputs. */
 export const Results = ({ stale, children }) => html`<div class=${stale ? "results stale" : "results"}>${children}</div>`;
 
-const SHOWN = 5000; // ms for which a button says that it has copied
+const SHOWN = 5000; // ms for which a button shows that it has copied
 
-/** Buttons that copy requests; more than one request come one below the other. note: what the link lacks. */
+/** Buttons that copy requests; several requests are joined by line breaks. note: what the link lacks. */
 export function CopyButtons({ requests, note }) {
   const [done, setDone] = useState("");
   const content = JSON.stringify(requests);
@@ -92,7 +92,7 @@ export const clipped = (text, length = 80) => (text.length > length ? `${text.sl
 /** The lines of a text that are not empty. */
 export const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
-/** Says that a model reads only the start of some texts; nothing for none. */
+/** Note that a model reads only the start of some texts; empty if there are none. */
 export const Truncated = ({ count, texts = "text", end = "the rest is not read" }) => count > 0 && html`
   <p class="cut" role="note">✂ The model reads only the start of ${count === 1 ? `one ${texts}` : `${count} ${texts}s`}: ${end}.</p>`;
 

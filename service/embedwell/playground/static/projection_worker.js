@@ -1,7 +1,7 @@
-// Reads tables of texts and projects vectors to two dimensions, off the page's thread.
+// Worker that reads tables of texts and projects vectors to two dimensions.
 importScripts("vendor/papaparse.js", "vendor/ml-matrix.js", "vendor/umap.js");
 
-const REDUCED = 50; // principal components from which UMAP starts, as its authors advise
+const REDUCED = 50; // principal components as input of UMAP, as its authors advise
 
 self.onmessage = async ({ data }) => {
   try {
@@ -12,7 +12,7 @@ self.onmessage = async ({ data }) => {
   }
 };
 
-/** Rows of a file: objects of a CSV or JSONL file, {text} for each line of any other. A text without a name may be any of them. */
+/** Rows of a file: objects of a CSV or JSONL file, {text} for each line of any other. The format of a text without a file name is detected. */
 function parse({ text, name }) {
   if (/\.(jsonl|ndjson)$/i.test(name) || (!name && isJson(text.split("\n", 1)[0]))) {
     return text.split("\n").filter((line) => line.trim()).map((line, i) => {
@@ -38,11 +38,11 @@ function isJson(line) {
   }
 }
 
-/** Whether a text is a table: rows of equal length below short names, and not sentences with commas. */
+/** Whether a text is a table (rows of equal length below short names) rather than sentences with commas. */
 const isTable = ({ errors, meta: { fields } }) =>
   errors.length === 0 && fields.length > 1 && fields.every((name) => name && name === name.trim() && name.length <= 40);
 
-/** Points (B, 2) of vectors (B, D) in one Float32Array, with the share of variance of each axis. */
+/** Project vectors (B, D) to points (B, 2) in one Float32Array, with the share of variance of each axis. */
 function project({ vectors, width, method }) {
   const count = vectors.length / width;
   const { scores, explained } = principalComponents(vectors, count, width, method === "umap" ? REDUCED : 2);
@@ -90,7 +90,7 @@ function principalComponents(vectors, count, width, kept) {
   return { scores, explained: order.map((i) => Math.max(realEigenvalues[i], 0) / total) };
 }
 
-/** Mulberry32: the same picture each time. */
+/** Mulberry32, a seeded generator, so that the result is reproducible. */
 function seededRandom(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;

@@ -1,4 +1,4 @@
-// A scatter plot of texts: points, labels, neighbours, and files of it.
+// A scatter plot of texts: points, labels, neighbours, and downloads.
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { CATEGORIES, css, colorScale } from "./colors.js";
 import { clipped, useWidth } from "./parts.js";
@@ -24,7 +24,7 @@ export function Scatter({ table, view, color, theme, method }) {
     return nearestPlace(places, event.clientX - box.left, event.clientY - box.top);
   };
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
-  const caption = method === "pca" ? `PCA: the axes show ${percent(view.explained[0])} and ${percent(view.explained[1] ?? 0)} of the variance` : `UMAP of the first ${view.components} principal components; distances between far groups mean little`;
+  const caption = method === "pca" ? `PCA: the axes show ${percent(view.explained[0])} and ${percent(view.explained[1] ?? 0)} of the variance` : `UMAP of the first ${view.components} principal components; distances between distant groups mean little`;
   const step = (event) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!by) return;
@@ -33,11 +33,11 @@ export function Scatter({ table, view, color, theme, method }) {
   };
   return html`<figure><figcaption>${table.texts.length} texts · ${caption}</figcaption>
     <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px` }}
-      aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys go from text to text.`}
+      aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys move from text to text.`}
       onPointerMove=${(event) => setHovered(closest(event))} onPointerLeave=${() => setHovered(null)} onClick=${(event) => setSelected(closest(event))} onKeyDown=${step} />
       <p class="tip" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
     ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill]) => html`<li><i class="swatch" style=${{ background: fill }} />${text}</li>`)}</ul>`}
-    <p class="help">Point at a text to read it; click it for its neighbours.</p>
+    <p class="help">Point at a text to read it; click it to see its neighbours.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
       <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
     <p class="copy"><button type="button" onClick=${() => save("map.csv", csvOf(table, view))}>Save as CSV</button>
@@ -71,7 +71,7 @@ function nearest(vectors, index) {
 
 const ends = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 
-/** Where to say the text of a place: on that side of it which has more room. */
+/** Position of a point's text: the side of the point with more room. */
 const beside = ([x, y], width, height) => ({
   left: x < width / 2 ? `${x + 12}px` : "auto", right: x < width / 2 ? "auto" : `${width - x + 12}px`,
   top: y < height / 2 ? `${y + 8}px` : "auto", bottom: y < height / 2 ? "auto" : `${height - y + 8}px`,
@@ -93,7 +93,7 @@ function nearestPlace(places, x, y) {
   return best;
 }
 
-/** Give a canvas as many pixels as the screen has for it. */
+/** Give a canvas the resolution of the screen. */
 function fitToScreen(canvas, width, height) {
   const ratio = devicePixelRatio || 1;
   canvas.width = width * ratio;
@@ -118,9 +118,9 @@ function draw(context, { places, colorOf, labels, selected, neighbors, shown, wi
   for (const i of new Set([selected, shown])) if (i !== null) ring(context, places[i], radius + 3, 2.5);
 }
 
-/** Write each label beside its point, but for those that would cover a point or an earlier label. */
+/** Write each label beside its point, except those that would cover a point or an earlier label. */
 function writeLabels(context, places, labels, width) {
-  const boxes = places.map(([x, y]) => [x - 6, x + 6, y]); // of the points, then of labels, too
+  const boxes = places.map(([x, y]) => [x - 6, x + 6, y]); // boxes of the points, then also of labels
   labels.forEach((text, i) => {
     const short = text.length > 32 ? `${text.slice(0, 31)}…` : text;
     const [x, y] = places[i], size = context.measureText(short).width;

@@ -3,7 +3,7 @@ import { html } from "./vendor/htm-preact.js";
 import { colorScale, css, textOn } from "./colors.js";
 import { ColorBar } from "./heatmap.js";
 
-/** Scores of every row with every column. head(column, j): the head of a column; by default its text. */
+/** Scores of every row with every column. head(column, j): the header of a column; by default its text. */
 export function ScoreTable({ title, rows, columns, scores, low, high, signed, head = (text) => html`<span title=${text}>${text}</span>` }) {
   const color = colorScale(low, high, signed);
   return html`<section><h2>${title}</h2><div class="scroll" tabindex="0" role="region" aria-label=${title}><table class="matrix">

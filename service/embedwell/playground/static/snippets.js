@@ -22,7 +22,7 @@ export function pythonLiteral(value) {
   if (typeof value === "object") {
     return `{${Object.entries(value).map(([name, item]) => `${JSON.stringify(name)}: ${pythonLiteral(item)}`).join(", ")}}`;
   }
-  return JSON.stringify(value); // its escapes are Python's, too
+  return JSON.stringify(value); // JSON's escapes are also valid in Python
 }
 
 /** The request as a Python program, which prints the response: JSON, or text if `text` is true. */

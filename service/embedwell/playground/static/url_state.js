@@ -1,4 +1,4 @@
-// The state of a view in the address, and the model where it is chosen: #tokens?first=…&layer=3&model=…
+// The state of a view in the address, with the model if one was chosen: #tokens?first=…&layer=3&model=…
 import { useState } from "./vendor/htm-preact.js";
 
 /** Split the address's fragment: the view's name, its parameters, and the model ("" if it is not chosen). */
@@ -20,8 +20,8 @@ const likeDefault = (text, value) =>
   : text;
 
 /**
- * State of a view that the address restores: [state, update], where update merges changes.
- * defaults: every field and its value; an address has only those that differ.
+ * State of a view that is stored in the address: [state, update], where update merges changes.
+ * defaults: every field with its value; an address has only the fields that differ.
  */
 export function useUrlState(view, defaults) {
   const [state, setState] = useState(() => {

@@ -17,14 +17,14 @@ export const metrics = {
   manhattan: (a, b) => -a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0),
 };
 
-/** The first numbers of a vector, normalised again. */
+/** Truncate a vector to its first dimensions, and normalise it. */
 export function cut(vector, dimensions) {
   const part = vector.subarray(0, dimensions);
   const length = norm(part) || 1;
   return part.map((x) => x / length);
 }
 
-/** A vector as the server's output types give it, in numbers to compare. */
+/** Convert a vector to one of the server's output types, as numbers to compare. */
 export const outputTypes = {
   float32: (vector) => vector,
   int8: (vector) => {
@@ -34,7 +34,7 @@ export const outputTypes = {
   binary: (vector) => vector.map((x) => (x > 0 ? 1 : -1)), // cosine = 1 - 2 Hamming / dimensions
 };
 
-/** Indices in the order of falling scores. */
+/** Indices by descending score. */
 export const ranking = (scores) =>
   Array.from(scores.keys()).sort((i, j) => scores[j] - scores[i] || i - j);
 

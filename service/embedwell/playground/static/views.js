@@ -1,9 +1,9 @@
-// The views of the page, and which models can answer each.
+// The views of the page, and the models that support each.
 const any = () => true;
 const gives = (output) => ({ outputs }) => outputs.includes(output);
 const is = (...tasks) => ({ task }) => tasks.includes(task);
 
-/** By the names of the modules in views/. lacks: what is said of a model that cannot answer. */
+/** Views by module name in views/. lacks: the message's end for a model that does not support a view. */
 export const VIEWS = {
   tokens: { title: "Tokens", can: any },
   positions: { title: "Positions", can: any },
@@ -12,7 +12,7 @@ export const VIEWS = {
   map: { title: "Map", can: gives("dense"), lacks: "has no dense vectors" },
   images: { title: "Images", can: ({ modalities }) => modalities.includes("image"), lacks: "reads no images" },
   sparse: { title: "Sparse", can: gives("sparse"), lacks: "has no sparse vectors" },
-  multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no vectors of tokens to compare" },
+  multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no token vectors to compare" },
   rerank: { title: "Rerank", can: (model) => is("rerank")(model) || gives("multi")(model), lacks: "does not rerank" },
   classify: { title: "Classify", can: is("classify"), lacks: "has no labels" },
   server: { title: "Server", can: any },
@@ -20,10 +20,10 @@ export const VIEWS = {
 
 const TYPICAL = { task: "embed", outputs: ["dense"], modalities: ["text"] };
 
-/** The names of the views that any of the models can answer; until they are known, those of a dense model. */
+/** Names of the views that any model supports; those of a dense model until the models are known. */
 export const offeredViews = (models = [TYPICAL]) => Object.keys(VIEWS).filter((view) => models.some(VIEWS[view].can));
 
-/** The view that is shown first: tokens, or else what only models of this kind can answer. */
+/** The view that is shown first: tokens, or else the view for this kind of model. */
 export function homeView([first] = [TYPICAL]) {
   const views = Object.keys(VIEWS), special = views.filter((view) => !VIEWS[view].can(TYPICAL));
   return first.outputs.includes("dense") ? "tokens" : special.find((view) => VIEWS[view].can(first)) || "tokens";

@@ -7,7 +7,7 @@ import { useUrlState } from "../url_state.js";
 
 const DEFAULTS = { texts: "I like it.\nNever again.\nIt arrived on Tuesday.", seconds: "", best: 5 };
 
-/** What is classified: a text, or a pair of it with the second text of its line, or with the only one. */
+/** The input to classify: a text, or a pair with the second text of its line, or with the only second text. */
 const inputsOf = (texts, seconds) => texts.map((text, i) => [text, ...[seconds.length === 1 ? seconds[0] : seconds[i]].filter(Boolean)]);
 
 async function classify(request, signal) {
@@ -22,8 +22,8 @@ export default function Classify() {
   const result = useLoad((signal) => (ready ? classify(request, signal) : null), [state.texts, state.seconds]);
   const data = ready && result.data;
   return html`
-    <p class="lead">How probable each of the model's labels is for each text. A model of pairs (does the second text follow from the first?) takes a
-      second text for each line; a single one goes with every line.</p>
+    <p class="lead">The probability of each of the model's labels for each text. A model of text pairs (does the second text follow from the first?) reads a
+      second text for each line; a single second text is paired with every line.</p>
     <div class="columns">
       <${TextArea} label="Texts, one per line" rows=${4} value=${state.texts} onInput=${(texts) => update({ texts })} />
       <${TextArea} label="Second texts, for pairs (optional)" rows=${4} value=${state.seconds} onInput=${(seconds) => update({ seconds })} />

@@ -1,4 +1,4 @@
-// A document searched: its sentences in context (late chunking) beside the same embedded alone.
+// Search in a document: its sentences embedded in context (late chunking), and the same sentences embedded alone.
 import { html } from "../vendor/htm-preact.js";
 import { embed, embedRequest, floats, sendJson, useLoad } from "../api.js";
 import { colorScale, css, textOn } from "../colors.js";
@@ -14,7 +14,7 @@ const DEFAULTS = {
 
 const segmenter = Intl.Segmenter && new Intl.Segmenter(undefined, { granularity: "sentence" });
 
-/** Cut a document into sentences, and at line breaks. */
+/** Split a document into sentences, also at line breaks. */
 function sentencesOf(text) {
   const parts = segmenter ? Array.from(segmenter.segment(text), (part) => part.segment) : text.split(/(?<=[.!?])\s/);
   return parts.map((part) => part.trim()).filter(Boolean);
@@ -40,7 +40,7 @@ async function search(query, document, signal) {
   const { tokens, vectors } = await tokensOf({ inputs: text }, signal);
   const lastRead = Math.max(...tokens.map((token) => token.stop ?? 0));
   const sentences = all.slice(0, countWithin(all, lastRead));
-  if (!sentences.length) throw new Error("The first sentence is longer than the model reads at once.");
+  if (!sentences.length) throw new Error("The first sentence is longer than the model reads. Shorten it.");
   const [late, [queryVector, ...alone]] = await Promise.all([
     tokensOf({ chunks: [sentences] }, signal),
     embed([query, ...all], signal),
@@ -60,8 +60,8 @@ export default function Document() {
   const result = useLoad(async (signal) => (ready ? search(state.query, state.document, signal) : null), [state.query, state.document]);
   const data = ready && result.data, leftOut = data ? data.sentences.length - data.late.length : 0;
   return html`
-    <p class="lead">A sentence that is embedded alone has lost what “the city” stands for. Late chunking reads the document as a whole and pools
-      each sentence afterwards. Compare what the query finds in both, and which tokens it is near to.</p>
+    <p class="lead">A sentence that is embedded alone has lost what “the city” refers to. Late chunking reads the document as a whole and pools
+      each sentence afterwards. Compare the results of the query for both, and the tokens that are most similar to it.</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Document" rows=${5} value=${state.document} onInput=${(document) => update({ document })} />
     <${Status} ...${result} />
@@ -69,7 +69,7 @@ export default function Document() {
       ${!ready && html`<p class="hint">Type a query and a document to search in it.</p>`}
       ${data && html`<div class="columns">
         <${Sentences} title="Read in context (late chunking)" sentences=${data.sentences} scores=${data.late}
-          note=${leftOut > 0 && `✂ The model does not read so much at once: the last ${leftOut} sentences are left out.`} />
+          note=${leftOut > 0 && `✂ The document is longer than the model reads: the last ${leftOut} sentences are left out.`} />
         <${Sentences} title="Each sentence embedded alone" sentences=${data.sentences} scores=${data.alone} />
       </div>
       <${Tokens} text=${data.text} tokens=${data.tokens} />`}

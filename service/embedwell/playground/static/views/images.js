@@ -1,4 +1,4 @@
-// Images against texts. Images come from files, the clipboard or a drop; none is fetched.
+// Compare images with texts. Images come from files, the clipboard or a drop; none is fetched.
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { ApiError, embed, embedRequest, floats, sendJson, useLoad } from "../api.js";
 import { exampleImages } from "../example_images.js";
@@ -9,9 +9,9 @@ import { cosine } from "../vector_math.js";
 
 const DEFAULTS = { texts: "a red circle\na blue square\na green triangle\na photo of a cat" };
 const MAX_IMAGES = 32;
-const NOTE = "Vectors of the texts. An image goes among the inputs as {\"image\": \"data:image/png;base64,…\"}.";
+const NOTE = "Vectors of the texts. To embed an image, add it to the inputs as {\"image\": \"data:image/png;base64,…\"}.";
 
-let kept = null; // images [{name, url}], also when the view is left for another, or for another model
+let kept = null; // images [{name, url}], which survive a change of view or model
 
 const readFile = (file) => new Promise((resolve, reject) => {
   const reader = new FileReader();
@@ -20,7 +20,7 @@ const readFile = (file) => new Promise((resolve, reject) => {
   reader.readAsDataURL(file);
 });
 
-/** The vector of an image; an error says which image it is of. */
+/** Embed an image; an error names the image. */
 async function embedImage({ name, url }, signal) {
   try {
     const [vector] = await sendJson(embedRequest([{ image: url }], { encoding_format: "base64" }), signal);
@@ -38,7 +38,7 @@ export default function Images() {
   const setImages = (changed) => { kept = changed.slice(0, MAX_IMAGES); changeImages(kept); };
   const add = (files) => Promise.all(Array.from(files, readFile)).then((added) => { setFailure(null); setImages([...kept, ...added]); }, setFailure);
   usePaste(add);
-  const vectors = useRef(new Map()).current; // of each image, by its URL: a text is changed more often
+  const vectors = useRef(new Map()).current; // by the images' URLs, because texts change more often
   const texts = lines(state.texts), ready = texts.length > 0 && images.length > 0;
   const result = useLoad(async (signal) => {
     if (!ready) return null;
@@ -48,15 +48,15 @@ export default function Images() {
   }, [state.texts, images]);
   const data = ready && result.data;
   return html`
-    <p class="lead">Texts and images have vectors in one space: the cosine of a text and an image says how well they fit. Images are sent to this
-      server alone, and none is fetched from the network.</p>
+    <p class="lead">Texts and images have vectors in one space: the cosine of a text and an image measures how well they match. Images are sent only to this
+      server, and none is fetched from the network.</p>
     <${TextArea} label="Texts, one per line" rows=${4} value=${state.texts} onInput=${(changed) => update({ texts: changed })} />
     <${Chosen} images=${images} setImages=${setImages} add=${add} />
     <${Status} ...${failure ? { error: failure } : result} />
     <${Results} stale=${result.error}>
       ${!ready && html`<p class="hint">Type a text and choose an image to compare them.</p>`}
       ${data && html`<${Scores} data=${data} />
-        <${CopyButtons} requests=${[{ ...embedRequest(texts), comment: NOTE }]} note="The link does not hold your images." />`}
+        <${CopyButtons} requests=${[{ ...embedRequest(texts), comment: NOTE }]} note="The link does not contain your images." />`}
     <//>`;
 }
 
@@ -89,5 +89,5 @@ function Scores({ data: { texts, images, scores } }) {
   const all = scores.flat();
   return html`<${ScoreTable} title="Cosine of every text and image" rows=${texts} columns=${images} scores=${scores} low=${Math.min(...all)} high=${Math.max(...all)}
       head=${({ name, url }) => html`<img class="thumb" src=${url} alt=${name} title=${name} />`} />
-    <p class="help">Compare the numbers of one row, or of one column: of most models they are far below 1, also where text and image fit.</p>`;
+    <p class="help">Compare the numbers within a row or a column: with most models they are far below 1, even if text and image match.</p>`;
 }

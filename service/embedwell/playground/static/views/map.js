@@ -28,11 +28,11 @@ travel,A tent beside the mountain lake
 travel,Their passports had expired
 travel,The ferry was delayed by fog`;
 
-let kept = { text: EXAMPLE, name: "" }; // the texts, also when the view is left for another, or for another model
+let kept = { text: EXAMPLE, name: "" }; // the texts, which survive a change of view or model
 
 export default function TextMap({ theme }) {
   const [state, update] = useUrlState("map", { method: "pca" });
-  const [source, changeSource] = useState(kept); // name: of a file; other texts have none
+  const [source, changeSource] = useState(kept); // name: a file's name; "" for other texts
   const setSource = (changed) => { kept = changed; changeSource(changed); };
   const [table, setTable] = useState(null); // {id, source, rows, texts, vectors, names}
   const [columns, setColumns] = useState({ text: "", color: "" });
@@ -44,7 +44,7 @@ export default function TextMap({ theme }) {
   const cancel = () => running.current?.abort();
   useEffect(() => cancel, []);
 
-  /** Run one job at a time; a job takes a signal and gives up when it is aborted. */
+  /** Run one job at a time; a job takes a signal, and stops when it is aborted. */
   const start = async (job) => {
     cancel();
     const controller = (running.current = new AbortController());
@@ -63,7 +63,7 @@ export default function TextMap({ theme }) {
     const names = Object.keys(rows[0] || {}), textColumn = names.includes(chosen) ? chosen : longestColumn(rows, names);
     const texts = rows.map((row) => String(row[textColumn] ?? "").trim());
     const filled = rows.filter((_, i) => texts[i]), inputs = texts.filter(Boolean);
-    if (inputs.length < 3) throw new Error("A map needs at least three texts.");
+    if (inputs.length < 3) throw new Error("A map needs at least three texts. Add more.");
     const vectors = await embed(inputs, signal, (done) => setProgress({ label: `Embedded ${done} of ${inputs.length}`, share: done / inputs.length }));
     const others = names.filter((name) => name !== textColumn);
     setColumns({ text: textColumn, color: others.includes(columns.color) ? columns.color : others[0] || "" });
@@ -90,8 +90,8 @@ export default function TextMap({ theme }) {
   const isOld = table !== null && table.source !== source;
 
   return html`
-    <p class="lead">Each text is a point; texts of like meaning are near each other. PCA is exact and says how much of the variance the
-      picture shows; UMAP keeps neighbourhoods. Click a point for its neighbours in all dimensions of the model.</p>
+    <p class="lead">Each text is a point; texts with similar meanings are close together. PCA is exact and reports how much of the variance the
+      map shows; UMAP keeps neighbourhoods. Click a point to see its neighbours in all dimensions of the model.</p>
     <${Source} source=${source} setSource=${setSource} draw=${draw} />
     <div class="controls">
       <button type="button" class=${isOld ? "primary" : ""} onClick=${retry} disabled=${progress !== null}>Embed and draw</button>
@@ -106,7 +106,7 @@ export default function TextMap({ theme }) {
     <${Results} stale=${isOld || error?.retriable}>
       ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
     <//>
-    ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, COPIED))]} note=${source.text !== EXAMPLE && "The link does not hold your texts."} />`}`;
+    ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, COPIED))]} note=${source.text !== EXAMPLE && "The link does not contain your texts."} />`}`;
 }
 
 function Source({ source, setSource, draw }) {
@@ -129,7 +129,7 @@ const longestColumn = (rows, names) => {
   return [...names].sort((a, b) => length(b) - length(a))[0];
 };
 
-/** Run an action in a worker of its own, which an abort ends. */
+/** Run an action in a new worker, which an abort terminates. */
 function inWorker(action, signal, onProgress = () => {}) {
   return new Promise((resolve, reject) => {
     const worker = new Worker(new URL("../projection_worker.js", import.meta.url));

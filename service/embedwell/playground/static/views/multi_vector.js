@@ -8,11 +8,11 @@ import { useUrlState } from "../url_state.js";
 import { dot, norm } from "../vector_math.js";
 
 const DEFAULTS = { query: "How many people live in Berlin?", document: "Berlin is the capital of Germany. The city has 3.85 million inhabitants." };
-const UNIT = 1e-3; // how far from 1 the length of a vector of cosines may be
+const UNIT = 1e-3; // tolerance for the length of a vector whose products are cosines
 
 const tokensRequest = (inputs, role) => ({ path: "/embed", body: { inputs, outputs: ["multi"], input_type: role, on_overflow: "end" } });
 
-/** The tokens of a text that have a vector: [{name, vector}], and whether it was cut. */
+/** The tokens of a text that have a vector, [{name, vector}], and whether the text was truncated. */
 async function readVectors(text, role, signal) {
   const request = tokensRequest(text, role);
   const { multi, token_ids: [ids], dimensions, inputs } = await sendJson({ ...request, body: { ...request.body, encoding_format: "base64" } }, signal);
@@ -35,8 +35,8 @@ export default function MultiVector({ theme }) {
   const result = useLoad((signal) => (ready ? compare(state.query, state.document, signal) : null), [state.query, state.document]);
   const data = ready && result.data;
   return html`
-    <p class="lead">Each token has a vector. A token of the query counts by the nearest token of the document, and the score (MaxSim) is the
-      sum of these cosines. A query may be filled with further tokens, such as [MASK], which stand for words that it lacks.</p>
+    <p class="lead">Each token has a vector. For each token of the query, the highest cosine with a token of the document counts, and the score (MaxSim) is the
+      sum of these cosines. Some models append tokens such as [MASK] to a query, which stand for words that it lacks.</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Document" rows=${4} value=${state.document} onInput=${(document) => update({ document })} />
     <${Status} ...${result} />
@@ -61,6 +61,6 @@ function Matches({ data: { first, second, rows, isCosine }, theme }) {
       <section><h2>All pairs of tokens</h2>
         <${Heatmap} rows=${rows} signed range=${range} theme=${theme} height=${Math.min(480, 16 * rows.length + 20)} title=${`${isCosine ? "Cosine" : "Product"} of each pair`}
           rowName="query token" columnName="document token" rowLabel=${(i) => `“${first.tokens[i].name}”`} columnLabel=${(j) => `“${second.tokens[j].name}”`}
-          help="Each row is a token of the query: its best match is the cell of the strongest red." /></section>
+          help="Each row is a token of the query; its best match is the cell with the strongest red." /></section>
     </div>`;
 }

@@ -1,4 +1,4 @@
-// Position schemes as heat maps: the served model's own beside any other, with live parameters.
+// Position schemes as heat maps: the served model's own, and any other with adjustable parameters.
 import { html, useState } from "../vendor/htm-preact.js";
 import { sendJson, useLoad } from "../api.js";
 import { Heatmap } from "../heatmap.js";
@@ -21,15 +21,15 @@ const DEFAULTS = {
   count: 64, scheme: "sinusoidal", dim: 64, base: 10000, interleaved: false, scaling: "default", factor: 4, original: 64,
   heads: 8, steepest: 8, causal: false, buckets: 32, max_distance: 128, bidirectional: true,
 };
-const LABELS = { // of parameters, in the controls and in what is said of a scheme
+const LABELS = { // of parameters, in the controls and in the description of a scheme
   dim: "Dimensions", base: "Base", interleaved: "Interleaved pairs", scaling: "Scaling", factor: "Factor", original: "Trained length",
   heads: "Heads", steepest: "Least slope 2^−", causal: "Causal", buckets: "Buckets", max_distance: "Largest distance", bidirectional: "Both directions",
 };
-const LIMITS = { // least, most and step of numbers
+const LIMITS = { // minimum, maximum and step of numbers
   dim: [2, 1024, 2], base: [2, 1e7, "any"], factor: [1, 64, "any"], original: [8, 65536],
   heads: [1, 64], steepest: [1, 32, "any"], buckets: [4, 512, 2], max_distance: [8, 1024],
 };
-const OPTIONS = { // of each scheme; those of a scaling come with it
+const OPTIONS = { // of each scheme; a scaling adds its own
   sinusoidal: ["dim", "base"],
   rotary: ["dim", "base", "interleaved", "scaling"],
   alibi: ["heads", "steepest", "causal"],
@@ -54,8 +54,8 @@ export default function Positions({ theme }) {
   const own = { path: "/positions", body: { count: state.count } };
   const chosen = schemeRequest(state);
   return html`
-    <p class="lead">Attention alone sees a set of tokens. A position scheme tells it their order: by vectors that are added to the input, by
-      turning queries and keys, or by numbers that are added to the scores. First the served model's, then any other.</p>
+    <p class="lead">Attention by itself sees tokens without an order. A position scheme encodes the order by vectors that are added to the input, by
+      rotating queries and keys, or by numbers that are added to the scores. The served model's scheme comes first, then any other.</p>
     <${Options} state=${state} update=${update} />
     <div class="columns">
       <section><h2>This model</h2><${Encoding} request=${own} theme=${theme} /></section>
@@ -83,20 +83,20 @@ function Options({ state, update }) {
   </div>`;
 }
 
-/** What a parameter is, in the words of the controls: “base 10000”. */
+/** Describe a parameter in the words of the controls: “base 10000”. */
 function described([name, value]) {
   const label = LABELS[name].toLowerCase();
   return `${label}${label.endsWith("−") ? "" : " "}${typeof value === "number" ? short(value) : typeof value === "boolean" ? (value ? "yes" : "no") : value}`;
 }
 
-/** One scheme: what it is, its tables as heat maps, and its effect by distance as a line. */
+/** One scheme: its description, its tables as heat maps, and its effect by distance as a line. */
 function Encoding({ request, theme }) {
   const result = useLoad((signal) => sendJson(request, signal), [JSON.stringify(request)]);
   const table = result.data;
   return html`<div><${Status} ...${result} />
     <${Results} stale=${result.error}>${table && html`
       <p class="readout"><strong>${SCHEMES[table.scheme] || table.scheme}</strong> ${Object.entries(table.parameters).filter(([name]) => name in LABELS).map(described).join(", ")}</p>
-      ${table.scheme === "none" && html`<p>The model has no positions: it reads a set of tokens.</p>`}
+      ${table.scheme === "none" && html`<p>The model has no positions: it reads tokens without an order.</p>`}
       ${table.cos && html`<${Rotary} table=${table} theme=${theme} />`}
       ${table.bias && html`<${Bias} table=${table} theme=${theme} />`}
       ${table.buckets && html`<${Buckets} table=${table} theme=${theme} />`}
@@ -108,15 +108,15 @@ function Vectors({ table, theme }) {
   return html`
     <${Heatmap} title=${table.distances ? "Vector of each distance" : "Vector of each position"} rows=${rows} signed theme=${theme}
       rowName=${table.distances ? "distance" : "position"} columnName="dimension" rowLabel=${(i) => labels[i]}
-      help=${`Each row is the vector of one ${table.distances ? "distance" : "position"}: rows that look alike are hard to tell apart.`} />
+      help=${`Each row is the vector of one ${table.distances ? "distance" : "position"}; the model can hardly distinguish rows that look alike.`} />
     ${table.scheme === "sinusoidal" && html`<${LineChart} title="Waves: some dimensions over the positions" xName="position" lines=${waves(rows)} low=${-1} high=${1}
-      help="Quick waves tell neighbours apart, slow ones tell the start of a text from its end." />`}
+      help="Fast waves distinguish neighbours; slow waves distinguish the start of a text from its end." />`}
     ${!table.distances && html`<${LineChart} title="Cosine of two positions, by their distance (mean)" xName="distance"
       lines=${[{ name: "cosine", values: byDistance(rows, cosine) }]} low=${Math.min(0, ...byDistance(rows, cosine))} high=${1}
-      help="The steeper the fall, the better near positions are told apart; a flat end means that far ones look the same." />`}`;
+      help="A steep fall means that near positions are easy to distinguish; a flat end means that far positions look the same." />`}`;
 }
 
-/** A few columns, from the quickest wave to the slowest. */
+/** A few columns, from the fastest wave to the slowest. */
 const waves = (rows) => [0, 1 / 8, 1 / 4, 1 / 2].map((share) => 2 * Math.floor((share * rows[0].length) / 2))
   .map((column) => ({ name: `dimension ${column}`, values: rows.map((row) => row[column]) }));
 
@@ -130,11 +130,11 @@ const rotaryDecay = ({ cos, sin }) => cos.map((row, i) => mean(row.map((value, p
 
 const Rotary = ({ table, theme }) => html`
   <${Heatmap} title="Cosine of each pair's angle" rows=${table.cos} signed theme=${theme} rowName="position" columnName="pair"
-    help="Each pair of dimensions is turned by an angle that grows with the position: quickly in the first columns, slowly in the last." />
+    help="Each pair of dimensions is rotated by an angle that grows with the position: fast in the first columns, slowly in the last." />
   <${Heatmap} title="Sine of each pair's angle" rows=${table.sin} signed theme=${theme} rowName="position" columnName="pair"
-    help="As above: a stripe that changes from row to row tells neighbours apart." />
+    help="As above: a column that changes from row to row distinguishes neighbours." />
   <${LineChart} title="Score of equal vectors, by their distance" xName="distance" lines=${[{ name: "score", values: rotaryDecay(table) }]} help=${DECAY} />`;
-const DECAY = "The score that two equal vectors get at a distance: where it falls, near tokens count more.";
+const DECAY = "The score of two equal vectors at a distance. If it falls, near tokens count more.";
 
 function Bias({ table, theme }) {
   const [head, setHead] = useState(0);
@@ -142,18 +142,18 @@ function Bias({ table, theme }) {
   return html`<${Slider} label="Head" value=${chosen} max=${heads - 1} onInput=${setHead} />
     <${Heatmap} title=${`Added to the scores of head ${chosen}${table.slopes ? `, slope ${Number(table.slopes[chosen].toPrecision(4))}` : ""}`} rows=${table.bias[chosen]}
       signed=${!table.slopes} theme=${theme} rowName="query" columnName="key" height=${300}
-      help="Each row is a token that looks at all others, the columns: what is added to its scores. The lower, the less it sees of them." />
+      help="The number that is added to the score of a query (row) and a key (column). The lower it is, the less the key counts." />
     <${LineChart} title="Added for a key at a distance, by head" xName="distance" labelled
-      help="A steep head sees only its neighbours, a flat one sees the whole text."
+      help="A head with a steep line attends to near tokens only; a head with a flat line attends to the whole text."
       lines=${table.bias.slice(0, 8).map((rows, i) => ({ name: `head ${i}${table.slopes ? `, slope ${short(table.slopes[i])}` : ""}`, values: [...rows.at(-1)].reverse() }))} />`;
 }
 
 function Buckets({ table, theme }) {
   const last = [...table.buckets.at(-1)].reverse();
   return html`<${Heatmap} title="Bucket of each pair" rows=${table.buckets} theme=${theme} rowName="query" columnName="key" height=${300}
-      help="Cells of one colour share one trained number, which is added to the score of the query and the key." />
+      help="Cells of the same colour share one trained number, which is added to the score of the query and the key." />
     <${LineChart} title="Bucket of a key before the query" xName="distance" lines=${[{ name: "bucket", values: last }]}
-      help="Near distances have a bucket each; far ones share one, so that the model does not tell them apart." />`;
+      help="Each near distance has its own bucket; far distances share one, so the model does not distinguish them." />`;
 }
 
 /** The decay of rotary scores under every scaling, with the same factor. */
@@ -165,5 +165,5 @@ function Scalings({ state }) {
   }, [JSON.stringify(requests)]);
   return html`<div>${result.error && html`<${Status} ...${result} />`}
     ${result.data && html`<${LineChart} title=${`Scalings compared, factor ${state.factor}`} xName="distance" lines=${result.data}
-      help="A scaling stretches the fall over longer texts than the model was trained on. A line beneath another shows through its gaps." />`}</div>`;
+      help="A scaling stretches the fall over longer texts than the model was trained on. If lines coincide, the lower one is visible through the gaps of the upper one." />`}</div>`;
 }

@@ -1,4 +1,4 @@
-// Documents ranked by their relevance to a query.
+// Rank documents by their relevance to a query.
 import { html } from "../vendor/htm-preact.js";
 import { send, useLoad } from "../api.js";
 import { Bars } from "../bars.js";
@@ -12,7 +12,7 @@ const DEFAULTS = {
 };
 const SCORES = [["probability", "0 to 1"], ["logit", "logits"]];
 
-/** The ranking, and what the server's headers say of the request. */
+/** The ranking, and the values in the response's headers. */
 async function rank(request, signal) {
   const response = await send(request, signal), { results, inputs } = await response.json();
   return { results, inputs, documents: request.body.documents, tokens: response.headers.get("x-tokens"), ms: Number(response.headers.get("x-total-us")) / 1000 };
@@ -26,8 +26,8 @@ export default function Rerank({ model }) {
   const result = useLoad(async (signal) => (ready ? { ...await rank(request, signal), raw } : null), [state.query, state.documents, raw]);
   const data = ready && result.data;
   return html`
-    <p class="lead">${isMaxSim ? "A multi-vector model compares each token of the query with each of a document; its score (MaxSim) is the sum of the best cosines, or their mean."
-      : "A reranker reads the query and a document together: slower than comparing vectors, and more exact. Retrieve by vectors, then rank the best again."}</p>
+    <p class="lead">${isMaxSim ? "A multi-vector model compares each token of the query with each token of a document. The score (MaxSim) is the sum or the mean of the best cosines."
+      : "A reranker reads the query and a document together, which is slower than comparing vectors, and more accurate. Retrieve documents by vectors, then rerank the best."}</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Documents, one per line" rows=${6} value=${state.documents} onInput=${(documents) => update({ documents })} />
     ${!isMaxSim && html`<div class="controls"><${Select} label="Scores" value=${state.scores} options=${SCORES} onChange=${(scores) => update({ scores })} /></div>`}
@@ -40,7 +40,7 @@ export default function Rerank({ model }) {
     <//>`;
 }
 
-/** fixed: whether scores are from 0 to 1; the bars of others are as long as the scores are. */
+/** Bars of the ranking. fixed: whether scores are from 0 to 1; otherwise the range of the bars is that of the scores. */
 function Ranking({ data: { results, inputs, documents, tokens, ms }, fixed }) {
   const scores = results.map((item) => item.relevance_score);
   const items = results.map(({ index, relevance_score: value }, rank) => ({

@@ -1,13 +1,13 @@
-// The server: what it serves, and what it does at this moment, from /info and /metrics.
+// The server: its models and its current load, from /info and /metrics.
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { addressOf, send, sendJson, useLoad } from "../api.js";
 import { LineChart } from "../line_chart.js";
 import { CopyButtons, Results, Status, short } from "../parts.js";
 import { fragment } from "../url_state.js";
 
-const PERIOD = 1000, KEPT = 60; // a sample each second, those of a minute
+const PERIOD = 1000, KEPT = 60; // ms between samples, and the number that is kept: one minute
 
-/** Samples of Prometheus's text format, without those of other models: {name: [{labels, value}]}. */
+/** Parse Prometheus' text format, without the samples of other models: {name: [{labels, value}]}. */
 export function parseMetrics(text, model) {
   const samples = {};
   for (const line of text.split("\n")) {
@@ -22,7 +22,7 @@ export function parseMetrics(text, model) {
 
 const total = (samples, name, keep = () => true) => (samples[name] || []).filter(({ labels }) => keep(labels)).reduce((sum, { value }) => sum + value, 0);
 
-/** Buckets of a histogram since an earlier reading: [[upper bound, count up to it]]. */
+/** Buckets of a histogram since an earlier reading: [[upper bound, cumulative count]]. */
 function buckets(now, before, name) {
   const counts = new Map();
   for (const { labels, value } of now[`${name}_bucket`] || []) counts.set(labels.le, (counts.get(labels.le) || 0) + value);
@@ -30,7 +30,7 @@ function buckets(now, before, name) {
   return [...counts].map(([bound, count]) => [bound === "+Inf" ? Infinity : Number(bound), count]).sort(([a], [b]) => a - b);
 }
 
-/** A quantile as Prometheus's histogram_quantile has it, in the histogram's unit; null without data. */
+/** A quantile as in Prometheus' histogram_quantile, in the histogram's unit; null without data. */
 export function quantile(share, cumulative) {
   const all = cumulative.at(-1)?.[1];
   if (!all) return null;
@@ -44,17 +44,17 @@ export default function Server({ model, models }) {
   const several = models.length > 1, { readings, error } = useReadings(several ? model?.name : undefined);
   const failure = error || info.error;
   return html`
-    <p class="lead">What this server serves, and what it does now. The same numbers are at <a href=${addressOf("/info")}>/info</a> and, for
+    <p class="lead">The models of this server and its current load. The same numbers are at <a href=${addressOf("/info")}>/info</a> and, for
       Prometheus, at <a href=${addressOf("/metrics")}>/metrics</a>.</p>
     <${Status} error=${failure} loading=${info.loading && !info.data} />
     <${Results}><${Live} readings=${readings} error=${error} several=${several} /><//>
     ${several && html`<${Models} models=${models} chosen=${model} />`}
     <${Results} stale=${failure}>${info.data?.engine && html`<${Facts} info=${info.data} />`}<//>
-    ${several && info.data && !info.data.engine && html`<p class="hint">“${info.data.model}” is not loaded: a request for it loads it.</p>`}
+    ${several && info.data && !info.data.engine && html`<p class="hint">“${info.data.model}” is not loaded; the next request for it loads it.</p>`}
     <${CopyButtons} requests=${[{ method: "GET", path: "/info" }, { method: "GET", path: "/metrics", text: true }]} />`;
 }
 
-/** /metrics read each second while the page is seen. model: of several, the one whose numbers are kept. */
+/** Read /metrics every second while the page is visible. model: the model whose numbers are kept, if there are several. */
 function useReadings(model) {
   const [state, setState] = useState({ readings: [] });
   useEffect(() => {
@@ -76,7 +76,7 @@ function useReadings(model) {
 
 const isEmbedding = ({ path }) => !["/metrics", "/ready", "/live", "/info", "/v1/models", "other"].includes(path) && !path?.startsWith("/playground");
 
-/** Rates at each second of the last minute; null where none was read. */
+/** Rates at each second of the last minute; null if none was read. */
 function lastMinute(readings, rates) {
   const slots = Array(KEPT + 1).fill(null);
   rates.forEach((rate, i) => {
@@ -90,7 +90,7 @@ const age = (i) => (i === KEPT ? "now" : `${KEPT - i} s ago`);
 
 function Live({ readings, error, several }) {
   if (readings.length < 2) return html`<p class="status">${error ? "" : "Reading /metrics …"}</p>`;
-  const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) => // a server that was started again counts from 0
+  const rate = (name, keep) => readings.slice(1).map(({ time, samples }, i) => // counters restart from 0 with the server
     Math.max(0, total(samples, name, keep) - total(readings[i].samples, name, keep)) / (time - readings[i].time));
   const rates = { requests: rate("embedwell_requests_total", isEmbedding), tokens: rate("embedwell_tokens_total") };
   const now = readings.at(-1).samples, window = buckets(now, readings.at(-Math.min(11, readings.length)).samples, "embedwell_request_seconds");
@@ -112,14 +112,14 @@ function Live({ readings, error, several }) {
     <div class=${error ? "columns stale" : "columns"}>${chart("requests")}${chart("tokens")}</div>`;
 }
 
-/** Every model; each name leads to its own numbers. */
+/** All models; each name links to the model's numbers. */
 const Models = ({ models, chosen }) => html`<section><h2>Models</h2><div class="scroll" tabindex="0" role="region" aria-label="Models"><table>
   <thead><tr>${["name", "task", "outputs", "dimensions", "state"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
   <tbody>${models.map((model) => html`<tr><th scope="row"><a href=${fragment("server", {}, model.name)} aria-current=${model === chosen ? "true" : undefined}>${model.name}</a></th>
     <td>${model.task}</td><td>${model.outputs.join(", ")}</td><td class="number">${model.dimensions}</td><td>${model.state}</td></tr>`)}</tbody>
 </table></div></section>`;
 
-/** What /info says of the model and its precision; the rest of it as JSON. */
+/** The model and its precision from /info; the rest as JSON. */
 function Facts({ info }) {
   const { engine } = info, facts = {
     model: info.model, family: engine.family, dimensions: engine.dim, "longest text": `${engine.max_length} tokens`,
@@ -130,7 +130,7 @@ function Facts({ info }) {
   return html`<div class="columns">
       <section><h2>Model</h2><dl class="facts">${Object.entries(facts).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>
       ${engine.trials.length > 0 && html`<section><h2>Precision, as measured at the start</h2><table>
-        <thead><tr>${["precision", "least cosine to float32", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <thead><tr>${["precision", "lowest cosine to float32", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>${engine.trials.map((trial) => html`<tr><th scope="row">${trial.dtype}</th><td class="number">${trial.cosine.toFixed(5)}</td>
           <td class="number">${trial.speedup.toFixed(2)} ×</td><td>${trial.dtype === engine.dtype ? "served" : ""}</td></tr>`)}</tbody>
       </table></section>`}

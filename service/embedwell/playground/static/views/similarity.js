@@ -1,4 +1,4 @@
-// Two lists of texts compared: the matrix, the ranking, and what shorter or smaller vectors change.
+// Compare two lists of texts: the matrix, the ranking, and the effect of shorter or smaller vectors.
 import { html, useState } from "../vendor/htm-preact.js";
 import { embed, embedRequest, sendJson, useLoad } from "../api.js";
 import { Heatmap } from "../heatmap.js";
@@ -21,8 +21,8 @@ const METRICS = {
   euclidean: "Negative Euclidean distance",
   manhattan: "Negative Manhattan distance",
 };
-const COSINES = [-1, 1]; // the colours of cosines are always the same
-const LARGE = 24; // texts on one side, from which on a heat map is clearer than a table
+const COSINES = [-1, 1]; // a fixed range keeps the colours of cosines comparable
+const LARGE = 24; // from so many texts on a side on, a heat map is clearer than a table
 
 export default function Similarity({ theme }) {
   const [state, update] = useUrlState("similarity", DEFAULTS);
@@ -41,7 +41,7 @@ export default function Similarity({ theme }) {
   const changed = full && (dimensions < full || state.type !== "float32");
   const scores = changed ? shrunkScores(data, dimensions, state.type) : data?.scores;
   return html`
-    <p class="lead">Every text of one list compared with every text of the other. Then make the vectors shorter or smaller, and see
+    <p class="lead">Compare every text of one list with every text of the other. Then choose fewer dimensions or a smaller output type, and check
       whether the best matches stay the same.</p>
     <div class="columns">
       <${TextArea} label="Queries, one per line" rows=${5} value=${state.queries} onInput=${(queries) => update({ queries })} />
@@ -70,12 +70,12 @@ function smallRequest(inputs, dimensions, full, type, allowed) {
   const offered = dimensions === full || allowed === "any" || allowed?.includes(dimensions);
   return {
     ...embedRequest(inputs, { ...(offered && dimensions < full ? { dimensions } : {}), ...(type === "float32" ? {} : { output_dtype: type }) }),
-    comment: offered ? "Vectors of the queries, then of the texts: give them to POST /similarity as a and b."
-      : `This server does not cut vectors to ${dimensions} dimensions (EMBEDWELL_DIMENSIONS allows it): these are whole. Take the first ${dimensions} numbers, normalise, round.`,
+    comment: offered ? "Vectors of the queries, then of the texts; send them to POST /similarity as a and b."
+      : `This server does not truncate vectors to ${dimensions} dimensions unless EMBEDWELL_DIMENSIONS allows it, so these are complete. Take the first ${dimensions} numbers, normalise, then round.`,
   };
 }
 
-/** The scores of vectors that were cut and rounded, computed here as the server would. */
+/** The scores of truncated and rounded vectors, computed here as the server would. */
 function shrunkScores({ a, vectors, metric }, dimensions, type) {
   const small = vectors.map((vector) => outputTypes[type](dimensions < vector.length ? cut(vector, dimensions) : vector));
   return small.slice(0, a.length).map((query) => small.slice(a.length).map((text) => metrics[metric](query, text)));
@@ -88,7 +88,7 @@ function Change({ data, scores, dimensions, type, best }) {
     return ranking(scores[i]).slice(0, best).filter((j) => top.has(j)).length / top.size;
   });
   const same = data.scores.filter((row, i) => ranking(row)[0] === ranking(scores[i])[0]).length;
-  return html`<div class="tiles" aria-label="What the smaller vectors change">
+  return html`<div class="tiles" aria-label="Effect of the smaller vectors">
     <div class="tile"><b>${bytes}</b><span>bytes per vector instead of ${full * 4} (${short((full * 4) / bytes)} times fewer)</span></div>
     <div class="tile"><b>${same} of ${data.a.length}</b><span>queries keep their best match</span></div>
     <div class="tile"><b>${Math.round(100 * mean(kept))} %</b><span>of the best ${best} matches stay among the best ${best}, in any order</span></div>

@@ -1,4 +1,4 @@
-// The words of a text with their weights, and those that two texts share.
+// Sparse vectors: the weighted words of a text, and the words that two texts share.
 import { html } from "../vendor/htm-preact.js";
 import { send, sendJson, useLoad } from "../api.js";
 import { Bars } from "../bars.js";
@@ -8,12 +8,12 @@ import { CopyButtons, Results, Slider, Status, TextArea, Truncated } from "../pa
 import { useUrlState } from "../url_state.js";
 
 const DEFAULTS = { first: "How do I reset my password?", second: "Choose “Forgot password” on the sign-in page.", shown: 20 };
-const MOST = 100; // words of a list
+const MOST = 100; // maximum words of a list
 
-/** role: "query" or "document", of a model that tells them apart. */
+/** role: "query" or "document", if the model distinguishes them. */
 const sparseRequest = (inputs, role) => ({ path: "/embed_sparse", body: { inputs, ...(role ? { input_type: role } : {}), truncate: true } });
 
-/** A text's tokens, and its weights by the ids of the vocabulary, the largest first. */
+/** A text's tokens, and its weights by vocabulary id, largest first. */
 async function weigh(text, role, signal) {
   const response = await send(sparseRequest(text, role), signal), [entries] = await response.json();
   const [tokens] = await sendJson({ path: "/tokenize", body: { inputs: text, prompt: "", add_special_tokens: false } }, signal);
@@ -26,7 +26,7 @@ const overlap = ([first, second]) => [...first.weights].filter(([id]) => second.
   .map(([id, weight]) => ({ id, weights: [weight, second.weights.get(id)], product: weight * second.weights.get(id) }))
   .sort((a, b) => b.product - a.product);
 
-/** Everything that is shown: the texts, what they share, and the words of all ids. */
+/** All data of the view: the texts, their shared entries, and the words of all ids. */
 async function compare(texts, roles, signal) {
   const inputs = await Promise.all(texts.map((text, i) => weigh(text, roles[i], signal)));
   const shared = inputs.length > 1 ? overlap(inputs) : [];
@@ -37,15 +37,15 @@ async function compare(texts, roles, signal) {
 
 export default function Sparse({ model }) {
   const [state, update] = useUrlState("sparse", DEFAULTS);
-  const apart = model?.outputs.includes("sparse_query"); // whether queries have vectors of their own
+  const apart = model?.outputs.includes("sparse_query"); // whether queries have different vectors
   const titles = apart ? ["Query", "Document"] : ["Text", "Another text"];
   const given = [[state.first, "query"], [state.second, "document"]].filter(([text]) => text.trim());
   const texts = given.map(([text]) => text), roles = given.map(([, role]) => apart && role);
   const result = useLoad((signal) => (texts.length ? compare(texts, roles, signal) : null), [state.first, state.second]);
   const data = texts.length > 0 && result.data;
   return html`
-    <p class="lead">A sparse vector has a weight for some words of the vocabulary: those of the text, and others that go with them, which have
-      a dashed frame. Two texts are as near as the products of the weights of the words that they share.</p>
+    <p class="lead">A sparse vector has weights for some words of the vocabulary: words of the text, and related words that the model adds, which have
+      a dashed frame. The score of two texts is the sum of the products of the weights of their shared words.</p>
     <div class="columns">
       <${TextArea} label=${titles[0]} value=${state.first} onInput=${(first) => update({ first })} />
       <${TextArea} label=${`${titles[1]} (optional)`} value=${state.second} onInput=${(second) => update({ second })} />
@@ -62,7 +62,7 @@ export default function Sparse({ model }) {
     <//>`;
 }
 
-/** A text in the colours of its words' weights, the words that it does not have, and the largest weights. */
+/** A text coloured by its words' weights, the added words, and the largest weights. */
 function Words({ title, input: { text, tokens, weights }, words, shown }) {
   const own = new Set(tokens.map((token) => token.id)), largest = [...weights].slice(0, shown), high = largest[0]?.[1] || 1;
   const color = colorScale(0, high, false), style = (weight) => ({ background: css(color(weight)), color: textOn(color(weight)) });
@@ -86,6 +86,6 @@ function Shared({ shared, words, shown }) {
     name: words.get(id), value: product, note: `${weights[0].toFixed(3)} × ${weights[1].toFixed(3)}`,
   }));
   return html`<section><h2>Words of both texts</h2>
-    <p class="finding">Dot product <b>${score.toFixed(3)}</b>, of ${count === 1 ? "one word" : `${count} words`} that both texts have.</p>
+    <p class="finding">Dot product <b>${score.toFixed(3)}</b>, from ${count === 1 ? "one word" : `${count} words`} of both texts.</p>
     <${Bars} label="Products of the weights of shared words" items=${items} high=${shared[0]?.product} /></section>`;
 }

@@ -1,4 +1,4 @@
-// Tokens of two texts: how they are cut, their vectors after any layer, and how alike they are.
+// Tokens of two texts: the tokenization, the vectors after any layer, and their similarity.
 import { html, useMemo, useState } from "../vendor/htm-preact.js";
 import { floats, sendJson, useLoad } from "../api.js";
 import { colorScale, css, textOn } from "../colors.js";
@@ -15,14 +15,14 @@ const DEFAULTS = {
   layer: -1, // -1: the last
 };
 const PARTS = [["", "after a layer"], ["token", "token table"], ["position", "position table"], ["segment", "segment table"]];
-const TRACED_TOKENS = 256; // of both texts; longer ones are not traced through all layers
+const TRACED_TOKENS = 256; // of both texts; more tokens are not traced through all layers
 
 const tokensRequest = (texts, layer) => ({
   path: "/tokens",
   body: { inputs: texts, layer, layout: "block", encoding_format: "base64", on_overflow: "end" },
 });
 
-/** All tokens of each text with a vector for each that the model reads. */
+/** All tokens of each text, with a vector for each token that the model reads. */
 async function readTokens(texts, layer, signal) {
   const { results, layer: depth } = await sendJson(tokensRequest(texts, layer ?? undefined), signal);
   const inputs = results.map(({ tokens, shape, embeddings, dropped }) => {
@@ -40,7 +40,7 @@ async function droppedTokens(texts, inputs, signal) {
   return Object.fromEntries(cut.map((i, order) => [i, all[order].slice(-inputs[i].dropped)]));
 }
 
-/** The first two tokens of the same text, one in each input; else the first word of each. */
+/** The first token that both inputs have, one in each; else the first word of each. */
 function defaultPair([first, second]) {
   const words = (input) => input.tokens.map((token, i) => [token, i]).filter(([token]) => !token.special && /\p{L}{3}/u.test(token.text));
   if (!second) return [[0, Math.min(1, first.tokens.length - 1)]];
@@ -62,7 +62,7 @@ export default function Tokens({ theme }) {
     const read = await readTokens(texts, layer, signal);
     return { ...read, names: given.map(([name]) => name), dropped: await droppedTokens(texts, read.inputs, signal) };
   }, [state.first, state.second, layer]);
-  const answered = Boolean(result.data || result.error); // a model on demand is then loaded, and /info knows its layers
+  const answered = Boolean(result.data || result.error); // a model on demand is loaded then, and /info has its layers
   const model = useLoad(async (signal) => answered && (await sendJson({ method: "GET", path: "/info" }, signal)).engine, [answered], 0).data;
   const depth = model ? model.num_layers : undefined;
   const { inputs = [], names } = (texts.length && result.data) || {};
@@ -77,9 +77,9 @@ export default function Tokens({ theme }) {
   const tokens = places.map((place) => ({ ...exists(place), name: `“${exists(place).text}”${inputs.length > 1 ? ` (${names[place[0]]})` : ""}` }));
   const requests = [{ path: "/tokens", body: { inputs: texts, ...(layer === null ? {} : { layer }), on_overflow: "end" } }];
   return html`
-    <p class="lead">How the model cuts texts into tokens, and the vector of each. Point at a token, or focus it by Tab: every other
-      token shows its cosine with it. A click pins a token, to compare it with those that you point at next. Move the layer to see
-      the same word move apart in two contexts.</p>
+    <p class="lead">The tokens into which the model splits texts, and their vectors. Point at a token, or focus it with Tab, to see the cosine of every other
+      token with it. Click a token to pin it and compare it with others. Change the layer to see how the vectors of
+      the same word differ in two contexts.</p>
     <div class="columns">
       <${TextArea} label="Text" value=${state.first} onInput=${(first) => update({ first })} />
       <${TextArea} label="Another text (optional)" value=${state.second} onInput=${(second) => update({ second })} />
@@ -117,7 +117,7 @@ function Chips({ input, name, place, places, token, dropped, longest, setHovered
           onPointerEnter=${() => setHovered([place, j])} onFocus=${() => setHovered([place, j])} onBlur=${() => setHovered(null)}
           onClick=${() => setPinned(isPinned ? null : [place, j])}>${item.text || "∅"}<small>${alike.toFixed(2)}</small></button>`;
       })}
-      ${dropped.length > 0 && html`<span class="cut">✂ the model reads no further: ${dropped.length} tokens dropped</span>
+      ${dropped.length > 0 && html`<span class="cut">✂ cut off here: the model does not read the last ${dropped.length} tokens</span>
         ${dropped.slice(0, 200).map((item) => html`<span class="chip dropped">${item.text}</span>`)}`}
     </div>
   </div>`;
