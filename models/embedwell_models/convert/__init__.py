@@ -1,7 +1,7 @@
 """Conversion of older model folders to the files that the server reads.
 
-These are safetensors and tokenizer.json. This module imports neither torch nor transformers;
-embedwell_models.convert.folder converts.
+These files are safetensors and tokenizer.json. This module imports neither torch nor transformers;
+embedwell_models.convert.folder does the conversion.
 """
 
 import subprocess
@@ -22,12 +22,12 @@ _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
 
 
 def extra_installed() -> bool:
-    """Whether the packages of the extra are installed, without importing them."""
+    """Whether the packages that a conversion needs are installed, without an import of them."""
     return all(find_spec(name) for name in ("transformers", "sentencepiece"))
 
 
 def missing_files(folder: Path) -> list[str]:
-    """List the kinds of files that a model lacks: safetensors, tokenizer.json.
+    """List the kinds of files (safetensors, tokenizer.json) that a model lacks.
 
     Raises ModelError for a module that is not supported.
     """
@@ -40,7 +40,7 @@ def missing_files(folder: Path) -> list[str]:
 
 
 def parts_without_safetensors(folder: Path) -> list[str]:
-    """List the folders of a model's modules, relative to its own, that lack safetensors.
+    """List the module folders without safetensors, relative to the model's folder.
 
     Raises ModelError for a module that is not supported.
     """
@@ -51,20 +51,20 @@ def parts_without_safetensors(folder: Path) -> list[str]:
 
 
 def refuse_unsupported(folder: Path) -> None:
-    """Raise ModelError for a model that is not supported, by its small files alone."""
+    """Raise ModelError for an unsupported model, after reading only its small files."""
     encoder = modules.read_entries(folder)[0]
-    if encoder.kind not in modules.TABLES:  # its table is its whole description
+    if encoder.kind not in modules.TABLES:  # a table needs no config.json
         families.read(folder / encoder.path)
 
 
 def convert_in_subprocess(source: Path, target: Path) -> None:
-    """Convert a model in another process, so that this one does not import torch.
+    """Convert a model in another process, so that this process does not import torch.
 
     Raises ModelError as embedwell_models.convert.folder does.
     """
     command = [sys.executable, "-P", "-m", "embedwell_models.convert", str(source), str(target)]
     process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if process.returncode and not target.is_dir():  # else another process has just converted it
+    if process.returncode and not target.is_dir():  # else another process has converted it
         raise ModelError(
             f"{source} could not be converted: {process.stdout or 'see the messages above'}"
         )

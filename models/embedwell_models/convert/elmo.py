@@ -1,6 +1,6 @@
-"""Conversion of the two files of ELMo: NAME_weights.hdf5, and NAME_options.json beside it.
+"""Conversion of the two files of ELMo: NAME_weights.hdf5 and NAME_options.json.
 
-They are those of AllenNLP, which TensorFlow's variables were written to.
+AllenNLP published these files, with the variables of a TensorFlow model.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,16 @@ from embedwell_models.new_folder import new_folder
 from embedwell_models.tokenizer.words import character_tokenizer
 
 SUFFIX = ".hdf5"
-_MAX_BYTES = 4096  # of a text; an LSTM has no limit, and reads words one after another
-_MIX = "scalar_mix_parameters"  # of AllenNLP's class Elmo: before their softmax
+_MAX_BYTES = 4096  # limit of a text: an LSTM has none, but reads words one by one
+_MIX = "scalar_mix_parameters"  # of AllenNLP's class Elmo, before the softmax
 _Array = npt.NDArray[Any]
 _Arrays = dict[str, _Array]
 
 
 def convert_elmo(source: Path, target: Path) -> None:
-    """Write a folder of ELMo that the server can read; complete, or not at all.
+    """Write an ELMo folder that the server can read; after an error, no folder is left.
 
-    Raises ModelError for files that cannot be read or are missing, and if `target` exists.
+    Raises ModelError for files that are missing or cannot be read, and if `target` exists.
     """
     try:
         import h5py
@@ -46,9 +46,9 @@ def convert_elmo(source: Path, target: Path) -> None:
             write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
             write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
-            Footprint.of(Folder.read(scratch))  # refuses other tensors
+            Footprint.of(Folder.read(scratch))  # raises ModelError for unknown tensors
     except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} is no file of ELMo, or its options are not: {error}") from None
+        raise ModelError(f"{source} or its options are not files of ELMo: {error}") from None
     except OSError as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
 
@@ -107,7 +107,7 @@ def _lstm(file: Any, config: Mapping[str, Any]) -> _Arrays:
             group = file[f"RNN_{number}/RNN/MultiRNNCell/Cell{index}/LSTMCell"]
             bias = _in_torchs_order(group["B"][...])
             cells = config["cell_size"]
-            bias[cells : 2 * cells] += 1  # which TensorFlow adds when it computes
+            bias[cells : 2 * cells] += 1  # TensorFlow adds it in the computation
             matrix = _in_torchs_order(group["W_0"][...].T)
             width = config["hidden_size"]
             parts = {
@@ -122,7 +122,7 @@ def _lstm(file: Any, config: Mapping[str, Any]) -> _Arrays:
 
 
 def _in_torchs_order(rows: _Array) -> _Array:
-    # From TensorFlow's gates i, g, f, o to i, f, g, o.
+    # Reorders TensorFlow's gates i, g, f, o to i, f, g, o.
     i, g, f, o = np.split(rows, 4)
     return np.concatenate([i, f, g, o])
 

@@ -1,4 +1,4 @@
-"""Conversion of a model folder: the new one appears complete, or not at all."""
+"""Conversion of a model folder; after an error, no new folder is left."""
 
 import logging
 import shutil
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def convert_folder(source: Path, target: Path) -> None:
-    """Write a model to a new folder that the server and sentence-transformers can read.
+    """Convert a model to a new folder that the server and sentence-transformers can read.
 
-    Raises ModelError for a folder that cannot be read or is not supported, and if `target` exists.
+    Raises ModelError for an unreadable or unsupported folder, and if `target` exists.
     """
     convert.refuse_unsupported(source)
     try:
@@ -43,7 +43,7 @@ def _write(source: Path, scratch: Path) -> None:
     if "tokenizer.json" in convert.missing_files(source):
         _convert_tokenizer(source / encoder, scratch / encoder)
     for part in convert.parts_without_safetensors(source):
-        log.info("%s: its pickle becomes safetensors", source / part)
+        log.info("%s: converting its pickle to safetensors", source / part)
         weights.convert(source / part, scratch / part)
     for name in PICKLED_HEADS:
         if (source / name).is_file():
@@ -60,7 +60,7 @@ def _copy(source: Path, target: Path) -> None:
 def _convert_tokenizer(source: Path, target: Path) -> None:
     if not convert.extra_installed():
         raise ModelError(f"{source} has no tokenizer.json; to make one, {convert.INSTALL}")
-    log.info("%s: its vocabulary becomes tokenizer.json", source)
+    log.info("%s: converting its vocabulary to tokenizer.json", source)
     for name in tokenizer.REPLACED:
         (target / name).unlink(missing_ok=True)
     tokenizer.convert(source, target)
@@ -70,7 +70,7 @@ def _check(source: Path, scratch: Path) -> None:
     try:
         folder = Folder.read(scratch)
         folder.tokenizer()
-        Footprint.of(folder)  # refuses a tensor that the family does not have
+        Footprint.of(folder)  # raises ModelError for a tensor that the family does not have
         for path in folder.checkpoints():
             safetensors_files.headers(path)
     except ModelError as error:

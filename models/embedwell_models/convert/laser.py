@@ -1,8 +1,8 @@
-"""Conversion of the files of LASER 2 and 3, which fairseq wrote.
+"""Conversion of fairseq's files of LASER 2 and 3.
 
-Beside laser2.pt or laser3-LANGUAGE.v1.pt are the files of SentencePiece that it was published
-with, under the same name or that of laser2: .spm, and for LASER 3 .cvocab, a vocabulary with a
-piece in each line.
+The published SentencePiece files must be beside laser2.pt or laser3-LANGUAGE.v1.pt, under the same
+name or the name of laser2: .spm, and for LASER 3 also .cvocab, a vocabulary with a piece in each
+line.
 """
 
 import argparse
@@ -23,15 +23,20 @@ from embedwell_models.footprint import Footprint
 from embedwell_models.new_folder import new_folder
 
 SUFFIX = ".pt"
-_SPECIAL = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # ids of every dictionary of fairseq
-_TRAINED = 512  # tokens; an LSTM has no limit, and reads them one after another
+_SPECIAL = {
+    "<s>": 0,
+    "<pad>": 1,
+    "</s>": 2,
+    "<unk>": 3,
+}  # in all fairseq dictionaries
+_TRAINED = 512  # tokens; an LSTM has no limit, but reads them one by one
 _POOLINGS = {"cls": "cls", "maxpool": "max"}  # sentemb_criterion -> our name
 
 
 def convert_laser(source: Path, target: Path) -> None:
-    """Write a folder of LASER 2 or 3 that the server can read; complete, or not at all.
+    """Write a LASER folder that the server can read; after an error, no folder is left.
 
-    Raises ModelError for files that cannot be read or are missing, and if `target` exists.
+    Raises ModelError for files that are missing or cannot be read, and if `target` exists.
     """
     if not extra_installed():
         raise ModelError(f"{source}: to read its SentencePiece file, {INSTALL}")
@@ -41,9 +46,9 @@ def convert_laser(source: Path, target: Path) -> None:
             convert = _convert_lstm if "params" in state else _convert_transformer
             convert(source, state, scratch)
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
-            Footprint.of(Folder.read(scratch))  # refuses other tensors
+            Footprint.of(Folder.read(scratch))  # raises ModelError for unknown tensors
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} is no checkpoint of LASER 2 or 3: {error!r}") from None
+        raise ModelError(f"{source} is not a checkpoint of LASER 2 or 3: {error!r}") from None
     except OSError as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
 
@@ -132,13 +137,13 @@ def _beside(source: Path, suffix: str) -> Path:
 
 
 def _rows(table: Tensor, dictionary: Mapping[str, int], pieces: Sequence[str]) -> Tensor:
-    # The rows in the order of SentencePiece's pieces: an unknown piece has that of <unk>.
+    # Rows in the order of SentencePiece's pieces; an unknown piece gets the row of <unk>.
     ids = {**dictionary, **_SPECIAL}
     return table[torch.tensor([ids.get(piece, ids["<unk>"]) for piece in pieces])]
 
 
 def _positions(tensors: Mapping[str, Tensor], options: Mapping[str, Any], width: int) -> Tensor:
-    # The rows from position 0 on: fairseq counts from the id of the padding token plus 1.
+    # Rows from position 0 on, because fairseq counts from the padding token's id plus 1.
     first = _SPECIAL["<pad>"] + 1
     if (table := tensors.get("embed_positions.weight")) is not None:
         return table[first:]

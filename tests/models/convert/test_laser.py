@@ -171,7 +171,7 @@ class Other:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"model": {}}, r"is no checkpoint of LASER 2 or 3: KeyError\('cfg'\)"),
+        ({"model": {}}, r"is not a checkpoint of LASER 2 or 3: KeyError\('cfg'\)"),
         ({"params": {"bidirectional": False}, "model": {}}, "one direction"),
         ({"params": Other()}, "holds more than tensors"),
         ([1], "but holds a list"),
