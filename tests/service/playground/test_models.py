@@ -114,7 +114,7 @@ def test_a_view_says_which_models_can_answer_it(
     expect(page.locator("main")).to_have_text(
         re.compile(
             r"“splade” has no dense vectors\.\s+"
-            r"These models can answer this view: minilm,\s*org/m3,\s*clip\."
+            r"These models support this view: minilm,\s*org/m3,\s*clip\."
         )
     )
     page.get_by_role("main").get_by_role("link", name="minilm").click()
@@ -138,7 +138,7 @@ def test_links_lead_to_the_model_that_was_chosen_last_of_those_that_can_answer(
 def test_a_view_that_no_model_answers_says_so(server: Server, open_view: OpenView) -> None:
     page = open_view("rerank")
     expect(page.locator("main")).to_contain_text(
-        "“all-MiniLM-L6-v2” does not rerank. No model of this server can answer this view."
+        "“all-MiniLM-L6-v2” does not rerank. No model of this server supports this view."
     )
 
 
