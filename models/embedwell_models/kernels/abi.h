@@ -1,6 +1,7 @@
-// What Python compares before it calls a library: the checksum of the sources that it was compiled
-// from, and the sizes of the structs that are passed, which models/embedwell_models/cpu_backend/abi.py has, too. With
-// others the kernels would read invalid addresses, or take one number for another.
+// Python compares these values before it calls a library: the checksum of the sources that the
+// library was compiled from, and the sizes of the structs that are passed, which
+// models/embedwell_models/cpu_backend/abi.py also has. With other values the kernels would read
+// invalid addresses or wrong fields.
 
 #pragma once
 
@@ -10,7 +11,7 @@
 #error "compile the kernels with: python hatch_build.py"
 #endif
 
-// By index: the checksum, the sizes of the structs, then -1.
+// Returns, by index: the checksum, the sizes of the structs, then -1.
 template <typename... Structs>
 int64_t abi(int64_t index) {
   constexpr int64_t numbers[] = {SOURCE_CHECKSUM, static_cast<int64_t>(sizeof(Structs))...};

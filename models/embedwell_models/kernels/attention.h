@@ -8,19 +8,19 @@
 #include "memory.h"
 #include "multiply.h"
 
-// What is added to the scores.
+// The bias that is added to the scores.
 struct PositionBias {
-  const float* values;  // (H, 2 * max_length - 1) by key's minus query's position, or null
-  int64_t max_length;   // the distances are 0 to max_length - 1, both ways
+  const float* values;  // (H, 2 * max_length - 1) by key minus query position, or null
+  int64_t max_length;   // distances are 0 to max_length - 1, in both directions
 
-  // Of a head's query, by the key's position.
+  // The bias of a head's query, by the position of the key.
   const float* row(long head, long query) const {
     return values ? values + head * (2 * max_length - 1) + max_length - 1 - query : nullptr;
   }
 };
 
-// The keys that a query sees: those within a window and, if causal, no later ones. There may be
-// fewer keys than queries, and then none in a window.
+// The keys that a query attends to: keys within a window and, if causal, no later keys. If there
+// are fewer keys than queries, a window may be empty.
 struct AttentionMask {
   long keys, window;
   bool causal;
@@ -31,8 +31,8 @@ struct AttentionMask {
   }
 };
 
-// Of two vectors, a from lane 0 and b from lane `step` on, in turns of `step` lanes of each; and
-// with `second`, what that leaves of both.
+// Lane numbers that alternate `step` lanes of a and `step` lanes of b; with `second`, the lanes
+// that the first result leaves out.
 template <int step, bool second, int... lane>
 constexpr auto merged(std::integer_sequence<int, lane...>) {
   constexpr int width = W;
@@ -55,7 +55,7 @@ INLINE void transpose(Ints (&rows)[W]) {
   }
 }
 
-// Keys (length, size) to panels of k^T; columns after the last key are zero.
+// Packs keys (length, size) to panels of k^T; columns after the last key are zero.
 template <typename Value>
 INLINE void pack_keys(const Value* keys, long stride, long length, long size, Value* out) {
   constexpr long group = 4 / sizeof(Value);
@@ -72,7 +72,7 @@ INLINE void pack_keys(const Value* keys, long stride, long length, long size, Va
     }
 }
 
-// Values (length, size) to panels; rows after the last one are zero.
+// Packs values (length, size) to panels; rows after the last value are zero.
 INLINE void pack_values(const float* values, long stride, long length, long depth, long size,
                         float* out) {
   for (long t = 0; t < depth; t++)
@@ -93,12 +93,12 @@ INLINE void pack_values(const BFloat16* values, long stride, long length, long d
     }
 }
 
-// e^x, as exact as the type it is stored in.
+// e^x, as exact as the type that stores it.
 INLINE Floats weigh(Floats x, float*) { return exponential(x); }
 INLINE Floats weigh(Floats x, BFloat16*) { return exponential_roughly(x); }
 
-// Converts a row of scores to weights before their division by the sum; returns the sum. Of no key
-// the weights are zero, and so is the result, as torch's is.
+// Converts a row of scores to weights that are not yet divided by their sum; returns the sum.
+// Without keys the weights and the result are zero, as in torch.
 template <typename Value>
 INLINE float soften(float* scores, Range seen, long columns, float scale, const float* bias,
                     Value* out) {
@@ -112,7 +112,7 @@ INLINE float soften(float* scores, Range seen, long columns, float scale, const 
       store(scores + j, fma(load(scores + j), splat(scale), load(bias + j)));
     scale = 1.0f;
   }
-  // Unseen keys in the outer vectors weigh e^-87 at most, which a sum of 1 or more does not notice.
+  // Hidden keys in the outer vectors weigh at most e^-87, which does not change a sum of 1 or more.
   if (start < seen.first) {
     const Floats x = load(scores + start);
     store(scores + start, lanes() < static_cast<int>(seen.first - start) ? splat(-1e30f) : x);
@@ -134,7 +134,7 @@ INLINE float soften(float* scores, Range seen, long columns, float scale, const 
   return sum(total);
 }
 
-// One thread's working space for one head.
+// Working memory of one thread for one head.
 template <typename Kind>
 struct Head {
   using Value = typename Kind::Operand;
@@ -159,8 +159,8 @@ struct Head {
   }
 };
 
-// The wanted queries, in rows of a stride, to packed keys and values; out is called with row,
-// column and W results. Of the keys only those are multiplied that one of a block of queries sees.
+// Attention of the wanted queries, in rows of a stride, to packed keys and values. Calls out with
+// row, column and W results. Multiplies only keys that a query of the block attends to.
 template <typename Kind, typename Out>
 INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted,
                    const AttentionMask& mask, long head, const PositionBias& bias, float scale,

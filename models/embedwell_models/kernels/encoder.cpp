@@ -1,8 +1,7 @@
 // The layers of a transformer encoder on the CPU, over packed sequences.
-//
-// A text's numbers are computed in an order that depends on the text alone, so its result is the
-// same bits in every batch and on any number of threads. Compiled once for each instruction set;
-// the numbers stay in a core's own cache from layer to layer. No library's headers are needed.
+// The order of a text's computation depends only on the text, so its result is bit-identical in
+// every batch and on any number of threads. The code is compiled once for each instruction set.
+// Values stay in a core's own cache from layer to layer. No headers of libraries are needed.
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,7 +54,7 @@ void work(void* data) {
   }
 }
 
-// Returns whether there was enough memory; if not, no output is valid.
+// Returns whether there was enough memory; otherwise no output is valid.
 template <typename Kind>
 bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;

@@ -1,8 +1,6 @@
 // The operands of matrix products in each precision, and their memory layout.
-//
-// Of a product a (rows, depth) times b (depth, columns), b is packed in panels of 16 columns:
-// (columns / 16, depth / group, 16, group), where a group is as many elements of one column as make
-// 32 bits.
+// In a product a (rows, depth) times b (depth, columns), b is packed in panels of 16 columns:
+// (columns / 16, depth / group, 16, group), where a group is 32 bits of elements of one column.
 
 #pragma once
 
@@ -12,7 +10,7 @@
 #include "range.h"
 #include "vector.h"
 
-// clang 14 names the unit's macro otherwise, and would compile the kernels without it.
+// clang 14 uses another name for the unit's macro, and would compile the kernels without the unit.
 #if defined(__clang__) && (defined(__AMX_TILE__) || defined(__AMXTILE__))
 #error "the kernels for the matrix unit have been tested as GCC compiles them alone"
 #endif
@@ -69,7 +67,7 @@ struct Int8 {
 #endif
 
 #ifdef __AVX512F__
-constexpr int ROWS = 14;  // with two vectors to a row, 28 of 32 registers hold sums
+constexpr int ROWS = 14;  // with two vectors for each row, 28 of 32 registers hold sums
 #else
 constexpr int ROWS = 6;  // 12 of 16
 #endif
@@ -81,11 +79,11 @@ constexpr long TILE_ROWS = 28;
 constexpr long FETCHED = 1;
 #endif
 constexpr long PANEL = 16;    // columns
-constexpr long STEP = 8;      // groups of a depth, of which there are a multiple of it
+constexpr long STEP = 8;      // the number of groups of a depth is a multiple of this
 constexpr long COLUMNS = 32;  // columns are multiples of this, depths of 64 bytes
-constexpr long SLACK = 32;    // rows after the last one of a that may be read, and are not used
+constexpr long SLACK = 32;    // unused rows after the last row of a that may be read
 
-// Packed columns of b. A product may read fewer rows of them than there are, the first ones.
+// Packed columns of b. A product may read only the first rows.
 template <typename Kind>
 struct Panels {
   const typename Kind::Weight* data;
@@ -97,14 +95,15 @@ struct Panels {
   Panels below(long rows) const { return {data + rows * PANEL, height}; }
 };
 
-// The panels after the two that are read, on their way into the second-level cache while these are
-// multiplied with every block of rows: some lines at each step. Where there is one block, a query,
-// the processor itself fetches too late: it does not look beyond a page of memory.
+// Prefetches the panels after the two current panels into the second-level cache, some lines at
+// each step, while the current panels are multiplied with every block of rows. With a single block
+// (a query) the processor itself prefetches too late, because it does not look beyond a page of
+// memory.
 class Ahead {
  public:
   Ahead() = default;  // nothing
   Ahead(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
-    constexpr long near = 16384;  // so little is there in time anyway
+    constexpr long near = 16384;  // so few bytes arrive in time anyway
     if (blocks >= FETCHED && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
   }
   INLINE void fetch() {

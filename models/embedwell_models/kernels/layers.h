@@ -10,21 +10,22 @@
 
 namespace {
 
-// Norms of a part of a layer, x = sum(x + output(part(input(x)))); null if the model lacks one.
+// Norms of a part of a layer, x = sum(x + output(part(input(x)))); a norm that the model lacks is
+// null.
 struct PartNorms {
   Norm input, output, sum;
 };
 
-// A third part of a layer: a bottleneck of x, times features of the vectors of the tokens, which
-// are normalised. Null matrices without one.
+// A third part of a layer: a bottleneck of x, times normalised features of the token vectors.
+// Matrices are null if there is no gate.
 struct InputGate {
   Matrix features, down, up;
   Norm features_norm;
   PartNorms norms;
-  double scale;  // multiplies the layer's result
+  double scale;  // factor of the layer's result
 };
 
-// Of a layer's attention.
+// Heads of a layer's attention.
 struct Heads {
   int64_t count, kv_count, size;  // H, key heads, Dh
 
@@ -35,7 +36,7 @@ struct Heads {
 struct Layer {
   Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
   Heads heads;
-  Norm query_norm, key_norm, value_norm;  // of each head, or null
+  Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations
@@ -44,10 +45,10 @@ struct Layer {
 
 enum class Arrangement : int64_t { post, pre, sandwich };
 
-// The numbers of EncoderConfig that the kernels read.
+// The values of EncoderConfig that the kernels read.
 struct KernelConfig {
   int64_t hidden_size;        // D
-  Heads heads;                // the most of any layer
+  Heads heads;                // the maximum of all layers
   int64_t intermediate_size;  // of the feed-forward network
   int64_t gate_size;          // P, features of an input gate; 0 without one
   Arrangement arrangement;
@@ -68,14 +69,14 @@ struct ForwardCall {
   const int64_t* positions;  // (T,) each token's row in the tables of the rotations
   const int64_t* token_ids;  // (T,)
   const int64_t* lengths;    // (B,)
-  const int64_t* key_counts;  // (B,) rows of a sequence that are seen, its first ones; or null
+  const int64_t* key_counts;  // (B,) first rows of a sequence that are attended to, or null
   int64_t num_sequences;     // B
   float* states;             // (T, D), or null if not wanted
   const Pooling* poolings;
   int64_t num_poolings;
   float* vectors;  // (B, num_poolings * D)
 
-  // How many of a sequence's rows are seen by all of its rows.
+  // Number of a sequence's rows that all its rows attend to.
   long key_count(long sequence) const {
     return key_counts ? key_counts[sequence] : lengths[sequence];
   }
@@ -93,7 +94,7 @@ struct ForwardCall {
   }
 };
 
-// How a precision computes attention, and where it puts what is not quantised yet.
+// The attention of a precision, and its memory for values that are not yet quantised.
 template <typename Kind>
 struct Parts {
   using Attention = Kind;
@@ -123,12 +124,12 @@ template <typename Kind>
 struct Space {
   using Value = typename Parts<Kind>::Attention::Operand;
   float* x;
-  float* output_sum;  // sums up a part's output: x, unless a norm comes first
-  Rows<Kind> narrow;  // operands D wide
+  float* output_sum;  // sum of a part's output: x, unless a norm comes first
+  Rows<Kind> narrow;  // operands of width D
   Value* qkv;
   typename Parts<Kind>::Stage* stage;  // values before they become wide operands
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
-  float* inputs;                       // what the first layer reads, for input gates
+  float* inputs;                       // input of the first layer, for input gates
   float* features;                     // (tokens, P)
 
   Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
@@ -167,7 +168,7 @@ struct Desk {
   using Attention = typename Parts<Kind>::Attention;
   Head<Attention> head;
   float* row;    // (D,)
-  float* aside;  // (tokens, 16 or Dh) results that wait for the rest of their rows
+  float* aside;  // (tokens, 16 or Dh) results of incomplete rows
 
   Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
       : head(arena, layers ? longest : 0, config.heads.size),

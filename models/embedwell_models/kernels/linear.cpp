@@ -1,8 +1,7 @@
-// One linear layer on the CPU: activation(x W^T + b), or its gated form, for layers that are not
-// compiled as a whole.
-//
-// A row's numbers are computed in an order that depends on the row alone, so they are the same bits
-// in every batch and on any number of threads.
+// One linear layer on the CPU: activation(x W^T + b), or its gated form, for models whose layers
+// are not in encoder.cpp.
+// The order of a row's computation depends only on the row, so its result is bit-identical in every
+// batch and on any number of threads.
 
 #include <algorithm>
 #include <type_traits>
@@ -31,8 +30,8 @@ struct LinearCall {
   int64_t rows;           // T
 };
 
-// The maximum over the rows of each sequence, and 0, of x W^T + b. The results of the rows are
-// never in memory together: for the logits of a vocabulary they would take gigabytes.
+// The maximum of 0 and x W^T + b over the rows of each sequence. The results of all rows are never
+// in memory together, because the logits of a vocabulary would take gigabytes.
 struct RowMaximumCall {
   const Linear* linear;
   const float* x;             // (T, depth)
@@ -54,13 +53,13 @@ struct Operands {
 template <typename Kind>
 INLINE void stage(const float* x, const Linear& linear, const Rows<Kind>& rows, long row) {
   if constexpr (std::is_same_v<typename Kind::Operand, float>)
-    // Copied, for a product may read past its last row.
+    // Copied, because a product may read past its last row.
     std::memcpy(rows.data + row * linear.depth, x, linear.depth * sizeof(float));
   else
     prepare(x, linear.depth, linear.matrix, rows, row);
 }
 
-// A panel of gates waits in the result for the panel of up after it.
+// A panel of gates waits in the result for the following panel of up.
 template <typename Kind>
 INLINE void write(const LinearCall& call, long row, long column, Floats y) {
   const Linear& linear = *call.linear;
@@ -73,7 +72,7 @@ INLINE void write(const LinearCall& call, long row, long column, Floats y) {
   store(call.out + place, y);
 }
 
-// Some rows of the result, by a team that shares their columns.
+// Computes some rows of the result by a team that shares their columns.
 template <typename Kind>
 void compute(const LinearCall& call, long first, long count, const Rows<Kind>& operands,
              Member me) {
@@ -91,7 +90,7 @@ void compute(const LinearCall& call, long first, long count, const Rows<Kind>& o
                  });
 }
 
-// Either all threads share all rows, or each takes its own blocks.
+// Either all threads share all rows, or each thread takes its own blocks.
 template <typename Kind>
 struct Run {
   const LinearCall& call;
@@ -143,7 +142,7 @@ struct RowMaximumRun {
   std::atomic<long> rank{0};
 };
 
-// All threads share each block of rows, and each has columns of its own.
+// All threads share each block of rows, and each thread has its own columns.
 template <typename Kind>
 void row_maximum_work(void* data) {
   auto& run = *static_cast<RowMaximumRun<Kind>*>(data);
@@ -175,7 +174,7 @@ void row_maximum_work(void* data) {
 template <typename Kind>
 bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
-  constexpr long bytes = 1 << 20;  // of operands that fit a core's own cache
+  constexpr long bytes = 1 << 20;  // bytes of operands that fit a core's own cache
   const long depth = call.linear->depth;
   const long row = depth * static_cast<long>(sizeof(typename Kind::Operand));
   const long block = std::min<long>(std::max(bytes / row, FEW), call.rows);

@@ -21,11 +21,11 @@ class Arena {
   bool room(const Arguments&... arguments) {
     used_ = 0;
     T measured(*this, arguments...);
-    // Memory of an unusually long text is freed again.
+    // The memory of an unusually long text is freed.
     const bool vast = size_ > VAST && used_ < size_ / 8;
     return (used_ <= size_ && !vast) || allot();
   }
-  // A T made of pieces that its constructor takes.
+  // A T whose constructor takes pieces.
   template <typename T, typename... Arguments>
   T lay(const Arguments&... arguments) {
     used_ = 0;

@@ -1,7 +1,7 @@
 // Matrix products, a (rows, depth) times b (depth, columns), by precision and instruction set.
 //
 // Every element of the result is summed in an order that does not depend on the number of rows.
-// done(row, column, sums) is called once for each row and each vector of columns.
+// Each kernel calls done(row, column, sums) once for each row and each vector of columns.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 #include "split.h"
 #else
 struct Tiles {
-  Tiles() {}  // not trivial, so that one that is only there for its effect is no unused variable
+  Tiles() {}  // not trivial, so that an object that exists for its effect is not an unused variable
 };
 #endif
 
-// Some columns of the product, from and to multiples of COLUMNS.
+// A range of columns of the product, whose ends are multiples of COLUMNS.
 template <typename Kind, typename Done>
 INLINE void multiply(const typename Kind::Operand* a, long stride, long rows, const Panels<Kind>& b,
                      long depth, Range columns, Done&& done) {

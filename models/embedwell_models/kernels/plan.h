@@ -1,4 +1,4 @@
-// How the sequences of a call are divided among threads.
+// Division of the sequences of a call among threads.
 
 #pragma once
 
@@ -30,7 +30,7 @@ Part whole(const ForwardCall& call) {
   return part;
 }
 
-// Parts of about `target` tokens.
+// Divides sequences into parts of about `target` tokens.
 std::vector<Part> split(const ForwardCall& call, long target) {
   std::vector<Part> parts;
   Part part{0, 0, 0, 0, 0};
@@ -48,7 +48,7 @@ std::vector<Part> split(const ForwardCall& call, long target) {
   return parts;
 }
 
-// Tokens of the busiest thread if each thread takes the next part when it is free.
+// Tokens of the busiest thread if each free thread takes the next part.
 long busiest(const std::vector<Part>& parts, long threads) {
   std::vector<long> load(threads);
   for (const Part& part : parts) *std::min_element(load.begin(), load.end()) += part.tokens;

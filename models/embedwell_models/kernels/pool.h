@@ -8,12 +8,12 @@
 
 struct EmbeddingTables {
   const float* tokens;      // (vocabulary, D)
-  const float* positions;   // (segments, positions, D), with one row for all positions or each
-  int64_t position_stride;  // from one position's row to the next: D, or 0
-  int64_t padding_id;       // of the padding token, whose row is the first; -1 for none
-  int64_t vocab_size;       // an id from it on is a token of the second segment
+  const float* positions;   // (segments, positions, D), with one row for each position or for all
+  int64_t position_stride;  // between the rows of two positions: D, or 0
+  int64_t padding_id;       // id of the padding token, which has the first row; -1 for none
+  int64_t vocab_size;       // ids from here on are tokens of the second segment
   int64_t num_positions;    // rows of a segment
-  double token_scale;       // multiplies token vectors
+  double token_scale;       // factor of token vectors
   Norm norm;
 };
 
@@ -29,10 +29,10 @@ INLINE void embed(const EmbeddingTables& tables, long id, long row, long width, 
   normalise(out, width, tables.norm, eps, out);
 }
 
-// In the order of POOLINGS in models/embedwell_models/encoder/pooling.py.
+// The order of POOLINGS in models/embedwell_models/encoder/pooling.py.
 enum class Pooling : int64_t { cls, max, mean, mean_sqrt_len_tokens, weightedmean, lasttoken };
 
-// What a sum over tokens is divided by.
+// The divisor of a sum over tokens.
 INLINE float divisor(Pooling pooling, float count) {
   switch (pooling) {
     case Pooling::mean:
@@ -49,7 +49,7 @@ INLINE float divisor(Pooling pooling, float count) {
   return 1.0f;
 }
 
-// Rows (length, D) to `out` (D,), which is zero where there are none.
+// Pools rows (length, D) to `out` (D,), which is zero without rows.
 INLINE void pool(const float* rows, long length, long width, Pooling pooling, float* out) {
   if (length == 0) {
     std::memset(out, 0, width * sizeof(float));

@@ -1,7 +1,7 @@
-// Consecutive numbers: columns, heads, rows or keys.
+// A range of columns, heads, rows or keys.
 
 #pragma once
 
 struct Range {
-  long first, last;  // one after the last
+  long first, last;  // last is exclusive
 };

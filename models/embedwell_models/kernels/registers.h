@@ -5,16 +5,16 @@
 
 #include "kinds.h"
 
-// R rows times two vectors of columns, in registers.
+// The product of R rows and two vectors of columns, in registers.
 template <typename Kind, int R, typename Done>
 INLINE void tile(const typename Kind::Operand* a, long stride, const Panels<Kind>& b, long depth,
                  Ahead& ahead, Done&& done) {
-  // Three rows to a pointer: the others are reached by the processor's own address arithmetic.
+  // One pointer serves three rows, by the address arithmetic of the processor.
   const char* base[(R + 2) / 3];
   const long bytes = stride * static_cast<long>(sizeof(*a));
   for (int i = 0; i < (R + 2) / 3; i++) base[i] = reinterpret_cast<const char*>(a) + 3 * i * bytes;
   const char* line = b.lines();
-  const long second = W == PANEL ? b.bytes() : 4 * W;  // where the second vector is
+  const long second = W == PANEL ? b.bytes() : 4 * W;  // offset of the second vector
   typename Kind::Sums held[R][2] = {};
   for (long start = 0; start < depth / Kind::group; start += STEP) {
     ahead.fetch();

@@ -4,13 +4,13 @@
 
 #include "vector.h"
 
-// Features 2i and 2i + 1 of a head are a pair, in whatever order the model has them: the columns
-// of its products are packed so. Scores of queries and keys do not depend on their order.
+// Features 2i and 2i + 1 of a head are a pair: the columns of the products are packed in this
+// order, whatever order the model has. Scores do not depend on the order of features.
 struct Rotation {
-  const float *cos, *sin;  // (positions, Dh), the sine of a pair's first feature negative; or null
+  const float *cos, *sin;  // (positions, Dh), negated sine for a pair's first feature; or null
 
   explicit operator bool() const { return cos; }
-  INLINE Floats turn(Floats x, long index) const {  // of position * Dh + feature
+  INLINE Floats turn(Floats x, long index) const {  // index: position * Dh + feature
     const Floats other = exchange<1>(x);
     return fma(x, load(cos + index), other * load(sin + index));
   }

@@ -1,10 +1,10 @@
-// Rows of activations: as each precision multiplies them, normalised, and quantised.
+// Rows of activations: operands of each precision, normalisation and quantisation.
 
 #pragma once
 
 #include "multiply.h"
 
-struct Norm {  // a null one leaves a row as it is
+struct Norm {  // a null norm leaves a row unchanged
   const float *weight, *bias;
   int64_t subtract_mean;
 
@@ -16,7 +16,7 @@ struct Matrix {  // (depth, columns), packed
   const float* bias;
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
-  const float* smoothing;  // multiplies each element of a row before it is quantised
+  const float* smoothing;  // factor of each element of a row before quantisation
 
   template <typename Kind>
   Panels<Kind> read(long depth) const {
@@ -24,7 +24,7 @@ struct Matrix {  // (depth, columns), packed
   }
 };
 
-// The left operand of a product: rows, and how quantised ones map to numbers.
+// The left operand of a product: rows, and the mapping of quantised rows to numbers.
 template <typename Kind>
 struct Rows {
   typename Kind::Operand* data;
@@ -52,7 +52,7 @@ INLINE void normalise(const float* x, long width, const Norm& norm, float eps, f
     store(out + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
 }
 
-// Row `row` of `rows` from floats. In float32 the operands are the floats themselves.
+// Converts floats to row `row` of `rows`. In float32 the operands are the floats themselves.
 INLINE void prepare(const float*, long, const Matrix&, const Rows<Float32>&, long) {}
 
 // Converts sums of products to floats, and adds the bias.
@@ -76,8 +76,8 @@ INLINE void prepare(const float* x, long width, const Matrix&, const Rows<SplitF
 #endif
 
 #ifdef __AVX512VNNI__
-// Asymmetric quantisation by token: from the row's minimum to its maximum, including zero. NaN or
-// infinity in a row makes all its results NaN.
+// Asymmetric quantisation of each token: from the minimum of the row to its maximum, zero included.
+// NaN or infinity in a row makes all its results NaN.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
                     long row) {
   Floats least{}, most{}, faults{};
@@ -92,7 +92,7 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows
   const float zero = std::nearbyint(-low * inverse);
   for (long d = 0; d < width; d += W) {
     const Floats y = load(x + d) * load(matrix.smoothing + d);
-    // Not below 0: the conversion saturates unsigned numbers.
+    // Not below 0, because the conversion saturates unsigned numbers.
     const Floats q = larger(fma(y, splat(inverse), splat(zero)), splat(0.0f));
     const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32((__m512)q));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(rows.data + row * width + d), bytes);

@@ -1,7 +1,7 @@
-// Float32 in the matrix unit, which multiplies bfloat16: a number is the sum of three of those, and
-// a product that of the six pairs of parts that reach float32's own precision (Henry et al. 2019,
-// "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations",
-// arXiv 1904.06376).
+// Float32 in the matrix unit, which multiplies bfloat16. A number is split into a sum of three
+// bfloat16 parts. A product is the sum of the products of six pairs of parts, which together reach
+// the precision of float32 (Henry et al. 2019, "Leveraging the bfloat16 Artificial Intelligence
+// Datatype For Higher-Precision Computations", arXiv 1904.06376).
 
 #pragma once
 
@@ -10,17 +10,17 @@
 #include "tiles.h"
 
 constexpr long LINE = 64, TILE = 1024;  // bytes
-constexpr long SPLIT_ROWS = 256;        // multiplied together
+constexpr long SPLIT_ROWS = 256;        // rows that are multiplied together
 
-// 32 numbers become three lines, `next` bytes apart: of first parts, of second and of third ones.
-// Numbers that are 16 apart are neighbours in a line.
+// Splits 32 numbers into three lines, `next` bytes apart: the first, the second and the third
+// parts. Numbers that are 16 apart are neighbours in a line.
 INLINE void split(Floats even, Floats odd, char* out, long next) {
 #pragma GCC unroll 3
   for (long part = 0; part < 3; part++, out += next) {
     const Words low = (Words)even & 0xFFFF0000, high = (Words)odd & 0xFFFF0000;
     const Words line = low >> 16 | high;
     std::memcpy(out, &line, LINE);
-    even -= (Floats)low;  // exact, as a part has 8 of the 24 bits
+    even -= (Floats)low;  // exact, because a part has 8 of the 24 bits
     odd -= (Floats)high;
   }
 }
@@ -31,12 +31,12 @@ INLINE void split_row(const float* x, long width, Thirds* row) {
     split(load(x + d), load(x + d + 16), out, LINE);
 }
 
-// Some steps of 32 numbers of two panels; none, where the columns are at their end.
+// A stretch: some steps of 32 numbers of two panels; no steps after the last columns.
 struct Stretch {
   long column, start, count;
 };
 
-// The parts of the stretch that is multiplied now, and of the next one.
+// The parts of the current stretch and of the next stretch.
 class SplitColumns {
  public:
   static constexpr long MOST = 4;         // steps of a stretch: both fit the first-level cache
@@ -48,7 +48,7 @@ class SplitColumns {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     now_ = 1 - now_;
   }
-  // A quarter of a step of the next one, of panels that are `next` bytes apart.
+  // Splits a quarter of a step of the next stretch, for panels that are `next` bytes apart.
   INLINE void split_quarter(const char* lines, long next, long quarter) {
     const long step = quarter / 4, panel = quarter / 2 % 2, half = quarter % 2 * 8 * LINE;
     const char* in = lines + panel * next + step * 32 * LINE + half;
@@ -63,8 +63,8 @@ class SplitColumns {
   long now_ = 0;
 };
 
-// Up to SPLIT_ROWS rows, which all take a stretch before any takes the next one: that is split
-// meanwhile.
+// Multiplies up to SPLIT_ROWS rows. All rows use a stretch before any row uses the next stretch,
+// which is split meanwhile.
 template <typename Done>
 class SplitProduct {
  public:
@@ -88,7 +88,7 @@ class SplitProduct {
   }
 
  private:
-  bool one() const { return rows_ <= 32; }  // block, whose sums stay in the unit
+  bool one() const { return rows_ <= 32; }  // one block, whose sums stay in the unit
   long blocks() const { return (rows_ + 31) / 32; }
   const char* lines(const Stretch& of) const {
     return b_.after(of.column).lines() + of.start * 32 * LINE;
@@ -133,7 +133,7 @@ class SplitProduct {
     if (last(now) || !one()) store_sums<two>(sums);
   }
 
-  // The small products first. aside() is called six times.
+  // The small products come first. Calls aside() six times.
   template <bool two, typename Aside>
   INLINE void multiply_step(const char* a, const char* b, Aside&& aside) {
     const auto multiply = [&]() __attribute__((always_inline)) {

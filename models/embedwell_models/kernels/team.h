@@ -10,16 +10,16 @@
 
 #include "range.h"
 
-// GNU OpenMP's entries: run a function on a number of threads, and how many there are. They are
-// those of the caller's own runtime, so that there is one pool of threads.
+// Entries of GNU OpenMP that run a function on a number of threads, and return their number. They
+// belong to the caller's runtime, so that there is one pool of threads.
 using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 using Threads = int (*)();
 
-constexpr long FEW = 64;  // rows per thread: with fewer, sharing each weight read is faster
+constexpr long FEW = 64;  // rows per thread; with fewer, sharing each weight read is faster
 
-// Where the threads of a team run. The system wakes a thread where another of the team is running
-// although a processor idles: one of a virtual machine that is halted looks taken. Both would stay
-// there for milliseconds, each waiting for what the other computes when it is let.
+// The processors of the threads of a team. The system may wake a thread on the processor of another
+// thread of the team although a processor is idle, because a halted processor of a virtual machine
+// looks taken. Both threads would stay there for milliseconds and wait for each other.
 class Seats {
  public:
   void take(long rank) {
@@ -27,7 +27,7 @@ class Seats {
     if (rank < MOST && taken_[rank].load(std::memory_order_relaxed) != mine)
       taken_[rank].store(mine, std::memory_order_relaxed);
   }
-  // Leave a processor that another one of the team needs for one that none has.
+  // Moves from a processor that another thread of the team needs to a free processor.
   void part(long rank, long size) {
     cpu_set_t allowed, free;
     if (!shared(rank, size) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -51,7 +51,7 @@ class Seats {
     return false;
   }
 
-  std::atomic<int> taken_[MOST] = {};  // processors from 1 on; 0: not known
+  std::atomic<int> taken_[MOST] = {};  // processors from 1 on; 0 if unknown
 };
 
 class Barrier {
@@ -69,12 +69,12 @@ class Barrier {
       if (spins < LATE)
         _mm_pause();
       else
-        sched_yield();  // a thread that is late by so much has lost its processor, perhaps to us
+        sched_yield();  // a thread that is so late has lost its processor, perhaps to this thread
     }
   }
 
  private:
-  static constexpr long UNEVEN = 300, LATE = 1000;  // pauses: more than shares differ by, mostly
+  static constexpr long UNEVEN = 300, LATE = 1000;  // pauses; mostly more than the shares differ by
 
   std::atomic<long> arrived_{0};
   alignas(64) std::atomic<long> round_{0};

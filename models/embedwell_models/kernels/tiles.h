@@ -1,5 +1,5 @@
-// Products in the matrix unit: tiles of 16 rows of 64 bytes. Sums of 32 rows and 32 columns are
-// tiles 0 to 3.
+// Products in the matrix unit, with tiles of 16 rows of 64 bytes. Tiles 0 to 3 hold the sums of 32
+// rows and 32 columns.
 
 #pragma once
 
@@ -14,10 +14,10 @@ struct alignas(64) TileShapes {
   uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-// A constant, for the compiler believes that the instruction reads only its first 8 bytes.
+// A constant, because the compiler assumes that the instruction reads only its first 8 bytes.
 constexpr TileShapes SHAPES;
 
-struct Tiles {  // configures the unit for this thread as long as it lives
+struct Tiles {  // configures the unit for this thread during its lifetime
   Tiles() { _tile_loadconfig(&SHAPES); }
   ~Tiles() { _tile_release(); }
 };
@@ -28,7 +28,7 @@ INLINE void zero_sums() {
   _tile_zero(2);
   _tile_zero(3);
 }
-// Of up to 16 rows, or of more: `two` tiles of them.
+// Loads one tile for up to 16 rows, or `two` tiles for more rows.
 template <bool two>
 INLINE void load_sums(const char* in) {
   _tile_loadd(0, in, 128);
@@ -70,7 +70,7 @@ INLINE void multiply_tiles() {
     MULTIPLY_TILES(_tile_dpbf16ps, two);
 }
 
-// Sums of a block of rows that are finished, some rows at a time, while the unit multiplies more.
+// Sums of a block of rows, which are finished some rows at a time while the unit multiplies.
 template <typename Sums, typename Done>
 class Behind {
  public:
@@ -80,7 +80,7 @@ class Behind {
     for (const long end = std::min(row_ + share_, rows_); row_ < end; row_++)
       for (long j = 0; j < 2; j++) done_(first_ + row_, column_ + j * W, sums_[row_][j]);
   }
-  // They are finished after so many turns.
+  // Number of turns until all sums are finished.
   INLINE void follow(const Sums (*sums)[2], long row, long column, long rows, long turns) {
     sums_ = sums, first_ = row, column_ = column, rows_ = rows, row_ = 0;
     share_ = (rows + turns - 1) / turns;
@@ -96,7 +96,7 @@ class Behind {
   long first_ = 0, column_ = 0, rows_ = 0, row_ = 0, share_ = 0;
 };
 
-// Up to 32 rows times two panels; aside() is called at each step.
+// Multiplies up to 32 rows with two panels; calls aside() at each step.
 template <typename Kind, bool two, typename Aside>
 INLINE void matrix_tile(const char* a, long stride, const Panels<Kind>& panels, long steps,
                         void* sums, Aside&& aside) {
@@ -115,7 +115,7 @@ template <typename Kind, typename Done>
 INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
                             const Panels<Kind>& b, long depth, Range columns, Done&& done) {
   alignas(64) typename Kind::Sums sums[2][32][2];
-  // A compiler barrier: compilers do not know that loading a tile reads memory.
+  // A compiler barrier, because compilers do not know that loading a tile reads memory.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));

@@ -1,8 +1,7 @@
-// Vectors of floats, and the functions of them that a transformer needs.
-//
-// Written once with the compiler's vector type; each instruction set compiles it to its own
-// instructions. Multiplications are fused with additions only where fma() says so, so that a value
-// is the same bits wherever the compiler inlines the expression.
+// Vectors of floats and the functions of vectors that a transformer needs.
+// The code uses the compiler's vector type, which is compiled to the instructions of each
+// instruction set. Multiplications and additions are fused only by fma(), so that a value has the
+// same bits wherever the compiler inlines the expression.
 
 #pragma once
 
@@ -13,7 +12,7 @@
 #include <utility>
 
 #define INLINE inline __attribute__((always_inline))
-// For what computes activations: copies of it for every sum of every size of tile are megabytes.
+// For code of activations: inlined copies for every sum of every tile size would take megabytes.
 #define APART __attribute__((noinline))
 
 #ifdef __AVX512F__
@@ -83,12 +82,12 @@ INLINE Floats smaller(Floats a, Floats b) {
 #endif
 }
 
-// Lanes of two vectors by constant numbers: those of b come after those of a.
+// Selects lanes of two vectors by constant numbers; the lanes of b follow the lanes of a.
 template <typename Vector, int... from>
 INLINE Vector shuffle(Vector a, Vector b, std::integer_sequence<int, from...>) {
 #ifdef __clang__
   return __builtin_shufflevector(a, b, from...);
-#else  // which GCC has before version 12, too
+#else  // which GCC also has before version 12
   return __builtin_shuffle(a, b, Ints{from...});
 #endif
 }
@@ -98,13 +97,13 @@ template <int step, int... lane>
 constexpr auto exchanged(std::integer_sequence<int, lane...>) {
   return std::integer_sequence<int, (lane ^ step)...>{};
 }
-// Lanes that are `step` apart, each in the other's place.
+// Swaps lanes that are `step` apart.
 template <int step>
 INLINE Floats exchange(Floats x) {
   return shuffle(x, x, exchanged<step>(Numbers{}));
 }
 
-// The lanes of one vector, combined by halves: always in the same order.
+// Combines the lanes of one vector by halves, always in the same order.
 template <long step = W / 2, typename Combine>
 INLINE float reduce(Floats x, Combine&& combine) {
   if constexpr (step == 0)
@@ -126,8 +125,8 @@ INLINE Floats polynomial(Floats x, const float (&coefficients)[N]) {
   return y;
 }
 
-// e^x for |x| <= 87 (beyond, as at the border), to about one unit in the last place: 2^n times a
-// polynomial of the rest (the reduction and coefficients of Cephes' expf).
+// e^x for |x| <= 87 (outside, the value at the border), to about one unit in the last place: 2^n
+// times a polynomial of the remainder (the reduction and coefficients of Cephes' expf).
 INLINE Floats exponential(Floats x) {
   x = larger(smaller(x, splat(87.0f)), splat(-87.0f));
   const Floats magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
@@ -141,7 +140,7 @@ INLINE Floats exponential(Floats x) {
   return (Floats)((Ints)y + ((Ints)shifted << 23));
 }
 
-// The same within 8e-5 for x <= 0, as 2^n times a cubic: for results that are rounded to bfloat16.
+// e^x within 8e-5 for x <= 0, as 2^n times a cubic, for results that are rounded to bfloat16.
 INLINE Floats exponential_roughly(Floats x) {
   x = larger(x * 1.44269504f, splat(-126.0f));
   const Floats magic = splat(12582912.0f), shifted = x + magic;
@@ -150,7 +149,7 @@ INLINE Floats exponential_roughly(Floats x) {
   return (Floats)((Ints)y + ((Ints)shifted << 23));
 }
 
-// The normal distribution's cumulative function, 1/2 + x P(x^2) / Q(x^2), within 2e-7.
+// The cumulative normal distribution, 1/2 + x P(x^2) / Q(x^2), within 2e-7.
 INLINE Floats cumulative(Floats x) {
   constexpr float end = 5.3f;
   const Floats clamped = larger(smaller(x, splat(end)), splat(-end)), square = clamped * clamped;
@@ -162,7 +161,7 @@ INLINE Floats cumulative(Floats x) {
   return x > end ? splat(1.0f) : x < -end ? splat(0.0f) : y;
 }
 
-// The same within 2e-5, without a division: for results that are rounded to 8 bits anyway.
+// The same within 2e-5 and without a division, for results that are rounded to 8 bits.
 INLINE Floats cumulative_roughly(Floats x) {
   constexpr float end = 4.2f;
   const Floats clamped = larger(smaller(x, splat(end)), splat(-end));
@@ -172,8 +171,8 @@ INLINE Floats cumulative_roughly(Floats x) {
   return larger(smaller(y, splat(1.0f)), splat(0.0f));
 }
 
-// The hyperbolic tangent; near zero, where the quotient loses its digits, by the polynomial of
-// Cephes' tanhf.
+// The hyperbolic tangent. Near zero, where the quotient loses digits, the polynomial of Cephes'
+// tanhf is used.
 INLINE Floats tangent(Floats x) {
   const float coefficients[] = {-3.33332819422e-1f, 1.33314422036e-1f, -5.37397155531e-2f,
                                 2.06390887954e-2f, -5.70498872745e-3f};
@@ -195,7 +194,7 @@ INLINE Floats activate(Floats x, Activation activation) {
       return x / (1.0f + exponential(-2.0f * u));
     }
     case Activation::relu:
-      return larger(splat(0.0f), x);  // in this order, not a number stays so
+      return larger(splat(0.0f), x);  // this order keeps NaN
     case Activation::silu:
       return x / (1.0f + exponential(-x));
     case Activation::gelu_sigmoid:

@@ -43,7 +43,7 @@ class Work {
  private:
   static constexpr long BLOCK = 256;  // rows of the feed-forward network that fit a core's cache
 
-  // The next reader of the rows: through which norm, and for which product.
+  // The next reader of the rows: its norm and its product.
   struct Reader {
     const Norm* norm;
     const Matrix* matrix;  // null for the last states
@@ -54,7 +54,7 @@ class Work {
     return {&call_.layers[index].attention_norms.input, &call_.layers[index].qkv};
   }
 
-  // Single: of each sequence only the row of the token goes on that is pooled.
+  // Single: of each sequence only the row of the pooled token continues.
   void mix(const Layer& layer, bool single) {
     project(layer);
     const Heads& heads = layer.heads;
@@ -114,10 +114,10 @@ class Work {
     write(layer, layer.query_norm, rotation, queries);
     write(layer, layer.key_norm, rotation, {count + keys.first, count + keys.last});
     write(layer, layer.value_norm, {nullptr, nullptr}, {before + keys.first, before + keys.last});
-    if (layer.heads.kv_count < count) me_.wait();  // keys may be another thread's
+    if (layer.heads.kv_count < count) me_.wait();  // another thread may have computed the keys
   }
 
-  // Normalises and rotates them, if the model does.
+  // Normalises and rotates queries and keys if the model does.
   void write(const Layer& layer, const Norm& norm, const Rotation& rotation, Range heads) {
     if (norm) return write_normalised(layer, norm, rotation, heads);
     const auto size = static_cast<uint32_t>(layer.heads.size);
@@ -181,7 +181,7 @@ class Work {
             });
   }
 
-  // A panel of gates waits for the panel of up after it (GLU, Shazeer 2020, arXiv 2002.05202).
+  // A panel of gates waits for the following panel of up (GLU, Shazeer 2020, arXiv 2002.05202).
   void gate_rows(const Matrix& up, long row, long rows) {
     const long inner = config_.intermediate_size;
     float* gates = desk_.aside;
@@ -195,7 +195,7 @@ class Work {
             });
   }
 
-  // The features of the tokens, by which the gate multiplies.
+  // The features of the tokens, which are the factors of the gate.
   void featurise(const InputGate& gate) {
     const long inner = config_.gate_size;
     float* out = space_.features;
@@ -224,7 +224,7 @@ class Work {
 
   INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
-  // output_sum += a product of wide operands, which begin with those of `row`.
+  // output_sum += a product of wide operands, which start with the operands of `row`.
   void add(const Matrix& matrix, long row, long rows, long depth) {
     float* output_sum = space_.output_sum + row * config_.hidden_size;
     product(matrix, space_.wide, 0, rows, depth, columns(config_.hidden_size),
@@ -264,7 +264,7 @@ class Work {
         if (row >= first) embed(tables, ids[row], position, width, eps(), space_.x + row * width);
       }
     }
-    if (!call_.num_layers) return;  // there is no memory for more
+    if (!call_.num_layers) return;  // without layers there is no memory for the rest
     if (space_.output_sum != space_.x)
       std::memset(space_.output_sum + first * width, 0, (last - first) * width * sizeof(float));
     if (config_.gate_size)
@@ -291,10 +291,10 @@ class Work {
     }
   }
 
-  // The number of rows of a sequence that may be pooled.
+  // Number of rows of a sequence that may be pooled.
   long pooled_rows(long length) const { return rows_ == part_.tokens ? length : 1; }
 
-  // Scale: of the sums of parts that a norm comes after.
+  // scale: factor of the sum of x and a normalised output.
   void settle_rows(const PartNorms& norms, Reader next, float scale = 1.0f) {
     const long width = config_.hidden_size;
     const auto [first, last] = me_.share(rows_);
@@ -330,7 +330,7 @@ class Work {
     if (reader.matrix) prepare(read, config_.hidden_size, *reader.matrix, space_.narrow, row);
   }
 
-  // Where a row is normalised that x keeps as it is: with the operands, if those are floats.
+  // Memory for a normalised row if x keeps the row itself: with the operands, if they are floats.
   float* aside(long row) const {
     if constexpr (std::is_same_v<typename Kind::Operand, float>)
       return space_.narrow.data + row * config_.hidden_size;
@@ -353,7 +353,7 @@ class Work {
   const Space<Kind>& space_;
   const Desk<Kind>& desk_;
   Member me_;
-  long rows_;  // of x: a token's each, or at last a sequence's
+  long rows_;  // of x: one for each token, at the end one for each sequence
 };
 
 }  // namespace
