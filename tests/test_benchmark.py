@@ -12,6 +12,7 @@ from deploy.benchmark.peers.batching import batches, pad
 from deploy.benchmark.peers.gguf_model import check, encoder_tensors, is_quantized, pieces
 from deploy.benchmark.peers.llama_server import arguments
 from deploy.benchmark.peers.protocol import Refused
+from deploy.benchmark.server_report import ratios
 from deploy.benchmark.servers import peers
 from deploy.benchmark.serving import PEERS, Elsewhere, text_embeddings_inference
 
@@ -103,3 +104,11 @@ def test_a_program_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     server = text_embeddings_inference(tmp_path / "text-embeddings-router")
     with pytest.raises(Unavailable, match="is not a program"), server.run(tmp_path, tmp_path, 1):
         pass
+
+
+def test_a_round_without_responses_of_the_peer_has_no_ratio() -> None:
+    servers = {
+        name: {"short": [{"requests_per_second": rate} for rate in rates]}
+        for name, rates in {"peer": [0.0, 4.0], "this": [3.0, 6.0]}.items()
+    }
+    assert ratios({"peers": ["peer"], "servers": servers}, "this", "short") == [1.5]

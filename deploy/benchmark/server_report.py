@@ -30,7 +30,7 @@ def report(results: Mapping[str, Any]) -> str:
 
 
 def ratios(results: Mapping[str, Any], name: str, load: str) -> list[float]:
-    """Return the ratio of our requests per second to the best peer's, for each common round."""
+    """Return the ratio of our requests per second to the best peer's, for each round with both."""
     peers = [
         _rates(results, peer, load)
         for peer in results["peers"]
@@ -39,7 +39,8 @@ def ratios(results: Mapping[str, Any], name: str, load: str) -> list[float]:
     if not peers:
         return []
     best = max(peers, key=statistics.median)
-    return [ours / theirs for ours, theirs in zip(_rates(results, name, load), best, strict=False)]
+    pairs = zip(_rates(results, name, load), best, strict=False)
+    return [ours / theirs for ours, theirs in pairs if theirs]
 
 
 def _rates(results: Mapping[str, Any], name: str, load: str) -> list[float]:
