@@ -50,7 +50,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(target: Path, **environment: str) -> Path:
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", target, ROOT]
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    command = [*pip, "-w", str(target), str(ROOT)]
     subprocess.run(command, check=True, env={**os.environ, **environment})
     [path] = target.glob("*.whl")
     return path
@@ -74,7 +75,7 @@ def test_the_wheel_has_three_packages_and_runs_with_any_python(wheel: Path) -> N
 def test_the_kernels_need_no_newer_system_than_the_wheel_says(wheel: Path) -> None:
     if wheel.name.endswith("-any.whl"):
         pytest.skip("no compiler: a wheel without kernels is for every system")
-    command = [sys.executable, "-m", "auditwheel", "show", wheel]
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     report = " ".join(done.stdout.split())
     [least] = re.findall(r'constrains the platform tag to "manylinux_2_(\d+)_x86_64"', report)
@@ -101,8 +102,9 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of an environment that has the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--quiet", "-c", ROOT / "constraints.txt", wheel], check=True)
+    python, constraints = folder / "bin" / "python", ROOT / "constraints.txt"
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, "-c", str(constraints), str(wheel)], check=True)
     return folder / "bin"
 
 

@@ -116,7 +116,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Receive the numbers; every worker collects all tests."""
-    node.config.stash[SKIPPED] |= Counter(getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}))
+    counts = Counter[str](getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}))
+    node.config.stash[SKIPPED] = node.config.stash[SKIPPED] | counts
 
 
 def pytest_terminal_summary(
