@@ -232,7 +232,7 @@ def test_other_options_are_refused_by_name(tmp_path: Path) -> None:
     for layers in (sizes, {"5": {"head_dim": 8}}, {"4": {"sliding_window": 8}}):
         assert_refused(tmp_path, per_layer_config=layers)
     edit(tmp_path, per_layer_config={key: {"num_key_value_heads": 3} for key in ("1", "3", "4")})
-    with pytest.raises(ModelError, match="3 of keys"):
+    with pytest.raises(ModelError, match="3 key heads"):
         families.read(tmp_path)
 
 

