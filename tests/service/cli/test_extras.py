@@ -15,7 +15,7 @@ def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) ->
         require("numpy", "sklearn", "umap")
     message = "sklearn, umap are not installed: pip install scikit-learn umap-learn"
     assert raised.value.message == message
-    with pytest.raises(click.ClickException, match="pip install opentelemetry-sdk$"):
+    with pytest.raises(click.ClickException, match=r"pip install opentelemetry-sdk$"):
         require_tracing()
 
 
