@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SKIPPED: pytest.StashKey[Counter[str]] = pytest.StashKey()  # how many tests or files were not selected, and why
+SKIPPED = pytest.StashKey[Counter[str]]()  # how many tests or files were not selected
 _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collects in its own process
 
 
@@ -110,7 +110,8 @@ def _long_tests(items: list[pytest.Item]) -> set[pytest.Item]:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In a worker of pytest-xdist, send the numbers to the process of the user."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput[_OUTPUT_KEY] = {**session.config.stash[SKIPPED]}
+        counts = session.config.stash[SKIPPED]
+        session.config.workeroutput[_OUTPUT_KEY] = dict(counts)
 
 
 @pytest.hookimpl(optionalhook=True)
