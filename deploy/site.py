@@ -15,6 +15,7 @@ PAGES = {  # by their files outside docs/
     "README.md": "quick-start.md",
     "deploy/README.md": "deployment.md",
     "deploy/benchmark/README.md": "measuring.md",
+    "deploy/gpu/README.md": "measuring-gpu.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
