@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import packages
+from tests.tiers import imports
 
 TEST = """
 import pytest
@@ -85,4 +85,4 @@ def test_tests_whose_packages_are_missing_are_not_collected(
 
 def test_the_packages_of_a_helper_are_those_of_the_test() -> None:
     test = Path(__file__).parent / "service" / "test_older_encoders.py"
-    assert "h5py" not in test.read_text() and "h5py" in packages(test)
+    assert "h5py" not in test.read_text() and "h5py" in imports(test)

@@ -2,14 +2,14 @@
 
 The mark `full` is for tests that are slow or redundant, which only `--full` runs. The mark `needs`
 names packages that a test uses in another process. Packages that a test file imports, itself or
-by way of a helper in this folder, are found by its imports.
+by way of this project's modules, are found by its imports.
 """
 
 import ast
 import functools
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
+ROOTS = {  # the folders of the project's own packages
+    "tests": ROOT,
+    "embedwell": ROOT / "service",
+    "embedwell_client": ROOT / "service",
+    "embedwell_models": ROOT / "models",
+}
 SKIPPED = pytest.StashKey[Counter[str]]()  # how many tests or files were not selected
 _OUTPUT_KEY = "tests_not_selected"  # of a worker of pytest-xdist, which collects in its own process
 
@@ -30,48 +36,81 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore a test file that imports a package which is not installed, but not with --need-all."""
-    is_test_file = collection_path.match("test_*.py")
-    if config.getoption("need_all", False) or not is_test_file or not missing(collection_path):
+    """Ignore test files that import packages which are not installed, but not with --need-all.
+
+    So is a folder of tests whose conftest.py imports one.
+    """
+    if config.getoption("need_all", False):
         return None
-    config.stash[SKIPPED]["files"] += 1
+    if collection_path.is_dir():
+        source, files = collection_path / "conftest.py", [*collection_path.rglob("test_*.py")]
+    else:
+        source, files = collection_path, [collection_path]
+    if not (files and source.is_file() and source.match("*.py") and missing(source)):
+        return None
+    config.stash[SKIPPED]["files"] += len(files)
     return True
 
 
 def missing(path: Path) -> set[str]:
-    """Packages that a test file or its helpers import, and that are not installed."""
-    return {package for package in packages(path) if not _is_installed(package)}
+    """Modules that a test file, its helpers or the product import, and that are not installed."""
+    return {module for module in imports(path) if not _is_installed(module)}
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of other projects that are imported when a test file is run."""
+    others, seen, waiting = set[str](), {path}, [path]
+    while waiting:
+        modules, files = _imports_of_file(waiting.pop())
+        others |= modules
+        waiting += files - seen
+        seen |= files
+    return others
 
 
 @functools.cache
-def packages(path: Path) -> frozenset[str]:
-    found: set[str] = set()
-    for module in _imported_modules(path):
-        top = module.partition(".")[0]
-        if top != "tests":
-            found.add(top)
-            continue
-        for helper in ROOT / f"{module.replace('.', '/')}.py", _parent_file(module):
-            if helper.is_file() and helper != path and not helper.match("conftest.py"):
-                found |= packages(helper)
-    return frozenset(found - sys.stdlib_module_names)
+def _imports_of_file(path: Path) -> tuple[set[str], set[Path]]:
+    """The modules of other projects, and the files of this one, that a file imports."""
+    sources = {module: _source(module) for module in _imported_modules(path)}
+    files = {file for file in sources.values() if file is not None and file.is_file()}
+    others = {module for module, file in sources.items() if file is None}
+    return others, {file for file in files if file.name != "conftest.py"}
 
 
-def _parent_file(module: str) -> Path:
-    return ROOT / f"{module.rpartition('.')[0].replace('.', '/')}.py"
+def _source(module: str) -> Path | None:
+    """The file that a module of this project has, or nothing; None for modules of others."""
+    folder = ROOTS.get(module.partition(".")[0])
+    if folder is None:
+        return None
+    path = folder / module.replace(".", "/")
+    return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
 
 
-def _imported_modules(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _imported_modules(path: Path) -> set[str]:
+    """Modules that a file imports: in tests everywhere, in the product when it is imported."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    is_test = (ROOT / "tests") in path.parents
+    modules = set[str]()
+    for node in ast.walk(tree) if is_test else tree.body:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            modules.add(node.module)
+            if node.module.partition(".")[0] in ROOTS:  # a name may be that of a module
+                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+    standard = sys.stdlib_module_names
+    return {name for name in modules if name.partition(".")[0] not in standard}
 
 
 @functools.cache
-def _is_installed(package: str) -> bool:
-    return find_spec(package) is not None
+def _is_installed(module: str) -> bool:
+    top = find_spec(module.partition(".")[0])
+    if top is None or top.origin is not None:
+        return top is not None
+    try:  # a folder that several distributions share
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @pytest.hookimpl(wrapper=True)

@@ -51,7 +51,9 @@ def run_server(
         process.wait(120)
 
 
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    "server", ["uvicorn", pytest.param("granian", marks=pytest.mark.needs("granian"))]
+)
 def test_an_asgi_server_serves_vectors_and_stops_its_engine(
     server: str, embedder: Embedder, tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ def test_a_model_that_nobody_uses_is_unloaded_and_comes_back(source: str, tmp_pa
             server.wait_until(more_than(statuses))
             assert server.state("a") == "loaded"
         server.wait_until(lambda: server.state("a") == "unloaded")
-        assert "a is unloaded for lack of requests" in server.log
+        assert "a is unloaded, because it had no requests" in server.log
         assert (server.state("b"), server.state("c")) == ("loaded", "loaded")
         assert server.post("/embed", body).json() == expected
         assert set(statuses) == {200}

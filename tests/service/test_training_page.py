@@ -18,6 +18,7 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import normalize
 from tests.service.local_server import local_server
 
+pytestmark = pytest.mark.needs("accelerate", "datasets", "gensim", "model2vec")
 TEXT = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 TEXT = TEXT.replace("\\\n", "")  # a command on several lines
 COMMANDS = dict(re.findall(r"^embedwell (train (\w+) .*)$", TEXT, re.MULTILINE))

@@ -18,6 +18,7 @@ from embedwell_models.folder import Folder
 from tests.models.families.checkpoint import Case, assert_close, state_encoder, states, write
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 
+pytestmark = pytest.mark.full  # a family that few use, with large tests
 SIZES = {
     "hidden_size": 64,
     "num_hidden_layers": 2,

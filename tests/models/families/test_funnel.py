@@ -36,6 +36,7 @@ from tests.models.families.checkpoint import (
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
+pytestmark = pytest.mark.full  # a family that few use, with large tests
 SMALL = {"vocab_size": 99, "d_model": 64, "n_head": 4, "d_head": 16, "d_inner": 96}
 BLOCKS = {"block_sizes": [2, 1, 2], "num_decoder_layers": 2}
 CASES = [

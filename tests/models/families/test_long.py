@@ -6,6 +6,7 @@ import pytest
 
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 
+pytestmark = pytest.mark.full  # a family that few use, with large tests
 LENGTHS = (513, 7, 1100)
 SIZES = {
     "vocab_size": 99,

@@ -37,6 +37,7 @@ def write(
     return Reference(named, LAYERS, heads=4, experts=EXPERTS, top=top)
 
 
+@pytest.mark.full(after=1)
 @pytest.mark.parametrize("top", [1, 2, 5])
 def test_every_layer_equals_what_is_published(top: int, tmp_path: Path) -> None:
     reference = write(tmp_path, top)

@@ -147,7 +147,10 @@ def test_the_weights_of_words_and_the_vocabulary_decide_the_fingerprint(tmp_path
     ("change", "message"),
     [
         ({"wordembedding_config.json": {"tokenizer_class": "a.PhraseTokenizer"}}, "Phrase"),
-        ({"2_Pooling/config.json": {"pooling_mode": "weightedmean"}}, "WordWeights before"),
+        (
+            {"2_Pooling/config.json": {"pooling_mode": "weightedmean"}},
+            "WordWeights with",
+        ),
     ],
 )
 def test_what_is_not_implemented_is_refused_by_name(

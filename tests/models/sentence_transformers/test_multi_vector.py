@@ -243,6 +243,7 @@ def test_a_stanford_folder_without_its_projection_is_refused(tmp_path: Path) -> 
         Folder.read(tmp_path / "encoder")
 
 
+@pytest.mark.full
 def test_a_precision_is_compared_by_the_vectors_of_tokens(tmp_path: Path) -> None:
     write_colbert(tmp_path)
     embedder = load(tmp_path / "model", dtype="auto")

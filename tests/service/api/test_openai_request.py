@@ -151,9 +151,21 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
 @pytest.mark.parametrize(
     ("fields", "param", "message"),
     [
-        ({"truncate_prompt_tokens": 257}, "truncate_prompt_tokens", "the model reads 256"),
-        ({"truncate_prompt_tokens": 2}, "truncate_prompt_tokens", "2 special tokens"),
-        ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "2 special tokens"),
+        (
+            {"truncate_prompt_tokens": 257},
+            "truncate_prompt_tokens",
+            "the model reads at most",
+        ),
+        (
+            {"truncate_prompt_tokens": 2},
+            "truncate_prompt_tokens",
+            "must be above 2, the",
+        ),
+        (
+            {"truncate_prompt_tokens": 0},
+            "truncate_prompt_tokens",
+            "must be above 2, the",
+        ),
         ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "greater than or equal to -1"),
         ({"truncate_prompt_tokens": 9, "truncate": True}, "truncate_prompt_tokens", "not both"),
         ({"truncate_prompt_tokens": 9, "truncation": False}, "truncate_prompt_tokens", "not both"),

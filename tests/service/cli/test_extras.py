@@ -9,13 +9,17 @@ from embedwell.cli.extras import require, require_torch, require_tracing
 
 
 def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sklearn", "umap", "opentelemetry.sdk.trace"):
+    traces = "opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http"
+    for module in ("sklearn", "umap", *traces):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(click.ClickException) as raised:
         require("numpy", "sklearn", "umap")
     message = "sklearn, umap are not installed: pip install scikit-learn umap-learn"
     assert raised.value.message == message
-    with pytest.raises(click.ClickException, match=r"pip install opentelemetry-sdk$"):
+    with pytest.raises(
+        click.ClickException,
+        match=r"pip install opentelemetry-sdk opentelemetry-exp",
+    ):
         require_tracing()
 
 

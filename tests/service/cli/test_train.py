@@ -15,6 +15,8 @@ from tests.conftest import PROSE
 
 COMMANDS = ["tokenizer", "words", "sentences"]
 
+pytestmark = pytest.mark.needs("accelerate", "datasets", "gensim", "model2vec")
+
 
 def run(*arguments: object, stdin: str | None = None, status: int = 0) -> str:
     result = CliRunner().invoke(main, ["train", *map(str, arguments)], input=stdin)

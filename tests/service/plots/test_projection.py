@@ -55,7 +55,7 @@ def test_the_least_number_of_texts_is_enough(method: str) -> None:
     assert points.shape == (MIN_TEXTS[method], 2) and np.isfinite(points).all()
 
 
-@pytest.mark.parametrize("method", ["pca", "tsne"])
+@pytest.mark.parametrize("method", ["pca", pytest.param("tsne", marks=pytest.mark.full)])
 def test_the_same_vectors_have_the_same_projection(method: str) -> None:
     vectors = blobs(2, 10)
     np.testing.assert_array_equal(project(vectors, method).points, project(vectors, method).points)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -182,7 +183,7 @@ def test_the_server_ends_if_there_are_too_few_file_descriptors(
     minilm_folder: object, limit: int
 ) -> None:
     # Set in a shell, as a hard limit lowered in this process could not be raised again.
-    command = f"ulimit -n {limit}; exec {sys.executable} -m embedwell serve --port 0"
+    command = f"ulimit -n {limit}; exec {shlex.quote(sys.executable)} -m embedwell serve --port 0"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
     )

@@ -85,6 +85,6 @@ def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
     assert {line["logger"] for line in lines} >= {"embedwell.engine", "embedwell.process.logging"}
     messages = {line["message"].split("\n")[0]: line["level"] for line in lines}
     assert messages["engine replaced (restart 1)"] == "warning"
-    assert any("NO_SETTING is no setting" in message for message in messages)
+    assert any("NO_SETTING is not a setting" in message for message in messages)
     (failed,) = [line for line in lines if line.get("request_id") == "mine"]
     assert (failed["path"], failed["status"]) == ("/embed", 504)
