@@ -51,6 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long value by its length: every process holds the name of each test many times."""
+    if isinstance(val, str | bytes) and len(val) > 200:
+        return f"{argname} of {len(val)}"
+    return None
+
+
 PROSE = (Path(__file__).parent.parent / "LICENSE").read_text(encoding="utf-8")
 WORDS = PROSE.split()
 UNUSUAL_TEXTS = [
