@@ -118,6 +118,19 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
+def test_the_client_alone_needs_httpx_and_numpy(
+    wheel: Path, application: Path, tmp_path: Path
+) -> None:
+    venv.create(tmp_path / "small", with_pip=True)
+    python = str(tmp_path / "small" / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), "httpx", "numpy"], check=True)
+    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    program = "import embedwell, embedwell_client; print(embedwell.Client('http://localhost'))"
+    subprocess.run([python, "-c", program], cwd=application, check=True)
+
+
 def site_packages(environment: Path) -> Path:
     [folder] = environment.parent.glob("lib/python*/site-packages")
     return folder
