@@ -30,8 +30,13 @@ test: .venv/test               ## set up, fetch the model, run the quick tests
 	$(BIN)/embedwell pull
 	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
+# In parts: the processes of each begin small, and all of them stay below 8 GB of memory.
 test-all: .venv/dev            ## all tests, also those that take long or need many packages
-	$(MAKE) test TESTS=--full
+	$(CHECK_KERNELS)
+	$(BIN)/embedwell pull
+	$(BIN)/pytest $(PARALLEL) --full tests/models
+	$(BIN)/pytest $(PARALLEL) --full tests/service
+	$(BIN)/pytest $(PARALLEL) --full tests --ignore tests/models --ignore tests/service
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
