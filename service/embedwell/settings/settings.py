@@ -268,8 +268,9 @@ class Settings(BaseSettings):
     max_wait: PositiveFloat = Field(
         default=2.0,
         description=(
-            "Maximum expected seconds that a request waits, above it 429. Requests of more than "
-            "2048 tokens may wait five times as long."
+            "Maximum expected seconds that a request waits, above it 429. They are the seconds "
+            "for the whole queue, or twice those for the queued requests that are no larger, if "
+            "that is less. Requests of more than 2048 tokens may wait five times as long."
         ),
     )
     request_timeout: PositiveFloat = Field(
