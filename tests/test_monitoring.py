@@ -144,7 +144,7 @@ def test_prometheus_evaluates_every_alert_and_none_fires(scraping: Prometheus) -
 
 def test_the_server_has_every_metric_that_is_asked_for(scraping: Prometheus) -> None:
     expressions = [*QUERIES.values(), *(rule["expr"] for rule in RULES)]
-    asked = set(re.findall(r"embedding_[a-z_]+", " ".join(expressions)))
+    asked = set(re.findall(r"embedwell_[a-z_]+", " ".join(expressions)))
     assert asked and asked <= set(scraping.get("label/__name__/values"))
 
 
