@@ -191,7 +191,7 @@ def test_baselines_are_scored_beside_the_model_and_may_be_worse(pairs: Path) -> 
 def test_a_score_that_is_too_low_is_named(pairs: Path) -> None:
     chosen = ("tasks", "--sts", pairs, *FLOAT32, "--min-score")
     assert "similarity pairs.csv: spearman" in (low := run(*chosen, "100.1", status=1))
-    assert "is less than 100.1" in low
+    assert "is below --min-score 100.1" in low
     run(*chosen, "50")
 
 

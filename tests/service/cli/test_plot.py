@@ -195,9 +195,9 @@ BAD = "no-such-model"
         ),
         (
             ("map", "texts.csv", "-o", "map.png", "--color-by", "topic", "--clusters", "2"),
-            "leave one out",
+            "not both: each needs the colours",
         ),
-        (("similarity", "one.txt", "-o", "map.png"), "one.txt has a single text"),
+        (("similarity", "one.txt", "-o", "map.png"), "one.txt has only one text"),
         (
             ("similarity", "many.txt", "-o", "map.png"),
             "has 501 texts, but a plot shows at most 500",
