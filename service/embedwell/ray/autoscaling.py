@@ -37,7 +37,7 @@ class LoadMeter:
 
         def values(name: str) -> list[float]:
             samples = chain.from_iterable(family.samples for family in families)
-            return [sample.value for sample in samples if sample.name == f"embedding_{name}"]
+            return [sample.value for sample in samples if sample.name == f"embedwell_{name}"]
 
         now, tokens = self._clock(), sum(values("tokens_total"))
         self._totals.append((now, tokens))
