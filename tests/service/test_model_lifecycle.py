@@ -78,7 +78,7 @@ def test_the_least_recently_used_makes_room_for_another(source: str, tmp_path: P
             body = {"inputs": "red", "model": name}
             assert server.post("/embed", body).status_code == 200, server.log
         assert [server.state(name) for name in NAMES] == ["loaded", "unloaded", "loaded"]
-        assert "b is unloaded to load c" in server.log
+        assert "b is unloaded to make room for c" in server.log
         assert len(server.engines()) == 2
 
 

@@ -22,7 +22,7 @@ def command(model: Path, source: Path, output: Path) -> list[str]:
     return [
         sys.executable,
         "-m",
-        "service",
+        "embedwell",
         "embed",
         str(source),
         "-o",
