@@ -30,14 +30,14 @@ def parsed(record: logging.LogRecord) -> dict[str, Any]:
 def test_a_message_is_a_line_of_json_with_its_time_in_utc() -> None:
     record = logging.makeLogRecord(
         {
-            **{"name": "service.it", "levelname": "WARNING", "created": 0.25, "process": 7},
+            **{"name": "embedwell.it", "levelname": "WARNING", "created": 0.25, "process": 7},
             **{"msg": "cut off:\n%s", "args": ("a\udcff ü",), "color_message": "\x1b[0m"},
         }
     )
     assert parsed(record) == {
         "time": "1970-01-01T00:00:00.250+00:00",
         "level": "warning",
-        "logger": "service.it",
+        "logger": "embedwell.it",
         "process": 7,
         "message": "cut off:\na\udcff ü",
     }
