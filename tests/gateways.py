@@ -21,7 +21,7 @@ class Haproxy(Proxy):
 
     def __init__(self, folder: Path, *servers: str) -> None:
         super().__init__(folder)
-        template = "server-template embedding 1-10 embedding:8080 resolvers system init-addr none"
+        template = "server-template embedwell 1-10 embedwell:8080 resolvers system init-addr none"
         lines = [f"server s{number} {server}" for number, server in enumerate(servers)]
         listen = {"bind :8080": f"bind 127.0.0.1:{self.port}"}
         file = folder / "haproxy.cfg"
@@ -37,7 +37,7 @@ class Caddy(Proxy):
         listen = {"\n:8080 {": f"\nhttp://127.0.0.1:{self.port} {{"}
         file = folder / "Caddyfile"
         file.write_text(
-            configuration("Caddyfile", **listen, **{"embedding:8080": " ".join(servers)})
+            configuration("Caddyfile", **listen, **{"embedwell:8080": " ".join(servers)})
         )
         self.command = [program("caddy", "caddy"), "run", "--config", str(file)]
 
