@@ -89,9 +89,9 @@ def _source(module: str) -> Path | None:
 def _imported_modules(path: Path) -> set[str]:
     """Modules that a file imports: in tests everywhere, in the product when it is imported."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    is_test = (ROOT / "tests") in path.parents
+    of_product = {ROOT / "models", ROOT / "service"} & {*path.parents}
     modules = set[str]()
-    for node in ast.walk(tree) if is_test else tree.body:
+    for node in tree.body if of_product else ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
