@@ -45,8 +45,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.is_dir():
         source, files = collection_path / "conftest.py", [*collection_path.rglob("test_*.py")]
     else:
-        source, files = collection_path, [collection_path]
-    if not (files and source.is_file() and source.match("*.py") and missing(source)):
+        source, files = collection_path, [collection_path] * collection_path.match("test_*.py")
+    if not (files and source.is_file() and missing(source)):
         return None
     config.stash[SKIPPED]["files"] += len(files)
     return True
