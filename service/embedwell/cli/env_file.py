@@ -35,20 +35,20 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
 
 
 def setting_source(name: str, flags: Mapping[str, Any]) -> str:
-    """Where a setting got its value, for a message: `--port`, or `EMBEDWELL_PORT in ./.env`."""
+    """Name the source of a setting for a message: `--port`, or `EMBEDWELL_PORT in ./.env`."""
     if flags.get(name) is None and (variable := _variable(name)):
         return variable[1]
     return f"--{name.replace('_', '-')}"
 
 
 def variable_with_value(name: str, value: str) -> str | None:
-    """The variable that gave a setting its value, and where it is set; None if it was a flag."""
+    """Name the variable that gave a setting its value, and its place; None for a flag."""
     text, source = _variable(name) or ("", None)
     return source if text == value else None
 
 
 def _variable(name: str) -> tuple[str, str] | None:
-    """The value of a setting's variable, and where it is set; the environment comes first."""
+    """Find the value of a setting's variable, and its place; the environment comes first."""
     variable = f"{PREFIX}{name.upper()}"
     for values, place in (os.environ, "the environment"), (dotenv_values(FILE), f"./{FILE}"):
         for key, value in values.items():
