@@ -41,7 +41,6 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
  && find . -name '*.so' -not -path './nvidia/*' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
  && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, jinja2, numpy, orjson, PIL.Image, prometheus_client, \
       pydantic_settings, python_multipart, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
- && python -c 'import torch; torch.version.cuda and __import__("torch.nn.attention.varlen")' \
  && python -c 'from importlib import import_module, util; \
       [import_module(name) for name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "fsspec", "pyarrow.dataset") \
        if util.find_spec(name.partition(".")[0])]'

@@ -35,15 +35,16 @@ test-all: .venv/dev            ## all tests, also those that take long or need m
 	$(CHECK_KERNELS)
 	$(BIN)/embedwell pull
 	$(BIN)/pytest $(PARALLEL) --full tests/models
-	$(BIN)/pytest $(PARALLEL) --full tests/service
+	$(BIN)/pytest $(PARALLEL) --full tests/service --ignore tests/service/bulk
+	$(BIN)/pytest $(PARALLEL) --full tests/service/bulk
 	$(BIN)/pytest $(PARALLEL) --full tests --ignore tests/models --ignore tests/service
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
 ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision test_embedder.py \
-	torch_backend test_prompt.py test_static.py sentence_transformers/test_modules.py \
-	sentence_transformers/test_transformer.py checkpoint/test_weights.py families/test_facade.py) \
-	tests/service/api/test_status.py
+	torch_backend classic test_prompt.py test_static.py model_files/test_modules.py \
+	model_files/test_transformer.py checkpoint/test_weights.py families/test_facade.py) \
+	tests/service/routes/test_status.py
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor
 	@set -e; for isa in $$($(BIN)/python -c 'from embedwell_models.cpu_backend import library; print(*library.lower_caps())'); do \
@@ -83,9 +84,9 @@ format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 
 openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of docs/models.md
-	$(BIN)/python -m deploy.openapi
-	$(BIN)/python -m deploy.settings_page
-	$(BIN)/python -m deploy.families_page
+	$(BIN)/python -m docs.build.openapi
+	$(BIN)/python -m docs.build.settings_page
+	$(BIN)/python -m docs.build.families_page
 
 docs: .venv/dev                ## build the documentation as a site, with all links checked
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -93,17 +94,17 @@ docs: .venv/dev                ## build the documentation as a site, with all li
 fuzz: .venv/dev                ## ask what the document allows, and does not, CASES times each
 	FUZZ_CASES=$(or $(CASES),1000) $(BIN)/pytest tests/service/test_contract.py
 
-bench-engines: .venv/dev       ## this engine against others (deploy/benchmark/README.md)
-	$(BIN)/python -m deploy.benchmark.engines $(ARGS)
+bench-engines: .venv/dev       ## this engine against others (benchmarks/README.md)
+	$(BIN)/python -m benchmarks.engines $(ARGS)
 
 bench-servers: .venv/dev       ## this server against others, under load
-	$(BIN)/python -m deploy.benchmark.servers $(ARGS)
+	$(BIN)/python -m benchmarks.servers $(ARGS)
 
 bench-overhead: .venv/dev      ## what this server adds to its engine
-	$(BIN)/python -m deploy.benchmark.overhead $(ARGS)
+	$(BIN)/python -m benchmarks.overhead $(ARGS)
 
 bench-outputs: .venv/dev       ## what each form of an answer costs
-	$(BIN)/python -m deploy.benchmark.outputs $(ARGS)
+	$(BIN)/python -m benchmarks.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
 	rm -rf .venv site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache

@@ -132,20 +132,36 @@ def any_embedder(request: pytest.FixtureRequest, minilm_folder: Path) -> Embedde
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """Function that writes a small BERT of random weights, with further JSON files."""
+    """Function that writes a small BERT of random weights, with further JSON files.
+
+    Beside a card or options of the encoder there is also modules.json, with the pooling mean.
+    """
 
     def write(files: Mapping[str, object] | None = None, **config: Any) -> Path:
         from tests.models.tiny import write_bert
 
         folder = tmp_path_factory.mktemp("bert")
         write_bert(folder, **config)
-        for name, content in (files or {}).items():
+        for name, content in _with_modules(files or {}).items():
             path = folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(json.dumps(content), encoding="utf-8")
         return folder
 
     return write
+
+
+def _with_modules(files: Mapping[str, object]) -> Mapping[str, object]:
+    # Without modules.json, these files would have no effect.
+    needing = {"config_sentence_transformers.json", "sentence_bert_config.json"} & {*files}
+    if not needing or "modules.json" in files:
+        return files
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    listed = [
+        {"type": f"sentence_transformers.models.{kind}", "path": path}
+        for path, kind in kinds.items()
+    ]
+    return {**files, "modules.json": listed, "1_Pooling/config.json": {"pooling_mode": "mean"}}
 
 
 @pytest.fixture(scope="session")

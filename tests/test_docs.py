@@ -10,18 +10,21 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from embedwell.api.model_choice import ModelChoice
-from embedwell.api.router import DirectRoute
-from embedwell.api.served_names import ServedNames
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.request.request_context import RequestContext
+from embedwell.http.request_context import RequestContext
+from embedwell.routes.common.model_registry import ModelChoice, ServedNames
+from embedwell.routes.common.router import DirectRoute
+from embedwell_models.families import ernie
 from embedwell_models.vectors import Floats
 
 ROOT = Path(__file__).parent.parent
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 CODE = re.compile(r'(?:\bcode=|\bcode = \d+, |^    code = )"(\w+)"', re.MULTILINE)
 NEVER_SENT = {"client_gone", "too_large", "unsupported"}  # the client is gone; base classes
-IN_BATCHES = {"empty_file", "too_many_requests"}
+IN_BATCHES = {  # of the problems that a failed batch lists
+    *("empty_file", "too_many_requests", "too_many_lines", "line_too_long"),
+    *("duplicate_custom_id", "invalid_url", "invalid_json_line"),
+}
 
 
 def test_the_table_of_errors_lists_exactly_the_codes_of_the_source() -> None:
@@ -44,6 +47,13 @@ class Axes:
         return [], np.array(letters, dtype=np.float32)
 
 
+class Registry:
+    """A ModelRegistry of two models."""
+
+    def choice(self, service: object, *offers: str) -> ModelChoice[Axes]:
+        return ModelChoice(ServedNames(["axes"], ["others"]), [Axes(), Axes()])
+
+
 @pytest.fixture(scope="module")
 def nearest() -> DirectRoute:
     """The route of the example on the architecture page, for two models."""
@@ -51,8 +61,7 @@ def nearest() -> DirectRoute:
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "nearest"}
     exec(compile(textwrap.dedent(block), "nearest.py", "exec"), module)
-    models = ModelChoice(ServedNames(["axes"], ["others"]), [Axes(), Axes()])
-    (route,) = module["router"](models).routes
+    (route,) = module["router"](Registry()).routes
     assert isinstance(route, DirectRoute)
     return route
 
@@ -81,3 +90,9 @@ def test_the_example_endpoint_names_what_is_at_fault(nearest: DirectRoute) -> No
         assert (failed.value.param, failed.value.index) == (param, index)
     with pytest.raises(ValidationError, match="texts"):
         call(nearest, query="a", texts=[])
+
+
+def test_the_example_of_a_family_is_the_file_that_is_compared_with_transformers() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^ *```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
+    assert textwrap.dedent(block) == Path(ernie.__file__).read_text(encoding="utf-8")

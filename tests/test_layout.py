@@ -1,9 +1,12 @@
 """Allowed imports between packages, and the modules that a process loads."""
 
 import ast
+import json
+import pkgutil
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +18,32 @@ MODELS = sorted((ROOT / "models/embedwell_models").rglob("*.py"))
 SERVICE = sorted((ROOT / "service/embedwell").rglob("*.py"))
 CLIENT = sorted((ROOT / "service/embedwell_client").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+BEFORE_ROUTES = [
+    path
+    for name in ("engine", "inputs", "inference")
+    for path in SERVICE
+    if path.is_relative_to(ROOT / "service/embedwell" / name)
+]
+API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["paths"]
 OUTSIDE_ENGINE = [path for path in SERVICE if "engine" not in path.parts]
 
 
-# Each package imports only from those before it, and from itself.
-ORDER = {
-    "embedwell_models": "errors checksum vectors neighbors outputs positions config tables "
-    "checkpoint images tokenizer sentence_transformers encoder torch_backend cpu_backend precision "
-    "families folder word_table footprint new_folder convert compress hub assembly embedder "
-    "training",
-    "embedwell": "settings errors process engine request inputs "
-    "inference metrics tracing batches api http bulk context playground routers "
-    "fastapi_app app uvicorn_adapter server plots evaluation ray cli asgi ray_serve __main__",
+# The core serves. The rest is other commands and old models, which the core loads by their names.
+# Each package imports only from those before it, and from itself; the rest comes after the core.
+CORE = {
+    "embedwell_models": "errors vectors outputs positions config "
+    "tables checkpoint images families tokenizer model_files encoder torch_backend cpu_backend "
+    "precision model_description hub loading embedder",
+    "embedwell": "settings errors gc_tuning engine limits http inputs "
+    "inference metrics tracing batches routes inherited playground routers "
+    "fastapi_app app launch cli asgi __main__",
+}
+REST = {"embedwell_models": "classic convert compress training", "embedwell": "bulk tools"}
+NAMES_OF_REST = {f"{root}.{name}" for root, names in REST.items() for name in names.split()}
+REGISTRIES = {  # name modules of the rest, by strings
+    "models/embedwell_models/families/classic.py",
+    "models/embedwell_models/hub/conversion.py",
+    "service/embedwell/cli/commands.py",
 }
 
 
@@ -46,6 +63,13 @@ def imported_packages(path: Path) -> Iterator[str]:
             yield from (alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.split(".")[0]
+
+
+def strings(path: Path) -> Iterator[str]:
+    """The strings of a file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def relative_path(path: Path) -> str:
@@ -75,11 +99,47 @@ def test_packages_import_only_from_those_before_them(path: Path) -> None:
     _, root, package, *_ = path.relative_to(ROOT).with_suffix("").parts
     if package == "__init__":  # the facade
         return
-    order = ORDER[root].split()
+    order = [*CORE[root].split(), *REST[root].split()]
     allowed = order[: order.index(package) + 1]
     for module in imported_modules(path):
         top, inner, *_ = [*module.split("."), ""]
         assert top != root or inner in allowed or inner.startswith("__"), module
+
+
+def modules_of_rest(names: Iterable[str]) -> list[str]:
+    return [name for name in names if ".".join(re.split("[.:]", name)[:2]) in NAMES_OF_REST]
+
+
+OF_CORE = [path for path in [*MODELS, *SERVICE] if not modules_of_rest([module_name(path)])]
+
+
+@pytest.mark.parametrize("path", OF_CORE, ids=relative_path)
+def test_the_core_imports_nothing_of_the_rest(path: Path) -> None:
+    assert not modules_of_rest(imported_modules(path))
+    if relative_path(path) not in REGISTRIES:
+        assert not modules_of_rest(strings(path))
+
+
+@pytest.mark.parametrize("path", sorted(REGISTRIES))
+def test_the_names_in_a_registry_are_those_of_the_rest(path: str) -> None:
+    names = modules_of_rest(strings(ROOT / path))
+    assert names and all(pkgutil.resolve_name(name) for name in names)
+
+
+def test_starting_the_server_loads_nothing_of_the_rest() -> None:
+    program = (
+        "import sys, embedwell.cli.commands, embedwell.app, embedwell_models.embedder\n"
+        f"assert not {NAMES_OF_REST} & {{*sys.modules}}"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("path", BEFORE_ROUTES, ids=relative_path)
+def test_only_routes_and_errors_name_routes(path: Path) -> None:
+    assert not [text for text in strings(path) if any(f"{route} " in f"{text} " for route in API)]
 
 
 @pytest.mark.parametrize("path", CLIENT, ids=relative_path)
@@ -96,9 +156,19 @@ def test_no_test_module_imports_another(path: Path) -> None:
     assert not [module for module in others if ".test_" in module]
 
 
-def test_only_the_adapter_uses_uvicorn() -> None:
-    folders = {path.parent.name for path in SERVICE if "uvicorn" in set(imported_packages(path))}
-    assert folders == {"uvicorn_adapter"}
+@pytest.mark.parametrize("path", SERVICE, ids=relative_path)
+def test_uvicorn_is_used_by_its_public_parts_alone(path: Path) -> None:
+    tree = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    imported = [name for name in imported_modules(path) if name.split(".")[0] == "uvicorn"]
+    used = {
+        node.attr
+        for node in tree
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "uvicorn"
+    }
+    bases = [base for node in tree if isinstance(node, ast.ClassDef) for base in node.bases]
+    assert set(imported) <= {"uvicorn"} and used <= {"Server", "Config"}
+    assert not [base for base in bases if "uvicorn" in ast.unparse(base)]
+    assert not imported or path.parent.name == "protocol"
 
 
 @pytest.mark.parametrize("path", OUTSIDE_ENGINE, ids=relative_path)
@@ -107,9 +177,14 @@ def test_the_service_outside_its_engine_never_imports_torch(path: Path) -> None:
 
 
 def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
-    packages = {"config", "families", "hub", "positions", "sentence_transformers", "tokenizer"}
+    packages = {"checkpoint", "config", "families", "hub", "positions", "model_files", "tables"}
+    packages |= {"tokenizer"}
     modules = [module_name(path) for path in MODELS]
-    without_torch = [module for module in modules if module.split(".")[1] in packages]
+    without_torch = [
+        module
+        for module in modules
+        if module.split(".")[1] in packages or module.endswith(".family")
+    ]
     program = "import importlib, sys\n" + "\n".join(
         f"importlib.import_module({module!r}); assert 'torch' not in sys.modules, {module!r}"
         for module in [
@@ -127,7 +202,7 @@ def test_the_imports_of_the_http_process_do_not_load_torch() -> None:
 
 def test_the_supervisor_loads_no_large_packages() -> None:
     program = (
-        "import sys, embedwell.cli.commands, embedwell.server.bootstrap\n"
+        "import sys, embedwell.cli.commands, embedwell.launch.bootstrap\n"
         "assert not {'fastapi', 'numpy', 'tokenizers', 'torch', 'uvicorn'} & {*sys.modules}"
     )
     process = subprocess.run(

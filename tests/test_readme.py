@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.benchmark.plot import IMAGES, RESULT, plots
+from benchmarks.plot import IMAGES, RESULT, plots
 from tests.service.server import Server
 
 ROOT = Path(__file__).parent.parent
@@ -109,7 +109,12 @@ def test_the_assertions_of_the_python_examples_hold(server: Server, code: str) -
 
 LINKS = [
     (page.relative_to(ROOT), target)
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("benchmarks/**/*.md"),
+        *ROOT.glob("deploy/**/*.md"),
+    ]
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     if "://" not in target
 ]

@@ -86,3 +86,7 @@ def test_tests_whose_packages_are_missing_are_not_collected(
 def test_the_packages_of_a_helper_are_those_of_the_test() -> None:
     test = Path(__file__).parent / "service" / "test_older_encoders.py"
     assert "h5py" not in test.read_text() and "h5py" in imports(test)
+
+
+def test_the_packages_of_an_example_are_those_of_its_test() -> None:
+    assert "psycopg" in imports(Path(__file__).parent / "examples" / "test_hybrid_search.py")

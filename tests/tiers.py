@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOTS = {  # the folders of the project's own packages
-    "tests": ROOT,
+    **dict.fromkeys(("benchmarks", "deploy", "docs", "examples", "tests"), ROOT),
     "embedwell": ROOT / "service",
     "embedwell_client": ROOT / "service",
     "embedwell_models": ROOT / "models",
@@ -42,12 +42,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """
     if config.getoption("need_all", False):
         return None
-    if collection_path.is_dir():
-        source, files = collection_path / "conftest.py", [*collection_path.rglob("test_*.py")]
-    else:
-        source, files = collection_path, [collection_path] * collection_path.match("test_*.py")
-    if not (files and source.is_file() and missing(source)):
+    is_folder = collection_path.is_dir()
+    source = collection_path / "conftest.py" if is_folder else collection_path
+    if not (source.is_file() and (is_folder or source.match("test_*.py")) and missing(source)):
         return None
+    files = [*collection_path.rglob("test_*.py")] if is_folder else [source]
     config.stash[SKIPPED]["files"] += len(files)
     return True
 
@@ -89,7 +88,7 @@ def _source(module: str) -> Path | None:
 def _imported_modules(path: Path) -> set[str]:
     """Modules that a file imports: in tests everywhere, in the product when it is imported."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    of_product = {ROOT / "models", ROOT / "service"} & {*path.parents}
+    of_product = path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "tests")
     modules = set[str]()
     for node in tree.body if of_product else ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
-from unittest.mock import patch
 
 import torch
 
@@ -25,7 +24,6 @@ from deploy.gpu.results import OUT, append_line, read_environment
 from deploy.gpu.token_rows import Rows, random_rows, token_count
 from embedwell_models import Embedder
 from embedwell_models.encoder.token_budget import batches_of_similar_length
-from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.vectors import Floats, normalize
 
 LENGTHS = (10, 128, 512) if CUDA else (10, 128)
@@ -169,8 +167,10 @@ def run(name: str) -> None:
     if variant == ["fused"]:
         model = load_fused(folder, dtype)
     else:
-        model = embedder = Embedder.load(folder, device=DEVICE, dtype=dtype)
-        about["trials"] = [(t.dtype, t.cosine, t.speedup) for t in embedder.trials]
+        graphs = variant != ["eager"]
+        model = embedder = Embedder.load(folder, device=DEVICE, dtype=dtype, cuda_graphs=graphs)
+        about["graphs"] = graphs
+        about["trials"] = [(t.dtype, t.cosine, t.median_cosine, t.speedup) for t in embedder.trials]
     loaded = time.perf_counter()
     model.warm()
     about["load_s"] = round(loaded - made, 1)
@@ -184,12 +184,6 @@ def run(name: str) -> None:
         about["reserved_mb"] = torch.cuda.max_memory_reserved() >> 20
     if len(about) > 1:
         append_line("engine.jsonl", about)
-
-
-def run_without_graphs(name: str) -> None:
-    """Load a model whose layers are never recorded, and append its results."""
-    with patch.object(TorchLayers, "recordable", new=False):
-        run(name)
 
 
 def run_in_process(name: str, seconds: float) -> str | None:
@@ -230,7 +224,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.in_process:
         (name,) = args.runs
-        (run_without_graphs if name.endswith(":eager") else run)(name)
+        run(name)
     else:
         runs = args.runs or (RUNS if CUDA else CPU_RUNS)
         sys.exit(1 if run_all(runs, args.seconds) else 0)

@@ -50,7 +50,7 @@ site=$KIT_HOME/site
 rm -rf "$work"
 mkdir -p "$work"
 tar -C "$root" --exclude=__pycache__ --exclude=node_modules -cf - \
-  deploy docs models service tests pyproject.toml LICENSE README.md | tar -C "$work" -xf -
+  benchmarks deploy docs examples models service tests pyproject.toml LICENSE README.md | tar -C "$work" -xf -
 if ! ls "$kit/wheels" | cmp -s - "$KIT_HOME/wheels.txt"; then
   rm -rf "$site"
   "$python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile \
@@ -84,7 +84,7 @@ for stage in ${*:-smoke tests engine}; do
     tests)
       step tests "${KIT_TEST_SECONDS:-230}" env OMP_NUM_THREADS=2 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
         "$python" -m pytest -p xdist.plugin -p pytest_timeout -p deploy.gpu.pytest_plugin -W ignore \
-        -q --tb=short -n "${KIT_PROCESSES:-6}" --maxprocesses 8 --max-worker-restart 40 \
+        -q -rs --tb=short -n "${KIT_PROCESSES:-6}" --maxprocesses 8 --max-worker-restart 40 \
         --timeout 60 --timeout-method thread -m "${KIT_MARK:-gpu}" ${KIT_TESTS:-tests/gpu} ;;
     engine)
       step engine 185 "$python" -m deploy.gpu.engine --seconds "$(within 170)" ${KIT_ENGINE:-} ;;

@@ -1,26 +1,31 @@
 """Facade of this package: a loaded model that embeds texts, pairs and images."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
+from tqdm import tqdm
 
-from embedwell_models.assembly.loaded_model import LoadedModel
-from embedwell_models.assembly.token_id_embedder import TokenIdEmbedder
 from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
-from embedwell_models.folder import Folder
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.decoding import MAX_PIXELS
+from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.multi_vector import TextRole
+from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.precision.trials import Trial
-from embedwell_models.sentence_transformers.multi_vector import TextRole
-from embedwell_models.sentence_transformers.pooling import AUTO
-from embedwell_models.tokenizer.cooperative import run_to_completion
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.truncation import TruncatedIds
-from embedwell_models.vectors import Floats, normalize
+from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
+
+_LONE = "a lone surrogate, which UTF-8 cannot encode"
 
 
 class Embedder(TokenIdEmbedder):
@@ -38,63 +43,113 @@ class Embedder(TokenIdEmbedder):
         rerank_format: str = AUTO,
         adapter: str = AUTO,
         trials: Sequence[Trial] | None = None,
+        fingerprint: str | None = None,
+        cuda_graphs: bool = True,
         revision: str | None = None,
         cache: Path | None = None,
     ) -> "Embedder":
         """Load a model from a folder, the cache, or the network.
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
-        (CPU); auto is the fastest precision that is close to float32 on the reference sentences.
+        (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
+        bfloat16 on a GPU that has it.
         pooling: one of MODES in `sentence_transformers.pooling`; auto is the pooling of the model's
         files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
         `sentence_transformers.rerank_formats`; auto is the format of the model's files.
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
-        trials: trials of an earlier load in this dtype, which are not repeated. Raises ModelError
-        if the model, device or precision is not available.
+        trials: trials of an earlier load in this dtype, which are not repeated. fingerprint: that
+        of an earlier load of the same files in this dtype, which is not computed again.
+        cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
+        device or precision is not available.
         """
         path = resolve(str(model), revision=revision, cache=cache)
-        folder = Folder.read(path, pooling, rerank_format, adapter)
-        return cls(LoadedModel.load(folder, device, dtype, isa, trials))
+        folder = ModelDescription.read(path, pooling, rerank_format, adapter)
+        return cls(
+            LoadedModel.load(
+                folder, device=device, dtype=dtype, isa=isa, trials=trials, cuda_graphs=cuda_graphs
+            ),
+            fingerprint,
+        )
 
-    def tokenize(self, texts: Sequence[str], *, prompt: str | None = None) -> list[list[int]]:
+    @overload
+    def tokenize(  # type: ignore[overload-overlap]
+        self, texts: str, *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> list[int]: ...
+    @overload
+    def tokenize(
+        self, texts: Sequence[str], *, prompt: str | None = None, prompt_name: str | None = None
+    ) -> list[list[int]]: ...
+    def tokenize(
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+    ) -> list[int] | list[list[int]]:
         """Return the token ids of each text after a prompt, for `encode` and `hidden`.
 
-        prompt: by default the model's. The ids are truncated to max_length.
+        The ids are truncated to max_length. One str has one list. For the prompt and the errors of
+        a text see `embed`.
         """
-        return [row.ids for row in self._encode_texts(texts, prompt)]
+        if isinstance(texts, str):
+            return self.tokenize([texts], prompt=prompt, prompt_name=prompt_name)[0]
+        prompt = self._prompt(prompt, prompt_name)
+        return [row.ids for row in self._encode_texts(_check_texts(texts), prompt)]
 
-    def embed(
-        self, texts: Sequence[str], *, prompt: str | None = None, budget: int = 2048
+    def embed(  # noqa: PLR0913 - all but one are keyword-only
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        dimensions: int | None = None,
+        budget: int = 2048,
+        show_progress_bar: bool = False,
     ) -> Floats:
-        """Embed any number of texts, `budget` tokens at a time: (B, dim).
+        """Embed any number of texts, `budget` tokens at a time: (B, dim), or (dim,) for one str.
 
         prompt: text before each text, or the instruction of a model that reads texts in a chat
-        template; by default the model's own. Raises EmptyTextError, PromptTooLongError and
-        UnsplittableTextError.
-        """
-        prompt = self.sentence.default_prompt if prompt is None else prompt
-        side = self.tokenizer.side
-        prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
-        limit = self.tokenizer.count_limit(prompt_token_count, side)
-        rows = self._encode_texts(texts, prompt, limit)
-        for index, row in enumerate(rows):
-            if len(row.ids) < self.config.min_tokens:
-                raise EmptyTextError(index)
-        remaining = [row.remaining(prompt_token_count, side) for row in rows]
-        return self._encode_all([row.ids for row in rows], remaining, budget)
+        template; by default the model's own. prompt_name: name of a prompt of the model instead.
+        dimensions: number of first dimensions to keep; the result is normalised if the model
+        normalises. show_progress_bar: on standard error.
 
+        Raises TypeError for anything but texts, EmptyTextError, PromptTooLongError,
+        UnsplittableTextError, and ValueError for a lone surrogate, an unknown prompt or number of
+        dimensions, and a model without dense vectors of texts.
+        """
+        self._require_dense()
+        if dimensions is not None and not 1 <= dimensions <= self.dim:
+            raise ValueError(f"dimensions: {dimensions} is not between 1 and {self.dim}")
+        single = isinstance(texts, str)
+        checked = _check_texts([texts] if single else texts)
+        rows, counts = self._rows(checked, self._prompt(prompt, prompt_name))
+        vectors = self._encode_all(rows, counts, budget, dimensions, show_progress_bar)
+        return vectors[0] if single else vectors
+
+    @overload
+    def embed_tokens(  # type: ignore[overload-overlap]
+        self, texts: str, role: TextRole = "document", *, budget: int = 2048
+    ) -> Floats: ...
+    @overload
     def embed_tokens(
         self, texts: Sequence[str], role: TextRole = "document", *, budget: int = 2048
-    ) -> list[Floats]:
+    ) -> list[Floats]: ...
+    def embed_tokens(
+        self, texts: str | Sequence[str], role: TextRole = "document", *, budget: int = 2048
+    ) -> Floats | list[Floats]:
         """Embed the tokens of queries or documents, for `vectors.maxsim`: B arrays (n, dim).
 
-        n: the number of tokens that have a vector. Raises UnsplittableTextError, and ValueError for
-        a model without vectors of tokens.
+        n: the number of tokens that have a vector. One str has one array. Raises
+        UnsplittableTextError, ValueError for a model without vectors of tokens, and the errors of
+        a text as `embed` does.
         """
+        if isinstance(texts, str):
+            return self.embed_tokens([texts], role, budget=budget)[0]
+        texts = _check_texts(texts)
         if (tokens := self.multi_vector) is None:
-            raise ValueError("the model has one vector for each text")
+            raise ValueError(f"the model has no vectors of tokens; use {self._right_call()}")
         prompt = self.sentence.prompts.get(role, "")
         ids = self.tokenizer.encode([prompt + text for text in texts])
         limit = tokens.max_length(role)
@@ -109,51 +164,176 @@ class Embedder(TokenIdEmbedder):
         ]
 
     def score(
-        self, pairs: Sequence[Pair], *, instruction: str | None = None, budget: int = 2048
+        self,
+        pairs: Pair | Sequence[Pair],
+        *,
+        instruction: str | None = None,
+        budget: int = 2048,
+        show_progress_bar: bool = False,
     ) -> Floats:
         """Compute the logits of pairs of texts, `budget` tokens at a time: (B, labels).
 
-        instruction: instruction for a language model that reranks; by default its own.
+        One tuple of two texts has one row: (labels,). instruction: instruction for a language model
+        that reranks; by default its own. show_progress_bar: on standard error.
 
-        Raises ValueError for a model without a classifier, and for an instruction to a model that
-        takes none.
+        Raises TypeError for anything but pairs, ValueError for a model without a classifier, for an
+        instruction to a model that takes none, and for a lone surrogate.
         """
         if self.classifier is None:
-            raise ValueError("the model embeds texts and cannot score pairs; use a reranker")
+            raise ValueError(
+                f"the model embeds texts and cannot score pairs; use {self._right_call()}, or load "
+                "a reranker"
+            )
+        single = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
+        checked = _check_pairs([pairs] if single else pairs)
         tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
         if instruction is not None:
             tokenizer = tokenizer.with_instruction(instruction)
-        rows = [row.ids for row in run_to_completion(tokenizer.encode(pairs))]
-        return self._encode_all(rows, [0] * len(rows), budget)
+        rows = [row.ids for row in run_to_completion(tokenizer.encode(checked))]
+        logits = self._encode_all(rows, [0] * len(rows), budget, None, show_progress_bar)
+        return logits[0] if single else logits
 
-    def embed_images(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> Floats:
-        """Embed images that are encoded as PNG, JPEG, WebP or GIF: (B, dim).
+    def embed_images(
+        self, images: bytes | Sequence[bytes], *, max_pixels: int = MAX_PIXELS
+    ) -> Floats:
+        """Embed images that are encoded as PNG, JPEG, WebP or GIF: (B, dim), or (dim,) for bytes.
 
-        max_pixels: maximum pixels of an image. Raises ImageError, and ValueError for a model
-        without an image encoder.
+        max_pixels: maximum pixels of an image. Raises ImageError, TypeError for anything but bytes,
+        and ValueError for a model without an image encoder.
         """
         if self._preprocessing is None:
-            raise ValueError("the model has no image encoder")
+            raise ValueError(f"the model has no image encoder; for texts use {self._right_call()}")
+        if isinstance(images, bytes):
+            vector: Floats = self.embed_images([images], max_pixels=max_pixels)[0]
+            return vector
+        for index, image in enumerate(images):
+            if not isinstance(image, bytes):
+                raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
 
+    def _require_dense(self) -> None:
+        """Raise ValueError for a model without one vector for each text."""
+        if DENSE not in self.output_names:
+            raise ValueError(
+                f"the model has no dense vectors of texts; use {self._right_call()}, or load "
+                "another model"
+            )
+
+    def _right_call(self) -> str:
+        """Return the call for which the model is made."""
+        if self.classifier is not None:
+            return (
+                "score([(query, document)])" if self.classifier.reranks else "score([(text, None)])"
+            )
+        if DENSE in self.output_names:
+            return "embed(texts)"
+        if self.multi_vector is not None:
+            return "embed_tokens(texts)"
+        return f"outputs(tokenize(texts), {[*self.output_names]})"
+
+    def _prompt(self, prompt: str | None, name: str | None) -> str:
+        """Return the text of a prompt; raises TypeError or ValueError."""
+        prompts = self.sentence.prompts
+        if prompt is not None and name is not None:
+            raise ValueError("give either prompt or prompt_name, not both")
+        if name is not None and name not in prompts:
+            raise ValueError(f"no prompt {name!r}; the model has {sorted(prompts)}")
+        if name is not None:
+            return prompts[name]
+        if prompt is None:
+            return self.sentence.default_prompt
+        _check_text(prompt, "the prompt")
+        return prompt
+
+    def _rows(self, texts: Sequence[str], prompt: str) -> tuple[Rows, list[int]]:
+        """Return the ids of texts after a prompt, and how many of each belong to the prompt.
+
+        Raises EmptyTextError and PromptTooLongError.
+        """
+        side = self.tokenizer.side
+        prompt_token_count = self.sentence.prompt_token_count(prompt, self.tokenizer)
+        limit = self.tokenizer.count_limit(prompt_token_count, side)
+        rows = self._encode_texts(texts, prompt, limit)
+        for index, row in enumerate(rows):
+            if len(row.ids) < self.config.min_tokens:
+                raise EmptyTextError(index)
+        return [row.ids for row in rows], [row.remaining(prompt_token_count, side) for row in rows]
+
     def _encode_texts(
-        self, texts: Sequence[str], prompt: str | None, count_limit: float = 0
+        self, texts: Sequence[str], prompt: str, count_limit: float = 0
     ) -> list[TruncatedIds]:
         sentence, tokenizer = self.sentence, self.tokenizer
-        before = sentence.before_text(sentence.default_prompt if prompt is None else prompt)
+        before = sentence.before_text(prompt)
         rows = tokenizer.encode([before + text for text in texts], count_limit=count_limit)
         if sentence.text_format is None:
             return rows
         start = run_to_completion(tokenizer.ids_without_special(before))
         return [tokenizer.with_start(row, start, tokenizer.side) for row in rows]
 
-    def _encode_all(self, rows: Rows, prompt_token_counts: Sequence[int], budget: int) -> Floats:
-        vectors = np.empty((len(rows), self.dim), dtype=np.float32)
-        for batch in batches_of_similar_length([*map(len, rows)], budget):
-            vectors[batch] = self.encode(
-                [rows[i] for i in batch],
-                prompt_token_counts=[prompt_token_counts[i] for i in batch],
-            )
+    def _encode_all(
+        self,
+        rows: Rows,
+        prompt_token_counts: Sequence[int],
+        budget: int,
+        dimensions: int | None,
+        show_progress_bar: bool,
+    ) -> Floats:
+        vectors = np.empty((len(rows), dimensions or self.dim), dtype=np.float32)
+        normalized = None if dimensions is None else False
+        with tqdm(total=len(rows), unit="text", disable=not show_progress_bar) as bar:
+            for batch in batches_of_similar_length([*map(len, rows)], budget):
+                computed = self.encode(
+                    [rows[i] for i in batch],
+                    normalized=normalized,
+                    prompt_token_counts=[prompt_token_counts[i] for i in batch],
+                )
+                if dimensions is not None:
+                    computed = truncate_and_normalize(computed, dimensions, self.sentence.normalize)
+                vectors[batch] = computed
+                bar.update(len(batch))
         return vectors
+
+
+def _check_texts(texts: Any) -> list[str]:
+    """Return texts as a list; raises TypeError or ValueError, which names the index of the text."""
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes | bytearray | memoryview):
+        raise TypeError(f"texts are a str or a list of str, not {_kind(texts)}")
+    checked = list(texts)
+    for index, text in enumerate(checked):
+        _check_text(text, f"text {index}")
+    return checked
+
+
+def _check_text(text: Any, name: str) -> None:
+    """Raise TypeError for anything but a str, and ValueError for a lone surrogate.
+
+    name: of the text, in messages.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is {_kind(text)}, not a str")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has {_LONE}, at character {error.start}") from None
+
+
+def _check_pairs(pairs: Any) -> list[tuple[str, str | None]]:
+    """Return pairs as a list; raises TypeError or ValueError, which names the index of the pair."""
+    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
+        raise TypeError(f"pairs are tuples of two texts, not {_kind(pairs)}")
+    checked: list[tuple[str, str | None]] = []
+    for index, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"pair {index} is {_kind(pair)}, not a tuple of two texts")
+        first, second = pair
+        _check_text(first, f"the first text of pair {index}")
+        if second is not None:
+            _check_text(second, f"the second text of pair {index}")
+        checked.append((first, second))
+    return checked
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else f"of the type {type(value).__name__}"

@@ -25,7 +25,7 @@ def normalize(vectors: Floats) -> Floats:
     return units
 
 
-def finish(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
+def truncate_and_normalize(vectors: Floats, dimensions: int | None, normalized: bool) -> Floats:
     """Truncate vectors (B, D) to `dimensions`, then normalise them if `normalized`.
 
     dimensions: None for all.

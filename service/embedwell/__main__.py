@@ -1,6 +1,6 @@
 """The `embedwell` command, and `python -m embedwell`."""
 
-from embedwell.process.signals import install_signal_handlers
+from embedwell.launch.signals import install_signal_handlers
 
 
 def main() -> None:

@@ -5,12 +5,9 @@ from collections.abc import Callable, Sequence
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from embedwell.api import batches, files
-from embedwell.api.router import direct_routes
 from embedwell.batches.route_calls import RouteCalls
 from embedwell.batches.service import batch_service
-from embedwell.context import ModelContext, ServerContext
-from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.client.engine_session import EngineSession
 from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.cors import with_cors
@@ -19,20 +16,25 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.input_queue import InputQueue
+from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.limits.comparisons import Comparisons
+from embedwell.limits.memory_budget import MemoryBudget
+from embedwell.limits.work_queue import WorkQueue
 from embedwell.metrics import served_metrics
-from embedwell.request.memory_budget import MemoryBudget
 from embedwell.routers import create_routers
+from embedwell.routes import batches, files
+from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
+from embedwell.routes.common.router import direct_routes
 from embedwell.settings.settings import Settings
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
 _FORM_BYTES = 1 << 12  # bytes of a form around a file
 
 
 def create_app(
-    context: ServerContext,
-    engines: Sequence[CurrentEngine],
+    context: InheritedServer,
+    engines: Sequence[EngineSession],
     background: Sequence[Background] = (),
     shutting_down: Callable[[], bool] = lambda: False,
 ) -> Middleware:
@@ -73,7 +75,7 @@ def create_app(
     )
 
 
-def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
+def wrap(app: Middleware, context: InheritedServer) -> ASGIApp:
     """Wrap the application with the middleware that the settings enable: traces, and CORS."""
     traced: ASGIApp = app
     if context.settings.tracing:
@@ -82,19 +84,21 @@ def wrap(app: Middleware, context: ServerContext) -> ASGIApp:
 
         names = [model.settings.name for model in context.models]
         traced = TracingMiddleware(app, RequestSpans(names))
-    return with_cors(traced, context.settings.cors_origins)
+    return with_cors(traced, context.settings.cors_origins, EXPOSED_HEADERS)
 
 
-def served_models(context: ServerContext, engines: Sequence[CurrentEngine]) -> list[ServedModel]:
+def served_models(context: InheritedServer, engines: Sequence[EngineSession]) -> list[ServedModel]:
     """Read the folder of each model; raises ModelError."""
     settings = context.settings
-    queue = InputQueue(settings.request_timeout, settings.max_wait)
+    queue = WorkQueue(settings.request_timeout, settings.max_wait, settings.max_wait_large)
+    comparisons = Comparisons.of(settings)
     models = [
         ServedModel(
             model.settings,
             _folder(model),
             engine,
             queue,
+            comparisons,
             vector_cache_bytes=settings.vector_cache_bytes // len(engines),
             index=model.index,
         )
@@ -105,9 +109,11 @@ def served_models(context: ServerContext, engines: Sequence[CurrentEngine]) -> l
     return models
 
 
-def _folder(model: ModelContext) -> Folder:
+def _folder(model: InheritedModel) -> ModelDescription:
     settings = model.settings
-    return Folder.read(model.folder, settings.pooling, settings.rerank_format, settings.adapter)
+    return ModelDescription.read(
+        model.folder, settings.pooling, settings.rerank_format, settings.adapter
+    )
 
 
 def _upload_limits(settings: Settings) -> HttpLimits:

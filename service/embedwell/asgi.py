@@ -1,8 +1,8 @@
 """The application and its engine for any ASGI server: `uvicorn --factory embedwell.asgi:create`.
 
 `embedwell serve` does more: it cancels the work of clients that disconnect, restarts an HTTP
-    process that hangs, limits connections, drains before a stop, and lets several HTTP processes
-    share one engine. Here each process of the ASGI server starts an engine of its own.
+process that hangs, limits connections, drains before a stop, and lets several HTTP processes share
+one engine. Here each process of the ASGI server starts an engine of its own.
 """
 
 import logging
@@ -19,13 +19,13 @@ from starlette.types import ASGIApp
 from embedwell.app import create_app, wrap
 from embedwell.cli.extras import require_torch, require_tracing
 from embedwell.cli.options import model_folder, read
-from embedwell.context import ModelContext, ServerContext
-from embedwell.engine.client.current_engine import CurrentEngine
-from embedwell.engine.protocol.messages import EngineDescription
-from embedwell.process.gc_tuning import settle_heap
-from embedwell.process.logging import configure_logging
-from embedwell.server.bootstrap import open_model_contexts
-from embedwell.server.model_engines import ModelEngines
+from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.wire.messages import EngineDescription
+from embedwell.gc_tuning import settle_heap
+from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.launch.bootstrap import open_model_contexts
+from embedwell.launch.logging import configure_logging
+from embedwell.launch.model_engines import ModelEngines
 from embedwell.settings.adapters import expand_adapters
 from embedwell.settings.model_settings import model_settings
 from embedwell_models.errors import ModelError
@@ -55,27 +55,28 @@ def create(**values: Any) -> ASGIApp:
     configure_logging(settings.log_level, settings.log_format)
     resources = ExitStack()
     contexts, engine_fds = open_model_contexts(settings, models, resources)
-    context = ServerContext(settings, contexts, port=settings.port, listener_fds=[])
+    context = InheritedServer(settings, contexts, port=settings.port, listener_fds=[])
     engines = ModelEngines(context, engine_fds)
-    current_engines = [_current_engine(model, engines) for model in contexts]
+    engine_sessions = [_engine_session(model, engines) for model in contexts]
 
     async def run_engines() -> None:
         with resources:
             await engines.run()
-        os.kill(os.getpid(), signal.SIGTERM)  # the engine has logged why it cannot continue
+        log.error("the server ends: %s", engines.failure or "see the lines above")
+        os.kill(os.getpid(), signal.SIGTERM)
 
     app = create_app(
-        context, current_engines, [run_engines, *(each.run for each in current_engines)]
+        context, engine_sessions, [run_engines, *(each.run for each in engine_sessions)]
     )
     return wrap(app, context)
 
 
-def _current_engine(model: ModelContext, engines: ModelEngines) -> CurrentEngine:
+def _engine_session(model: InheritedModel, engines: ModelEngines) -> EngineSession:
     def on_ready(description: EngineDescription) -> None:
         settle_heap()
         log.info("the engine of %s is ready: %s", model.settings.name, asdict(description))
 
-    engine = CurrentEngine(
+    engine = EngineSession(
         model.connect_engine,
         model.counters(0),
         on_ready,

@@ -2,6 +2,7 @@
 
 ServiceError
 ├── BadRequest 400               invalid_request, unknown_prompt, input_too_long, …
+│   └── NotOffered 400           not_offered
 ├── Unauthorized 401             invalid_api_key
 ├── Forbidden 403                host_not_allowed, origin_not_allowed (browsers only)
 ├── UnknownModel 404             model_not_found
@@ -21,6 +22,7 @@ ServiceError
 │   └── EngineUnresponsive 503   engine_unavailable
 ├── ShuttingDown 503             shutting_down (with Retry-After)
 ├── TimedOut 504                 timeout (with Retry-After)
+├── DiskFull 507                 disk_full
 └── ConnectionClosed             (with Connection: close)
     ├── MalformedRequest 400     invalid_request
     ├── ReceiveTimeout 408       receive_timeout
@@ -31,11 +33,21 @@ ServiceError
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+
 _INPUTS = (
     *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
     *("candidates", "positive", "negative", "images"),
 )
 """Fields of a request that have one entry for each input."""
+
+_ROUTES = {
+    DENSE: "POST /embed",
+    MULTI: "POST /embed, a vector for each token",
+    SPARSE: "POST /embed_sparse",
+    SPARSE_QUERY: "of queries",
+}
+"""The route of each output of an embedder."""
 
 Path = tuple[str | int, ...]
 """Field names and indices that lead to a part of a request."""
@@ -88,6 +100,41 @@ class ServiceError(Exception):
 
 class BadRequest(ServiceError):
     status, code = 400, "invalid_request"
+
+
+class NotOffered(BadRequest):
+    """A request that the model cannot answer; the message names the endpoint that may."""
+
+    code = "not_offered"
+
+    @classmethod
+    def by_embedder(cls) -> "NotOffered":
+        """Return the error of a model that neither reranks nor classifies."""
+        return cls(
+            "this model only embeds texts; send the request to /embed, or to /similarity to "
+            "compare texts"
+        )
+
+    @classmethod
+    def by_classifier(cls, reranks: bool) -> "NotOffered":
+        """Return the error of a model that does not embed. reranks: or else it classifies."""
+        task, route = ("reranks", "/rerank") if reranks else ("classifies", "/predict")
+        return cls(f"this model {task} and does not embed; send the request to {route}")
+
+    @classmethod
+    def vectors(cls, missing: str, offered: Collection[str]) -> "NotOffered":
+        """Return the error of an embedder without some vectors. offered: those that it has."""
+        listed = " and ".join(f"{name} ({_ROUTES[name]})" for name in offered)
+        return cls(f"this model has no {missing} vectors; it has {listed}")
+
+    @classmethod
+    def single_text(cls, index: int) -> "NotOffered":
+        """Return the error of a model that reads pairs only, for one text."""
+        return cls(
+            f"input {index} is one text, but the model reads a query and a document; send them "
+            "to /rerank",
+            index=index,
+        )
 
 
 class Unauthorized(ServiceError):
@@ -226,6 +273,10 @@ class ShuttingDown(ServiceError):
 
 class TimedOut(ServiceError):
     status, code = 504, "timeout"
+
+
+class DiskFull(ServiceError):
+    status, code = 507, "disk_full"
 
 
 @contextmanager

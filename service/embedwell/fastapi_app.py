@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 
 from embedwell import __version__
-from embedwell.api import openapi_document
-from embedwell.api.router import head_routes
 from embedwell.http import handlers
+from embedwell.routes import openapi_document
+from embedwell.routes.common.router import head_routes
 
 _DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
 
@@ -28,6 +28,7 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
         version=__version__,
         description=_DESCRIPTION,
         lifespan=_lifespan(background),
+        openapi_url=None,  # openapi_document.router() serves it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # the address that clients use may be a gateway's

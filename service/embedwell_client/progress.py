@@ -11,7 +11,7 @@ def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
         yield lambda _: None
         return
     try:
-        from tqdm import tqdm  # type: ignore[import-untyped]
+        from tqdm import tqdm
     except ImportError:
         raise ImportError("the progress bar needs tqdm: pip install tqdm") from None
     with tqdm(total=total, unit=" texts") as progress_bar:

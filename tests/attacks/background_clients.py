@@ -1,14 +1,16 @@
-"""Clients that send short texts all the time during an attack.
+"""Clients that send requests to /embed all the time during an attack.
 
 `python -m tests.attacks.background_clients URL` is a process of its own, so that an attacker in
-Python does not slow its measurements. It runs until the end of its stdin, then prints the seconds
-of each answered request, and all failures, as JSON.
+Python does not slow its measurements. It reads the bodies to send from the first line of its stdin,
+runs until the end of its stdin, then prints the seconds of each answered request, and all failures,
+as JSON.
 """
 
 import json
 import sys
 import threading
 import time
+from itertools import cycle
 
 import httpx
 
@@ -17,14 +19,17 @@ _CLIENTS, _PAUSE = 2, 0.02  # seconds
 
 def run(url: str) -> None:
     """Send requests until stdin ends, then print the results."""
+    bodies = json.loads(sys.stdin.readline())
     stop, seconds, failures = threading.Event(), list[float](), list[str]()
 
     def send_requests() -> None:
         with httpx.Client(base_url=url, timeout=60) as client:
-            while not stop.wait(_PAUSE):
+            for body in cycle(bodies):
+                if stop.wait(_PAUSE):
+                    return
                 start = time.monotonic()
                 try:
-                    response = client.post("/embed", json={"inputs": "a short text"})
+                    response = client.post("/embed", json=body)
                 except httpx.HTTPError as error:
                     failures.append(repr(error))
                     continue

@@ -47,10 +47,13 @@ class AttackReport:
 
 
 @contextlib.contextmanager
-def attack(name: str, *servers: Server, url: str = "") -> Iterator[AttackReport]:
+def attack(
+    name: str, *servers: Server, url: str = "", inputs: Sequence[object] = ("a short text",)
+) -> Iterator[AttackReport]:
     """Measure while the block attacks, and print the report.
 
     url: where the background clients send their requests; that of the first server by default.
+    inputs: what they embed in turn.
     """
     report, processes = AttackReport(), _processes(servers)
     report.before = _memory(processes)
@@ -62,7 +65,9 @@ def attack(name: str, *servers: Server, url: str = "") -> Iterator[AttackReport]
         stdout=subprocess.PIPE,
         text=True,
     ) as background:
-        assert background.stdout is not None
+        assert background.stdin is not None and background.stdout is not None
+        background.stdin.write(json.dumps([{"inputs": each} for each in inputs]) + "\n")
+        background.stdin.flush()
         background.stdout.readline()
         try:
             yield report
@@ -100,6 +105,15 @@ def address(url: str) -> tuple[str, int]:
 
 def connect(url: str, seconds: float = 60) -> socket.socket:
     return socket.create_connection(address(url), timeout=seconds)
+
+
+def unread_bytes(url: str) -> int:
+    """Return how many bytes of all clients the kernel holds until the server reads them."""
+    port = f":{address(url)[1]:04X}"
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    unsent = [each[4].split(":")[0] for each in sockets if each[2].endswith(port)]  # man 5 proc
+    unread = [each[4].split(":")[1] for each in sockets if each[1].endswith(port)]
+    return sum(int(size, 16) for size in [*unsent, *unread])
 
 
 def flood(url: str, connections: int, payload: bytes, seconds: float) -> list[int]:

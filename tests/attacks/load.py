@@ -14,7 +14,7 @@ class Load:
     """Clients of a server for the time of a `with` block.
 
     statuses: count of each status, 0 for a broken connection. seconds: response times of status
-    200. retry_after: count of each value of the header, in seconds.
+    200. retry_after: count of each value of the header, in seconds. errors: count of each one.
     """
 
     def __init__(self, url: str, clients: int, body: object = None, pause: float = 0.0) -> None:
@@ -27,6 +27,7 @@ class Load:
         self._request = head.encode() + content
         self.statuses: Counter[int] = Counter()
         self.retry_after: Counter[int] = Counter()
+        self.errors: Counter[str] = Counter()
         self.seconds: list[float] = []
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
@@ -54,7 +55,7 @@ class Load:
         p50, p99 = (1000 * times[int(share * len(times))] for share in (0.5, 0.99))
         return (
             f"{dict(self.statuses)}, {self.failures} failed, p50 {p50:.1f} ms, p99 {p99:.0f} ms, "
-            f"longest {times[-1]:.1f} s"
+            f"longest {times[-1]:.1f} s, errors {self.errors.most_common(3)}"
         )
 
     async def _run(self) -> None:
@@ -69,7 +70,10 @@ class Load:
                     reader, writer = await asyncio.open_connection(self._host, self._port)
                 writer.write(self._request)
                 status, delay = await self._read_response(reader)
-            except (OSError, asyncio.IncompleteReadError):
+            except (OSError, asyncio.IncompleteReadError) as error:
+                self.errors[repr(error)] += 1
+                if writer is not None:
+                    writer.close()
                 status, delay, writer = 0, 0.1, None
             self.statuses[status] += 1
             if status == 200:
@@ -82,8 +86,11 @@ class Load:
         """The status, and the seconds that a refused client waits before it tries again."""
         head = await reader.readuntil(b"\r\n\r\n")
         fields = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:-2])
-        await reader.readexactly(int(fields[b"content-length"]))
+        body = await reader.readexactly(int(fields[b"content-length"]))
+        status = int(head.split(b" ", 2)[1])
+        if status != 200:
+            self.errors[body[:100].decode(errors="replace")] += 1
         delay = int(fields.get(b"retry-after", 0))
         if delay:
             self.retry_after[delay] += 1
-        return int(head.split(b" ", 2)[1]), max(0.1, delay)
+        return status, max(0.1, delay)

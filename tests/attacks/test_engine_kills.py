@@ -1,5 +1,6 @@
 """Engines that are killed, and inputs that crash them: no other request fails."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -9,13 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
+from tests.attacks.harness import unread_bytes
 from tests.attacks.load import Load
 from tests.models.sparse_encoder import write_bge_m3
 from tests.nginx import Gateway
 from tests.service.responses import error
-from tests.service.server import Server
+from tests.service.server import FORK_SERVER, HTTP_WORKER, Server
 
 pytestmark = pytest.mark.attack
 
@@ -62,6 +65,39 @@ def test_no_request_fails_when_the_engine_is_killed(
         assert load.statuses[200] > 32 and not load.failures
         assert metric(server, "embedwell_replayed_requests_total") >= 32
         assert metric(server, "embedwell_quarantined_inputs_total") == 0
+
+
+def test_no_request_fails_in_a_process_that_starts_while_the_engine_restarts(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    server = Server(tmp_path / "log", workers=2)
+    with ThreadPoolExecutor(1) as pool:
+        pausing = pool.submit(pause_second_process, server)
+        with server:
+            second, [fork_server] = pausing.result(), server.children(FORK_SERVER)
+            engine = server.engine
+            fork_server.suspend()
+            os.kill(engine, signal.SIGKILL)
+            with Load(server.url, 32) as load:
+                server.wait_until(lambda: unread_bytes(server.url))
+                second.resume()
+                server.wait_until(lambda: not unread_bytes(server.url))
+                fork_server.resume()
+                server.wait_until(lambda: load.statuses[200] > 64, 120)
+        sys.stdout.write(f"\na process that starts late: {load.report()}\n")
+        assert not load.failures
+
+
+def pause_second_process(server: Server) -> psutil.Process:
+    """Suspend the second HTTP process while it starts."""
+    while True:
+        time.sleep(0.005)
+        with contextlib.suppress(AttributeError, psutil.Error):  # the server may not have started
+            processes = server.children(HTTP_WORKER)
+            if len(processes) > 1:
+                last = max(processes, key=lambda process: process.pid)
+                last.suspend()
+                return last
 
 
 def test_several_outputs_are_the_same_while_the_engine_is_killed(tmp_path: Path) -> None:
@@ -121,6 +157,30 @@ def test_an_input_that_crashes_the_engine_fails_alone(
         partial = server.post("/embed", {**FATAL_INPUTS, "partial": True})
         codes = [result.get("error", {}).get("code") for result in partial.json()["results"]]
         assert codes == [None, "engine_crash"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_inputs_that_crash_the_engine_at_once_fail_alone(
+    fatal_token: None, tmp_path: Path, workers: int
+) -> None:
+    bodies = [{"inputs": [f"a harmless text {i}", [101, FATAL, 1000 + i, 102]]} for i in range(8)]
+    with (
+        Server(tmp_path / "log", workers=workers, request_timeout=600) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        with Load(server.url, 32) as load:
+            time.sleep(1)
+            for response in pool.map(lambda body: server.post("/embed", body), bodies):
+                failure = error(response, 500)
+                assert failure["message"].startswith("the engine crashed while it computed")
+                assert (failure["code"], failure["index"]) == ("engine_crash", 1)
+            time.sleep(1)
+        died = restarts(server)
+        sys.stdout.write(
+            f"\n8 fatal texts at once, {workers} HTTP processes, {died} deaths: {load.report()}\n"
+        )
+        assert load.statuses[200] > 32 and not load.failures, (load.report(), server.log)
+        assert metric(server, "embedwell_quarantined_inputs_total") == 8
 
 
 def test_an_input_that_crashes_the_engine_is_not_sent_to_another_server(

@@ -13,7 +13,7 @@ from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
 
-WORKER = "embedwell.server.http_worker"
+WORKER = "embedwell.launch.http_worker"
 
 
 def pids(server: Server, module: str) -> set[int]:

@@ -2,16 +2,18 @@
 
 import contextlib
 import resource
+import select
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.attacks.bodies import ROWS, post
-from tests.attacks.harness import MB, attack, connect, flood
+from tests.attacks.harness import MB, attack, connect, flood, unread_bytes
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
@@ -51,6 +53,67 @@ def test_slow_readers_take_little_memory(victim: Server) -> None:
                     client.recv(1 << 14)
                 except TimeoutError:
                     continue
+    report.check(growth=700)
+
+
+def test_clients_that_stop_reading_give_way_to_others(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    count, rows, texts = 7, 2600, {"inputs": ["a short text"] * 64}
+    request = GET_LARGE.replace(b"10400", b"%d" % rows)
+    # The memory of seven responses, each larger than the buffers of the system.
+    settings = {"max_buffered_bytes": count * rows * 384 * 32 + 100_000, "receive_timeout": 1000}
+    with (
+        Server(tmp_path / "log", **settings) as server,
+        attack("7 clients that read a byte at a time", server) as report,
+        ExitStack() as stack,
+    ):
+        server.wait_ready()
+        clients = [stack.enter_context(connect(server.url)) for _ in range(count)]
+        for client in clients:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+            client.sendall(request)
+            assert client.recv(12) == b"HTTP/1.1 200"
+
+        def others_are_served() -> bool:
+            for client in clients:
+                with contextlib.suppress(ConnectionError):
+                    client.recv(1)
+            return server.post("/embed", texts).status_code == 200
+
+        server.wait_until(others_are_served)
+        assert server.log.count("because the client does not read the response") == 1
+    report.check(growth=700)
+
+
+def test_clients_that_send_slowly_give_way_to_others(minilm_folder: object, tmp_path: Path) -> None:
+    count, texts = 7, {"inputs": ["a short text"] * 64}
+    head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % MB
+    # The memory of seven bodies.
+    settings = {"max_buffered_bytes": count * 3 * MB, "receive_timeout": 1000}
+    with (
+        Server(tmp_path / "log", **settings) as server,
+        attack("7 clients that send a byte at a time", server) as report,
+        ExitStack() as stack,
+    ):
+        server.wait_ready()
+        clients = [stack.enter_context(connect(server.url)) for _ in range(count)]
+        for client in clients:
+            client.sendall(head + b" " * (MB - 10_000))
+        server.wait_until(lambda: not unread_bytes(server.url))
+
+        def others_are_served() -> bool:
+            for client in clients:
+                with contextlib.suppress(ConnectionError):
+                    client.send(b" ")
+            return server.post("/embed", texts).status_code == 200
+
+        server.wait_until(others_are_served)
+        refused = [client for client in clients if select.select([client], [], [], 0)[0]]
+        assert len(refused) == 1, "more than needed were ended"
+        response = refused[0].recv(1 << 16)
+        assert response.startswith(b"HTTP/1.1 408 ") and b"connection: close" in response
+        assert all(others_are_served() for _ in range(64))
     report.check(growth=700)
 
 

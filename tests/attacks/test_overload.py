@@ -3,6 +3,7 @@
 import random
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,41 @@ def test_excess_small_requests_are_refused_with_retry_after(
     sys.stdout.write(f"\ntoo many small requests: {small.report()}, {dict(small.retry_after)}\n")
     assert set(small.statuses) == {200, 429}
     assert small.retry_after.total() == small.statuses[429] and min(small.retry_after) >= 1
+
+
+def test_lists_of_many_clients_wait_and_none_is_lost(minilm_folder: object, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", max_wait=2) as server:
+        started = time.monotonic()
+        assert server.post("/embed", passages(100)).status_code == 200
+        texts = round(3 * 100 / (time.monotonic() - started))  # 16 lists take 48 s
+        with Load(server.url, 1, pause=0.1) as queries, ThreadPoolExecutor(16) as clients:
+            body = passages(min(texts, 500))
+            responses = [clients.submit(server.post, "/embed", body) for _ in range(16)]
+            statuses = [response.result().status_code for response in responses]
+    sys.stdout.write(f"\n16 lists of {min(texts, 500)} texts: {statuses}; {queries.report()}\n")
+    assert statuses == [200] * 16
+    assert queries.statuses[200] and not queries.failures
+
+
+def test_many_large_comparisons_are_refused_and_small_requests_pass(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    vectors = [[index % 7] * 384 for index in range(1000)]
+    large = {"a": vectors, "b": vectors, "metric": "manhattan", "top_k": 1}
+    small = {"a": "a text", "b": ["another text", "a third one"]}
+    memory = {"max_buffered_bytes": 1 << 32}  # so that it is not the reason
+    with (
+        Server(tmp_path / "log", max_wait_large=0.1, **memory) as server,
+        Load(server.url, 2, pause=0.02) as texts,
+        ThreadPoolExecutor(16) as clients,
+    ):
+        responses = [*clients.map(lambda _: server.post("/similarity", large), range(16))]
+        refused = [response for response in responses if response.status_code == 429]
+        assert refused and {response.status_code for response in responses} == {200, 429}
+        for response in refused:
+            assert "s for the comparison, but" in response.text
+            assert int(response.headers["retry-after"]) >= 1
+        assert server.post("/similarity", small).status_code == 200
+        server.wait_until(lambda: server.post("/similarity", large).status_code == 200)
+    sys.stdout.write(f"\n{len(refused)} of 16 comparisons refused; texts: {texts.report()}\n")
+    assert texts.statuses[200] and not texts.failures

@@ -75,7 +75,7 @@ def strict_server(
 ) -> Iterator[Server]:
     """A server that needs a key and refuses requests that would have to wait."""
     log = tmp_path_factory.mktemp("strict") / "log"
-    with Server(log, api_key="secret", max_wait=0.001) as server:
+    with Server(log, api_key="secret", max_wait=0.001, max_wait_large=0.001) as server:
         server.client.headers["authorization"] = "Bearer secret"
         yield server
 

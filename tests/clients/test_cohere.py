@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from cohere.core.api_error import ApiError
 
-from embedwell.api.cohere import CohereRequest
-from embedwell.api.cohere_v1 import CohereV1Request
+from embedwell.routes.cohere import CohereRequest, CohereV1Request
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.vectors import quantize

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.api.body import Body
-from embedwell.api.cohere import CohereRequest
-from embedwell.api.cohere_v1 import CohereV1Request
-from embedwell.api.ollama import OllamaPromptRequest, OllamaRequest
-from embedwell.api.openai_request import EmbeddingsRequest
+from embedwell.routes.cohere import CohereRequest, CohereV1Request
+from embedwell.routes.common.body import Body
+from embedwell.routes.ollama import OllamaPromptRequest, OllamaRequest
+from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
 from tests.clients.conftest import PROMPTS
 from tests.clients.example_program import PAGE, run_program

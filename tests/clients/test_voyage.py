@@ -11,7 +11,7 @@ from voyageai.error import APIError, AuthenticationError, InvalidRequestError, R
 
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.vectors import finish, quantize
+from embedwell_models.vectors import quantize, truncate_and_normalize
 from tests.clients.conftest import LONG_TEXTS, KeepBusy
 from tests.service.server import Server
 
@@ -41,7 +41,7 @@ def test_the_client_gets_the_requested_type_and_dimension(
     response = client_of(server_any_dimensions).embed(
         TEXTS, model=DEFAULT, output_dtype=dtype, output_dimension=64
     )
-    short = finish(embedder.embed(TEXTS), 64, True)
+    short = truncate_and_normalize(embedder.embed(TEXTS), 64, True)
     expected: Any = quantize(short, "float32" if dtype == "float" else dtype)
     vectors = np.array(response.embeddings, dtype=expected.dtype)
     np.testing.assert_allclose(vectors, expected, atol=1e-7 if dtype == "float" else 0)

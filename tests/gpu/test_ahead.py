@@ -9,7 +9,7 @@ import torch
 
 from embedwell_models.embedder import Embedder
 from tests.models.families.checkpoint import Case
-from tests.models.families.every import EVERY, TEXTS, write_model
+from tests.models.families.every import TEXTS, every_family, write_model
 
 pytestmark = pytest.mark.gpu
 
@@ -24,7 +24,7 @@ def unwaited() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("case", EVERY, ids=str)
+@every_family
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("prompt_token_count", [0, 1])
 def test_a_pass_is_started_without_waiting_for_another(

@@ -6,17 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import BatchShape
+from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
 from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
     CudaGraphRunner,
     EagerRunner,
     Forward,
+    RecordedShapes,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -68,7 +71,7 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     assert layers.recordable
 
     def recorded(whole: Forward) -> CudaGraphRunner:
-        return CudaGraphRunner(whole, device, CudaGraphRecorder(device))
+        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes())
 
     eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, PaddedPositionTable)
     graphs = TorchEncoder(parts, layers, recorded)
@@ -78,3 +81,34 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
         assert np.array_equal(found, padded.vectors(batch, ["mean"]))
         cosines = (normalize(found) * normalize(eager.vectors(batch, ["mean"]))).sum(axis=1)
         assert cosines.min() > 0.999
+
+
+def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorded() -> None:
+    device, outcome = torch.device("cuda"), RecordedShapes()
+    shapes = [BatchShape(16, 4, 16), BatchShape(32, 4, 32), BatchShape(64, 4, 64)]
+    table = torch.randn(99, 8, device=device)
+
+    def forward(ids: Tensor, layout: SequenceLayout) -> Tensor:
+        hidden = table[ids]
+        if len(ids) == 32:
+            hidden = hidden * hidden.sum().item()  # which waits for the GPU
+        return hidden + layout.positions[:, None]
+
+    graphs = CudaGraphRunner(forward, device, CudaGraphRecorder(device), outcome, shapes)
+    stream = torch.cuda.current_stream()
+    graphs.warm()
+    assert torch.cuda.current_stream() == stream
+    assert outcome.as_json() == {"state": "on", "failed": [{"tokens": 32, "texts": 4}]}
+    assert outcome.recorded == [shapes[2], shapes[0]]
+    torch.cuda.empty_cache()
+    for lengths in ([9, 3], [20, 4], [50]):
+        layout = SequenceLayout(lengths, device, shape=graphs.shape(lengths))
+        ids = torch.arange(layout.rows, device=device)
+        assert torch.equal(graphs(ids, layout), forward(ids, layout))
+
+
+@pytest.mark.parametrize(("cuda_graphs", "state"), [(True, "on"), (False, "off")])
+def test_graphs_can_be_turned_off(minilm_folder: Path, cuda_graphs: bool, state: str) -> None:
+    gpu = Embedder.load(minilm_folder, device="cuda", dtype="bfloat16", cuda_graphs=cuda_graphs)
+    gpu.warm()
+    assert gpu.graphs.as_json() == {"state": state, "failed": []}

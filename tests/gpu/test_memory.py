@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from embedwell.engine.process.batch_limit import choose_batch_limit
-from embedwell.engine.process.batch_sizing import BatchSizing
-from embedwell.engine.process.loop import Loop
-from embedwell.engine.protocol.messages import Job, Result, pack_jobs
+from embedwell.engine.wire.messages import Job, Result, pack_jobs
+from embedwell.engine.worker.batch_limit import choose_batch_limit
+from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.loop import Loop
 from embedwell_models.embedder import Embedder
 from embedwell_models.outputs.names import DENSE
 from tests.service.rig import FakeConnection, FakeConnections

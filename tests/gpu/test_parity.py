@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedwell.engine.process.load import load
+from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
@@ -16,7 +16,7 @@ from embedwell_models.precision.trials import MIN_COSINE
 from embedwell_models.vectors import Floats, normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case
-from tests.models.families.every import EVERY, TEXTS, write_model
+from tests.models.families.every import TEXTS, every_family, write_model
 
 pytestmark = pytest.mark.gpu
 
@@ -79,7 +79,7 @@ def test_passes_that_threads_ask_for_at_once_are_those_of_each_alone(
 
 
 @every_dtype
-@pytest.mark.parametrize("case", EVERY, ids=str)
+@every_family
 def test_every_family_is_the_same(case: Case, dtype: str, tmp_path: Path) -> None:
     write_model(case, tmp_path)
     expected = Embedder.load(tmp_path, device="cpu", dtype="float32").embed(TEXTS)
@@ -98,9 +98,10 @@ def test_hidden_states_are_the_same(
         np.testing.assert_allclose(mine, theirs, atol=1e-4, rtol=1e-4)
 
 
-def test_auto_is_the_half_precision_that_is_faithful(minilm_folder: Path) -> None:
+@since_ampere
+def test_auto_is_bfloat16_which_is_faithful(minilm_folder: Path) -> None:
     gpu = Embedder.load(minilm_folder, device="auto")
-    assert gpu.device.type == "cuda" and gpu.dtype in ("bfloat16", "float16")
+    assert gpu.device.type == "cuda" and gpu.dtype == "bfloat16"
     trials = {trial.dtype: trial.cosine for trial in gpu.trials}
     assert trials[gpu.dtype] >= MIN_COSINE
 

@@ -70,3 +70,14 @@ def configure_tokenizer(folder: Path, **values: Any) -> None:
     path = folder / "tokenizer_config.json"
     content = {**json.loads(path.read_text(encoding="utf-8")), **values}
     path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def without_options_of_heads(folder: Path) -> Path:
+    """Remove the options of activations, norms, biases and tied weights from config.json."""
+    path = folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    words = ("act", "activation", "eps", "bias", "tie", "legacy", "pooling", "pooler")
+    kept = {name: v for name, v in content.items() if not set(words) & set(name.split("_"))}
+    assert len(kept) < len(content)
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    return folder

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from embedwell_models.precision.sentences import SENTENCES
-from tests.models import kinds
+from tests.models import kinds, raw
 
 WIDTH, CELLS, LAYERS, HEADS = 24, 13, 3, 4
 MISSING = 7  # every so many pieces, one is not in fairseq's dictionary
@@ -88,7 +88,13 @@ def _write_pieces(path: Path) -> list[str]:
     file = io.BytesIO()
     train: Any = sentencepiece.SentencePieceTrainer.train
     lines = [*kinds.PROSE.lower().splitlines(), *(text.lower() for text in SENTENCES)]
-    train(sentence_iterator=iter(lines), model_writer=file, vocab_size=300, minloglevel=2)
+    train(
+        sentence_iterator=iter([*lines, *raw.COMPOSED * 20]),
+        model_writer=file,
+        vocab_size=300,
+        character_coverage=1.0,
+        minloglevel=2,
+    )
     path.write_bytes(file.getvalue())
     read: Any = sentencepiece.SentencePieceProcessor(model_proto=file.getvalue())
     return [read.id_to_piece(id) for id in range(read.get_piece_size())]

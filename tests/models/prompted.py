@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.conftest import Folder as Write
-from tests.models.sentence_transformers.options import POOLING, TRANSFORMER
+from tests.models.model_files.options import POOLING, TRANSFORMER
 
 PROMPT = "for the license: "
 

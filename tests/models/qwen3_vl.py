@@ -11,7 +11,7 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, write
-from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 
 MARKS = ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
 INSTRUCTION = "Represent the user's input."

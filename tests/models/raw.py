@@ -13,6 +13,12 @@ from tests.models import kinds
 
 Write = Callable[[Path], None]
 
+COMPOSED = [
+    *("한국어 문장을 읽습니다", "tiếng việt là ngôn ngữ của người việt"),
+    *("がぎぐげご パピプペポ ヴ", "é ö ñ č", "й ё ї"),
+]
+"""Texts of composed letters, which the SentencePiece files have pieces for."""
+
 ANGLED = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]", "<mask>"]
 BRACKETED = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 QWEN = {
@@ -79,14 +85,18 @@ def merges(kind: str) -> Write:
     return write
 
 
+_WITHOUT_MARKS = ["かきくけこ ハヒフヘホ ウ", "e o n c", "и е і", "1 2 1⁄2"]
+
+
 def pieces(name: str, **training: Any) -> Write:
-    """A SentencePiece file trained on the licence."""
+    """A SentencePiece file trained on the licence, COMPOSED and their bare letters."""
 
     def write(folder: Path) -> None:
         file = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(kinds.PROSE.splitlines()),
+            sentence_iterator=iter([*kinds.PROSE.splitlines(), *[*COMPOSED, *_WITHOUT_MARKS] * 20]),
             model_writer=file,
+            character_coverage=1.0,
             minloglevel=2,
             **training,
         )

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
+from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scaling, Scheme
 
 VOCABULARY = 100
@@ -35,7 +37,7 @@ def shape(
         "input_positions": Learned(),
         "segments": True,
     }
-    return EncoderConfig(**{**fields, **different})
+    return plain_config(**{**fields, **different})
 
 
 def modern(**different: Any) -> EncoderConfig:
@@ -45,7 +47,7 @@ def modern(**different: Any) -> EncoderConfig:
         "input_positions": Scheme(),
         "segments": False,
         "positions": Rotary(dim=32),
-        "local_positions": Rotary(dim=32, base=100.0),
+        "local": {"positions": Rotary(dim=32, base=100.0)},
         "windows": (None, 5, 40),
         "arrangement": "pre",
         "gated": True,
@@ -61,7 +63,7 @@ def llama(**different: Any) -> EncoderConfig:
         "head_size": 64,
         "norm": "rms",
         "causal": True,
-        "local_positions": None,
+        "local": {},
         "positions": Rotary(dim=64),
         "windows": (None, None, 33),
     }
@@ -97,10 +99,8 @@ KINDS = {
     "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
     "gates": llama(
         num_kv_heads=1,
-        local_head_size=32,
-        local_kv_heads=2,
+        local={"head_size": 32, "kv_heads": 2, "positions": Rotary(dim=32, base=100.0)},
         normed_values=True,
-        local_positions=Rotary(dim=32, base=100.0),
         windows=(5, None, 40),
         causal=False,
         arrangement="sandwich",
@@ -127,10 +127,11 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         if config.norm == "layer":
             weights[f"{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
-    return weights | (_gates(config, gate, noise) if gate else {})
+    weights |= _gates(config, gate, noise) if gate else {}
+    return {name: tensor.numpy() for name, tensor in weights.items()}
 
 
-def _gates(config: EncoderConfig, gate: int, noise: torch.Generator) -> Weights:
+def _gates(config: EncoderConfig, gate: int, noise: torch.Generator) -> dict[str, Tensor]:
     width, layers = config.hidden_size, range(config.num_layers)
     found = {"gates.weight": torch.randn(len(layers) * gate, width, generator=noise)}
     found["gates_norm.weight"] = 1 + 0.3 * torch.randn(gate, generator=noise)
@@ -150,37 +151,26 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     if config.input_positions.name != Scheme.name:
         offset = config.input_positions.offset if isinstance(config.input_positions, Learned) else 0
         found["position_table"] = (config.max_positions + offset, width)
-    if isinstance(config.positions, Buckets):
-        found["bias_table"] = (config.positions.buckets, config.num_heads)
+    if isinstance(config.attention.positions, Buckets):
+        found["bias_table"] = (config.attention.positions.buckets, config.attention.heads)
     return found
 
 
 def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
-    return _each([_layer_matrices(config, layer) for layer in range(config.num_layers)])
-
-
-def _layer_matrices(config: EncoderConfig, layer: int) -> dict[str, tuple[int, int]]:
-    width, inner, heads = config.hidden_size, config.intermediate_size, config.heads(layer)
-    query, key = heads.count * heads.size, heads.kv_count * heads.size
-    sizes = {
-        "query": (query, width),
-        "key": (key, width),
-        "value": (key, width),
-        "output": (width, query),
-        "up": (inner, width),
-        "down": (width, inner),
-    }
-    return sizes | ({"gate": sizes["up"]} if config.gated else {})
+    order = ("query", "key", "value", "output", "up", "down", "gate")  # of the random numbers
+    layers = [layer.matrices(config.hidden_size) for layer in config.layers]
+    return _each([{name: each[name] for name in order if name in each} for each in layers])
 
 
 def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
-    layers = [_layer_norms(config, layer, normed) for layer in range(config.num_layers)]
+    layers = [_layer_norms(config, layer, normed) for layer in config.layers]
     final = {} if config.arrangement == "post" else {"final_norm": config.hidden_size}
     return {"norm": config.hidden_size, **final, **_each(layers)}
 
 
-def _layer_norms(config: EncoderConfig, layer: int, normed: bool) -> dict[str, int]:
-    width, size, sizes = config.hidden_size, config.heads(layer).size, {}
+def _layer_norms(config: EncoderConfig, layer: LayerSpec, normed: bool) -> dict[str, int]:
+    assert isinstance(layer.mixer, AttentionSpec)
+    width, size, sizes = config.hidden_size, layer.mixer.head_size, {}
     for part in ("attention", "ffn"):
         sizes[f"{part}_norm"] = width
         if config.arrangement == "sandwich":

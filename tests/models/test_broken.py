@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
 from tests.models.tiny import VOCABULARY
 
 CONFIG, LENGTH = "config.json", "sentence_bert_config.json"
 CARD, TOKENIZER = "config_sentence_transformers.json", "tokenizer_config.json"
+SIZE, COUNT = (f"a whole number above 0 and at most {most}" for most in (134217728, 4096))
 
 
 def changed(folder: Path, name: str, **values: Any) -> Path:
@@ -25,14 +26,14 @@ def changed(folder: Path, name: str, **values: Any) -> Path:
 @pytest.mark.parametrize(
     ("name", "key", "value", "wanted"),
     [
-        (CONFIG, "hidden_size", "384", "a whole number above 0"),
-        (CONFIG, "hidden_size", 0, "a whole number above 0"),
-        (CONFIG, "hidden_size", 48.5, "a whole number above 0"),
-        (CONFIG, "num_attention_heads", True, "a whole number above 0"),
-        (CONFIG, "num_attention_heads", 0, "a whole number above 0"),
-        (CONFIG, "vocab_size", [100], "a whole number above 0"),
-        (CONFIG, "max_position_embeddings", -1, "a whole number above 0"),
-        (CONFIG, "hidden_size", None, "a whole number above 0"),
+        (CONFIG, "hidden_size", "384", SIZE),
+        (CONFIG, "hidden_size", 0, SIZE),
+        (CONFIG, "hidden_size", 48.5, SIZE),
+        (CONFIG, "num_attention_heads", True, COUNT),
+        (CONFIG, "num_attention_heads", 0, COUNT),
+        (CONFIG, "vocab_size", [100], SIZE),
+        (CONFIG, "max_position_embeddings", -1, SIZE),
+        (CONFIG, "hidden_size", None, SIZE),
         (CONFIG, "layer_norm_eps", "1e-12", "a number from 0 on"),
         (CONFIG, "layer_norm_eps", float("nan"), "a number from 0 on"),
         (CONFIG, "model_type", ["bert"], "a string"),
@@ -49,19 +50,19 @@ def changed(folder: Path, name: str, **values: Any) -> Path:
 def test_a_value_of_the_wrong_kind_is_refused_by_file_and_name(
     tiny_bert: Write, name: str, key: str, value: object, wanted: str
 ) -> None:
-    folder = changed(tiny_bert(), name, **{key: value})
+    folder = changed(tiny_bert({CARD: {}}), name, **{key: value})
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert str(refused.value) == f"{folder / name}: {key} = {value!r} is not {wanted}"
 
 
 @pytest.mark.parametrize("name", [CONFIG, LENGTH, CARD, TOKENIZER, "modules.json"])
 def test_a_folder_in_the_place_of_a_file_is_named(tiny_bert: Write, name: str) -> None:
-    folder = tiny_bert()
+    folder = tiny_bert({LENGTH: {}})
     (folder / name).unlink(missing_ok=True)
     (folder / name).mkdir()
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert str(refused.value) == f"{folder / name} cannot be read: Is a directory"
 
 
@@ -69,7 +70,7 @@ def test_a_folder_in_the_place_of_a_file_is_named(tiny_bert: Write, name: str) -
 def test_a_file_that_is_no_object_is_named(tiny_bert: Write, name: str) -> None:
     folder = tiny_bert({name: ["a"]})
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert str(refused.value) == f"{folder / name} is not a JSON object"
 
 
@@ -77,7 +78,7 @@ def test_json_that_is_too_deep_is_named(tiny_bert: Write) -> None:
     folder = tiny_bert()
     (folder / CONFIG).write_text("[" * 100_000, encoding="utf-8")
     with pytest.raises(ModelError, match=r"config\.json is not valid JSON"):
-        Folder.read(folder)
+        ModelDescription.read(folder)
 
 
 @pytest.mark.parametrize("line", [{"path": ""}, "Transformer", {"type": 1, "path": ""}])
@@ -86,7 +87,7 @@ def test_a_module_of_the_wrong_kind_is_refused_with_its_file(
 ) -> None:
     folder = tiny_bert({"modules.json": [line]})
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert str(folder / "modules.json") in str(refused.value)
 
 
@@ -94,7 +95,7 @@ def test_a_value_inside_of_another_is_refused_by_the_keys_of_both(tiny_bert: Wri
     rotary = {"model_type": "llama", "rope_parameters": {"rope_theta": "x"}}
     folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     said = f"{folder / CONFIG}: rope_parameters.rope_theta = 'x' is not a number above 0"
     assert str(refused.value) == said
 
@@ -102,7 +103,7 @@ def test_a_value_inside_of_another_is_refused_by_the_keys_of_both(tiny_bert: Wri
 def test_sizes_that_do_not_fit_together_are_refused_with_their_file(tiny_bert: Write) -> None:
     folder = changed(tiny_bert(), CONFIG, num_attention_heads=5)
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert str(refused.value) == f"{folder / CONFIG}: 5 heads do not divide hidden_size 48"
 
 
@@ -110,16 +111,16 @@ def test_what_no_check_foresees_is_refused_with_its_folder(tiny_bert: Write) -> 
     rotary = {"model_type": "gpt_neox", "rotary_pct": float("inf")}
     folder = changed(tiny_bert(), CONFIG, is_causal=True, **rotary)
     with pytest.raises(ModelError) as refused:
-        Folder.read(folder)
+        ModelDescription.read(folder)
     assert f"{folder}: its files are inconsistent: " in str(refused.value)
 
 
 def test_a_tokenizer_with_more_ids_than_the_table_is_told(
     tiny_bert: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Folder.read(tiny_bert()).tokenizer()
+    ModelDescription.read(tiny_bert()).tokenizer()
     assert caplog.text == ""
     folder = tiny_bert(vocab_size=len(VOCABULARY) - 2)
-    Folder.read(folder).tokenizer()
+    ModelDescription.read(folder).tokenizer()
     ids, rows = len(VOCABULARY) - 1, len(VOCABULARY) - 3
     assert f"{folder}: the tokenizer has ids up to {ids}, the table up to {rows}" in caplog.text

@@ -15,9 +15,9 @@ from sentence_transformers import SentenceTransformer
 from deploy.loadtest.corpus import Corpus
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.vectors import finish
+from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import WORDS, Folder, precisions
-from tests.models.sentence_transformers.options import (
+from tests.models.model_files.options import (
     NORMALIZE,
     POOLING,
     REFERENCE_MODES,
@@ -292,8 +292,10 @@ def test_shortened_vectors_have_the_same_bits_alone_and_in_a_batch(
     dimensions: int | None,
 ) -> None:
     vectors = np.random.default_rng(0).normal(size=(32, 384)).astype(np.float32)
-    together = finish(vectors, dimensions, normalized=True)
-    singles = [finish(vectors[i : i + 1], dimensions, normalized=True) for i in range(32)]
+    together = truncate_and_normalize(vectors, dimensions, normalized=True)
+    singles = [
+        truncate_and_normalize(vectors[i : i + 1], dimensions, normalized=True) for i in range(32)
+    ]
     assert same_bits(together, np.concatenate(singles))
 
 

@@ -13,7 +13,7 @@ from embedwell_models import Embedder
 from tests.conftest import WORDS
 from tests.models.families.checkpoint import Case, configure
 from tests.models.families.every import EVERY, write_model
-from tests.models.sentence_transformers.options import TRANSFORMER
+from tests.models.model_files.options import TRANSFORMER
 
 TEXT = [" ".join(WORDS * 40)]
 STATED = {"max_seq_length": 600}

@@ -11,11 +11,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
+from tests.models.model_files.chains import SENTENCES, WIDTH
+from tests.models.model_files.options import REFERENCE_MODES
 from tests.models.prompted import PROMPT, write
-from tests.models.sentence_transformers.chains import SENTENCES, WIDTH
-from tests.models.sentence_transformers.options import REFERENCE_MODES
 
 EPSILON = 2.0**-23  # of float32
 SIZES = {  # which the kernels compute, and which torch does
@@ -57,9 +57,9 @@ def test_every_pooling_without_the_prompt_equals_sentence_transformers(
 
 def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> None:
     folder = write(tiny_bert, "mean", SIZES["torch"])
-    without = Folder.read(folder).fingerprint()
+    without = ModelDescription.read(folder).fingerprint()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
-    assert Folder.read(folder).fingerprint() != without
+    assert ModelDescription.read(folder).fingerprint() != without
 
 
 def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
@@ -81,7 +81,7 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
         rust.post_processor = None
     rust.save(str(path))
     features = reference(folder).preprocess(["work"], prompt=prompt)
-    read = Folder.read(folder)
+    read = ModelDescription.read(folder)
     prompt_token_count = read.sentence.prompt_token_count(prompt, read.tokenizer())
     assert prompt_token_count == features.get("prompt_length", 0)
 
@@ -94,7 +94,7 @@ def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert:
     rust.add_tokens(["<new>"])
     rust.add_special_tokens(["<end>"])
     rust.save(str(path))
-    tokenizer = Folder.read(folder).tokenizer()
+    tokenizer = ModelDescription.read(folder).tokenizer()
     assert tokenizer.prompt_length("the <new>") == 2
     assert tokenizer.prompt_length("the <end>") == 1
 

@@ -16,6 +16,7 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.splade import SpladeEncoder
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
+from tests.models.cross_encoder import without_options_of_heads
 from tests.models.sparse_encoder import (
     FAMILIES,
     write_inference_free,
@@ -69,6 +70,20 @@ def test_vectors_of_every_family_equal_those_of_sentence_transformers(
     assert embedder.output_names == (SPARSE,) and embedder.dim == V
     assert_close(sparse(embedder), expected)
     assert (expected == 0).any(), "some weights are zero, or relu is not tested"
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+@pytest.mark.full(after=2)
+def test_a_head_without_options_has_those_of_its_class(model_type: str, tmp_path: Path) -> None:
+    folder = without_options_of_heads(write_masked_lm(tmp_path, model_type))
+    assert_close(sparse(load(folder, pooling="splade")), reference(folder))
+
+
+@pytest.mark.parametrize("model_type", ["albert", "deberta-v2", "gte", "nomic_bert", "roberta"])
+@pytest.mark.full(after=2)
+def test_the_activation_of_a_head_is_that_of_its_class(model_type: str, tmp_path: Path) -> None:
+    folder = write_masked_lm(tmp_path, model_type, hidden_act="relu")
+    assert_close(sparse(load(folder, pooling="splade")), reference(folder))
 
 
 @pytest.mark.full(after=2)
@@ -144,7 +159,8 @@ def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path)
     embedder = load(write_splade(tmp_path / "model"))
     ids = embedder.tokenize(["the", "work"])
     assert isinstance(embedder._embeddings, InputEmbeddings)
-    embedder._embeddings.tokens[VOCABULARY["work"]] = float("nan")
+    with torch.inference_mode():
+        embedder._embeddings.tokens[VOCABULARY["work"]] = float("nan")
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))
     assert finite is not None and np.isfinite(finite.weights).all()
     assert broken is not None and np.isnan(broken.weights).all()

@@ -19,9 +19,9 @@ from sentence_transformers.sentence_transformer import modules as st
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from tests.models import tiny
-from tests.models.sentence_transformers.chains import SENTENCES, randomised
+from tests.models.model_files.chains import SENTENCES, randomised
 
 WIDTH = 20
 WIDTHS = [WIDTH, 64]  # on torch, and compiled where there is a compiler
@@ -229,7 +229,7 @@ def test_a_folder_without_a_table_is_refused(
 ) -> None:
     model2vec(tmp_path, tokenizer, {}, other=table())
     with pytest.raises(ModelError, match=r"lacks 'embedding\.weight' and 'embeddings'"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 def test_a_tensor_that_is_not_known_is_refused(

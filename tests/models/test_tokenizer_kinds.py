@@ -13,7 +13,7 @@ from tokenizers import models
 from transformers import PreTrainedTokenizerFast
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import kinds
 

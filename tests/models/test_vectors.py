@@ -16,7 +16,14 @@ from sentence_transformers.util import (
     truncate_embeddings,
 )
 
-from embedwell_models.vectors import METRICS, cosine, finish, maxsim, normalize, quantize
+from embedwell_models.vectors import (
+    METRICS,
+    cosine,
+    maxsim,
+    normalize,
+    quantize,
+    truncate_and_normalize,
+)
 
 Floats = npt.NDArray[np.float32]
 
@@ -55,12 +62,14 @@ def test_shortening_then_normalising_equals_sentence_transformers(dimensions: in
     rows = vectors(9, 384)
     cut = torch.from_numpy(truncate_embeddings(rows, dimensions))
     expected = torch.nn.functional.normalize(cut, dim=-1)
-    assert_allclose(finish(rows, dimensions, normalized=True), expected.numpy(), atol=1e-7)
+    assert_allclose(
+        truncate_and_normalize(rows, dimensions, normalized=True), expected.numpy(), atol=1e-7
+    )
 
 
 def test_shortening_alone_keeps_the_numbers_contiguous() -> None:
     rows = vectors(9, 384)
-    cut = finish(rows, 64, normalized=False)
+    cut = truncate_and_normalize(rows, 64, normalized=False)
     assert_array_equal(cut, rows[:, :64])
     assert cut.flags.c_contiguous
 

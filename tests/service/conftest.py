@@ -4,11 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.inputs.reader import InputReader
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from tests.service.inputs.readers import CountingTokenizer, reader_with
 
 
 @pytest.fixture
-def reader(minilm_folder: Path) -> InputReader:
-    """A reader of the default model that counts the tokenized texts."""
-    return reader_with(CountingTokenizer(minilm_folder, 256, max_chunk_size=150_000))
+def counting(minilm_folder: Path) -> CountingTokenizer:
+    """The default model's tokenizer, which counts the tokenized texts."""
+    return CountingTokenizer(minilm_folder, 256, max_chunk_size=150_000)
+
+
+@pytest.fixture
+def reader(counting: CountingTokenizer) -> RequestTokenizer:
+    """A reader of the default model with the counting tokenizer."""
+    return reader_with(counting)

@@ -7,18 +7,20 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.server import ServerState
 
+from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
+from embedwell.http.protocol.connection import ServerState
+from embedwell.http.protocol.server import config
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
+from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.metrics.metrics import Metrics
-from embedwell.process.shared_counters import SharedCounters
 from embedwell.settings.settings import Settings
-from embedwell.uvicorn_adapter.server import config
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -26,13 +28,16 @@ OK = b"HTTP/1.1 200 OK\r\n"
 class PausedApp:
     """Reads the request's body, waits for `resume`, then responds with its path, repeated."""
 
-    def __init__(self, times: int = 1) -> None:
+    def __init__(self, times: int = 1, memory: int = 0) -> None:
+        """memory: bytes that each request reserves."""
         self.resume, self.requests_started, self._times = asyncio.Event(), 0, times
+        self._memory = memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body", False):
             continue
         self.requests_started += 1
+        scope["state"]["context"].memory.grow(self._memory)
         await self.resume.wait()
         body = scope["path"].encode() * self._times
         headers = [(b"content-length", b"%d" % len(body))]
@@ -59,14 +64,14 @@ class RunningApp:
     """The port of a running application, its connections and its metrics."""
 
     def __init__(self, port: int, state: ServerState, metrics: Metrics) -> None:
-        self._port, self.state, self.metrics = port, state, metrics
+        self.port, self.state, self.metrics = port, state, metrics
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         """A client with small receive buffers."""
         client_socket = socket.socket()
         client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-        client_socket.connect(("127.0.0.1", self._port))
+        client_socket.connect(("127.0.0.1", self.port))
         reader, writer = await asyncio.open_connection(sock=client_socket, limit=1 << 10)
         try:
             yield Client(reader, writer)
@@ -76,11 +81,18 @@ class RunningApp:
 
 @asynccontextmanager
 async def serve(
-    app: ASGIApp, timeouts: float = 5.0, connections: int = 100, **settings_values: Any
+    app: ASGIApp,
+    timeouts: float = 5.0,
+    connections: int = 100,
+    budget: MemoryBudget | None = None,
+    idle: float = 60.0,
+    **settings_values: Any,
 ) -> AsyncIterator[RunningApp]:
     """Serve an application for as long as the block takes."""
-    metrics, state = Metrics(SharedCounters.private()), ServerState()
-    limits = HttpLimits(1 << 20, Timeouts(timeouts), connections=connections)
+    metrics = Metrics(SharedCounters.private())
+    limits = HttpLimits(
+        1 << 20, Timeouts(timeouts), budget or MemoryBudget(), connections, Timeouts(idle)
+    )
     middleware = Middleware(
         app,
         {},
@@ -92,8 +104,8 @@ async def serve(
     )
     all_settings = Settings(**{"_env_file": None, **settings_values})
     settings = config(all_settings, middleware, middleware)
-    settings.load()
-    protocol: Any = settings.http_protocol_class
+    state: ServerState = uvicorn.Server(settings).server_state
+    protocol: Any = settings.http
     protocol = partial(protocol, config=settings, server_state=state, app_state={})
     listener = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 14)

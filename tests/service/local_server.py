@@ -13,17 +13,17 @@ import httpx
 import uvicorn
 
 from embedwell.app import create_app, wrap
-from embedwell.context import ModelContext, ServerContext
-from embedwell.engine.client.current_engine import CurrentEngine
-from embedwell.engine.process.batch_sizing import BatchSizing
-from embedwell.engine.process.connections import Connections
-from embedwell.engine.process.loop import Loop
-from embedwell.engine.process.main import describe, load_and_measure
-from embedwell.engine.protocol.spec import EngineSpec
+from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.wire.spec import EngineSpec
+from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.connections import Connections
+from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.main import describe, load_and_measure
 from embedwell.http.listeners import open_exclusive
-from embedwell.server.bootstrap import open_model_contexts
+from embedwell.http.protocol.server import config
+from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.launch.bootstrap import open_model_contexts
 from embedwell.settings.settings import Settings
-from embedwell.uvicorn_adapter.server import config
 from tests.service.server import MAX_ISA, HttpServer
 
 _DEFAULTS: dict[str, Any] = {
@@ -42,7 +42,7 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in open_exclusive("127.0.0.1", 0)]
         contexts, engine_fds = open_model_contexts(all_settings, [(all_settings, model)], stack)
-        context = ServerContext(
+        context = InheritedServer(
             all_settings, contexts, port=listeners[0].getsockname()[1], listener_fds=[]
         )
         stack.enter_context(_engine(contexts[0], engine_fds[0]))
@@ -57,31 +57,29 @@ def local_server(model: Path, **settings: Any) -> Iterator[HttpServer]:
 
 
 @contextmanager
-def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
+def _engine(context: InheritedModel, handoff: int) -> Iterator[None]:
     """Run an engine in a thread, which closing a pipe stops."""
     settings = context.settings
-    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter")
+    names = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "cuda_graphs")
     options = {name: getattr(settings, name) for name in names}
     spec = EngineSpec(
         folder=str(context.folder),
         **options,
         threads=settings.threads,
         max_batch_tokens=settings.max_batch_tokens,
-        log_level=settings.log_level,
-        log_format=settings.log_format,
         accept_fd=handoff,
         counters_fd=context.counters_fd,
         counters_rows=context.rows,
     )
-    embedder, batch_limit = load_and_measure(spec)
+    embedder, choices = load_and_measure(spec)
     reader, writer = os.pipe()
-    greeting = ["description", describe(embedder, batch_limit)], b""
+    greeting = ["description", describe(embedder, choices)], b""
     handoff_socket = socket.socket(fileno=os.dup(handoff))
     connections = Connections(handoff_socket, reader, greeting)
     sizing = BatchSizing(
-        batch_limit.tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
+        choices.max_batch_tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
     )
-    thread = threading.Thread(target=Loop(connections, embedder, sizing, batch_limit.rate).run)
+    thread = threading.Thread(target=Loop(connections, embedder, sizing, choices.rate).run)
     thread.start()
     try:
         yield
@@ -94,9 +92,9 @@ def _engine(context: ModelContext, handoff: int) -> Iterator[None]:
 
 
 @contextmanager
-def _http(context: ServerContext, listeners: list[socket.socket]) -> Iterator[None]:
+def _http(context: InheritedServer, listeners: list[socket.socket]) -> Iterator[None]:
     """Run the application under uvicorn in a thread."""
-    engine = CurrentEngine(context.models[0].connect_engine, context.counters(0))
+    engine = EngineSession(context.models[0].connect_engine, context.counters(0))
     app = create_app(context, [engine], [engine.run])
     server = uvicorn.Server(config(context.settings, app, wrap(app, context)))
     thread = threading.Thread(target=server.run, args=[listeners])

@@ -8,10 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from embedwell.engine.process.batch_sizing import BatchSizing
-from embedwell.engine.process.connections import ReceivedMessages
-from embedwell.engine.process.loop import Loop
-from embedwell.engine.protocol.messages import (
+from embedwell.engine.wire.framing import HttpProcessConnection
+from embedwell.engine.wire.messages import (
     Failure,
     Job,
     Result,
@@ -19,8 +17,10 @@ from embedwell.engine.protocol.messages import (
     pack_jobs,
     unpack_results,
 )
-from embedwell.engine.protocol.running_text_counts import RunningTextCounts
-from embedwell.engine.protocol.wire import HttpProcessConnection
+from embedwell.engine.wire.running_text_counts import RunningTextCounts
+from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.connections import ReceivedMessages
+from embedwell.engine.worker.loop import Loop
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 Floats = npt.NDArray[np.float32]

@@ -18,6 +18,9 @@ import psutil
 MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
+FORK_SERVER, HTTP_WORKER = "embedwell.launch.fork_server", "embedwell.launch.http_worker"
+"""Modules of the processes of a server."""
+
 _LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
 
 
@@ -43,11 +46,13 @@ class Server(HttpServer):
 
     The defaults give the same results on any machine: float32, as the choice of `auto` depends on
     the processor, and a `max_wait` so long that a slow or busy machine refuses no request.
+    A start uses nothing that another test has measured.
     """
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
         self._log, self._port = log, port
-        settings = {"dtype": "float32", "isa": MAX_ISA, "max_wait": 60} | settings
+        defaults = {"dtype": "float32", "isa": MAX_ISA, "max_wait": 60, "startup_cache": False}
+        settings = defaults | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDWELL_" not in name},
             **{f"EMBEDWELL_{name.upper()}": str(value) for name, value in settings.items()},
@@ -90,9 +95,9 @@ class Server(HttpServer):
         """The process id of the engine."""
         deadline = time.monotonic() + 60
         while True:  # a restarted engine may not be forked yet
-            [launcher] = self.children("embedwell.engine")
-            with contextlib.suppress(ValueError):
-                [(engine, _)] = _alive(launcher)
+            with contextlib.suppress(ValueError, psutil.Error):
+                [fork_server] = self.children(FORK_SERVER)
+                [(engine, _)] = _alive(fork_server)
                 return engine.pid
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)

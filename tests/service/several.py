@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from tests.service.server import Server
+from tests.service.server import FORK_SERVER, Server
 
 Options = Mapping[str, object]
 
@@ -34,9 +34,8 @@ class SeveralModels(Server):
         """Return the process ids of the engines."""
         pids = set()
         with contextlib.suppress(psutil.Error):
-            for fork_server in self.children("embedwell.engine.fork_server"):
-                for launcher in fork_server.children():
-                    pids |= {engine.pid for engine in launcher.children()}
+            for fork_server in self.children(FORK_SERVER):
+                pids |= {engine.pid for engine in fork_server.children()}
         return pids
 
     def load(self, name: str) -> int:

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
-from tests.service.api.committed import DOCUMENT
 from tests.service.local_server import local_server
+from tests.service.routes.committed import DOCUMENT
 from tests.service.server import HttpServer, Server
 from tests.service.static_model import write_static_model
 

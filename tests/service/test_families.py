@@ -11,7 +11,7 @@ import torch
 from embedwell_models.vectors import normalize
 from tests.models.families import nvembed_files
 from tests.models.families.checkpoint import Case
-from tests.models.families.every import EVERY, write_model
+from tests.models.families.every import every_family, write_model
 from tests.service.local_server import local_server
 
 SCHEMES = {  # the first position scheme of each family; that of the others is rotary
@@ -35,7 +35,7 @@ BIASES: dict[
 }
 
 
-@pytest.mark.parametrize("case", EVERY, ids=str)
+@every_family
 @pytest.mark.full(after=3)
 def test_every_family_is_served(case: Case, tmp_path: Path) -> None:
     model: Any = write_model(case, tmp_path / "model")

@@ -1,16 +1,19 @@
 """Models that are loaded on demand, unloaded, and whose engines die, beside others in use."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import Folder
 from tests.service.responses import error
+from tests.service.server import FORK_SERVER
 from tests.service.several import Options, SeveralModels
 
 NAMES = ("a", "b", "c")
@@ -63,6 +66,8 @@ def test_a_model_that_nobody_uses_is_unloaded_and_comes_back(source: str, tmp_pa
             server.wait_until(more_than(statuses))
             assert server.state("a") == "loaded"
         server.wait_until(lambda: server.state("a") == "unloaded")
+        assert "model_engine: a is being loaded" in server.log
+        assert re.search(r"model_engine: a is ready after \d+\.\d s", server.log)
         assert "a is unloaded, because it had no requests" in server.log
         assert (server.state("b"), server.state("c")) == ("loaded", "loaded")
         assert server.post("/embed", body).json() == expected
@@ -121,9 +126,11 @@ def test_all_engines_are_replaced_when_the_fork_server_dies(source: str, tmp_pat
     models = {name: {"source": source} for name in NAMES[:2]}
     with SeveralModels(tmp_path, models) as server:
         before = server.engines()
+        # A fork server, an engine for each model, and an HTTP process.
+        assert len(psutil.Process(server.process.pid).children(recursive=True)) == 1 + 2 + 1
         with requests_of(server, "a") as statuses:
             server.wait_until(more_than(statuses))
-            [fork_server] = server.children("embedwell.engine.fork_server")
+            [fork_server] = server.children(FORK_SERVER)
             fork_server.kill()
             server.wait_until(lambda: len(server.engines() - before) == 2)
             server.wait_until(more_than(statuses))

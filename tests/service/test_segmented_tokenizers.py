@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from embedwell_models.convert.folder import convert_folder
+from embedwell_models.convert.model import convert_folder
 from tests.models.convert.older import pickled
 from tests.models.families.checkpoint import SIZES, Case, write
 from tests.models.segmented_files import JAPANESE, VIETNAMESE, write_japanese, write_phobert

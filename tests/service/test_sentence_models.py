@@ -10,8 +10,8 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.tokenizer.truncation import Side
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.prompted import PROMPT, write
-from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import unframed
 from tests.service.local_server import local_server
 from tests.service.responses import error

@@ -179,6 +179,19 @@ def test_metrics_have_the_label_of_the_model(three: SeveralModels) -> None:
     assert 'embedwell_requests_total{path="/embed",status="200"}' in after
 
 
+def test_an_idle_model_on_demand_is_ready_and_not_loaded(on_demand: SeveralModels) -> None:
+    def gauge(name: str) -> str:
+        lines = on_demand.client.get("/metrics").text.splitlines()
+        [line] = [each for each in lines if each.startswith(f'{name}{{model="org/wide"}}')]
+        return line.partition("} ")[2]
+
+    key = {"authorization": "Bearer operator"}
+    assert on_demand.client.post("/models/org/wide/load", headers=key).status_code == 200
+    assert gauge("embedwell_loaded") == "1.0"
+    assert on_demand.client.post("/models/org/wide/unload", headers=key).status_code == 200
+    assert (gauge("embedwell_ready"), gauge("embedwell_loaded")) == ("1.0", "0.0")
+
+
 def test_the_server_is_ready_with_the_models_that_are_kept(
     three: SeveralModels, on_demand: SeveralModels
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from embedwell_client import Client
 from embedwell_models import Embedder
-from embedwell_models.vectors import finish
+from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import Folder
 from tests.models.jina_adapters import PROMPTS, TASKS, write_sentence_model
 from tests.service.local_server import local_server
@@ -70,7 +70,7 @@ def test_the_vectors_are_those_of_the_task_and_its_prompt(
 ) -> None:
     embedder = Embedder.load(folder, adapter=task, device="cpu", dtype="float32")
     vector = embedder.embed([PROMPTS.get(task, "") + TEXT])
-    [expected] = finish(vector, None, True)
+    [expected] = truncate_and_normalize(vector, None, True)
     response = jina.post("/v1/embeddings", {"input": TEXT, "model": "org/jina", "task": task})
     assert response.status_code == 200, response.text
     assert response.json()["model"] == f"jina:{task}"

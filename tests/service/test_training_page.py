@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from embedwell.cli.commands import main
 from embedwell_models.embedder import Embedder
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import normalize
 from tests.service.local_server import local_server
@@ -77,7 +77,7 @@ def test_a_model_of_dense_vectors_has_learnt_other_outputs(folder: Path) -> None
 def test_the_table_has_learnt_from_the_model(folder: Path) -> None:
     words = ["cat", "cow", "ship", "coast"]
     cat, cow, ship, coast = normalize(Embedder.load(folder / "static", device="cpu").embed(words))
-    assert Folder.read(folder / "static").dim == 32
+    assert ModelDescription.read(folder / "static").dim == 32
     assert min(cat @ cow, ship @ coast) > max(cat @ ship, cow @ coast)
 
 

@@ -1,7 +1,8 @@
 """Access to the safetensors files of a checkpoint, without torch."""
 
 import json
-from collections.abc import Mapping
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from safetensors.numpy import save
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
 
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _METADATA = "__metadata__"
 _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
@@ -26,6 +28,41 @@ class TensorHeader:
 
     shape: tuple[int, ...]
     dtype: str
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Tensor in its mapped file, which it keeps mapped. dtype: safetensors' name of its type.
+
+    array: the numbers, with those of bfloat16 as unsigned integers; flat bytes of another type.
+    """
+
+    dtype: str
+    array: Array
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in _FLOATS
+
+    @property
+    def is_integer(self) -> bool:
+        return self.dtype in _INTEGERS
+
+    @property
+    def refusal(self) -> str:
+        """Message about a type without floating-point numbers."""
+        return f"is of type {self.dtype}; supported: {', '.join(_FLOATS)}"
+
+    def to_float32(self) -> Floats:
+        """Return the numbers as float32; no copy if the file holds float32."""
+        assert self.is_float
+        if self.dtype == "BF16":  # the upper half of a float32
+            wide = self.array.astype(np.uint32)
+            wide <<= 16
+            return wide.view(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # to infinity
+            numbers: Floats = self.array.astype(np.float32, copy=False)
+        return numbers
 
 
 def require_weight_files(folder: Path) -> list[Path]:
@@ -94,46 +131,52 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
 def read_tensor(folder: Path, name: str) -> Floats:
     """Read one tensor as float32, by its name in `headers`.
 
-    safetensors cannot read bfloat16 without torch, so this function parses the file itself. Raises
-    ModelError if the tensor does not hold floating-point numbers.
+    Raises ModelError if the tensor does not hold floating-point numbers.
     """
-    path = next(path for path in require_weight_files(folder) if name in _names(path))
+    path = next(path for path in require_weight_files(folder) if name in _header(path)[0])
+    stored = dict(map_file(path))[name]
+    if not stored.is_float:
+        raise ModelError(f"{name} {stored.refusal}")
+    return stored.to_float32().copy()
+
+
+def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
+    """Map one file into memory, and yield the name of each tensor with its numbers.
+
+    The pages are shared between processes until they are written; the file never changes. Raises
+    ModelError for a file that cannot be read.
+    """
+    header, start = _header(path)
     with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))[name]
-        start, stop = header["data_offsets"]
-        file.seek(start, 1)
-        if header["dtype"] not in _DTYPES:
-            raise ModelError(f"{name} is of type {header['dtype']}; supported: {[*_DTYPES]}")
-        values = np.frombuffer(file.read(stop - start), _DTYPES[header["dtype"]])
-    if header["dtype"] == "BF16":  # the upper half of a float32
-        values = (values.astype("<u4") << 16).view("<f4")
-    tensor: Floats = values.astype(np.float32).reshape(header["shape"])
-    return tensor
+        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+    for name, part in header.items():
+        if name != _METADATA:
+            first, last = (start + offset for offset in part["data_offsets"])
+            yield name, _stored(part["dtype"], part["shape"], content[first:last])
 
 
-def map_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """Map the arrays of one file into memory, read-only, so that processes share its pages.
+def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) -> StoredTensor:
+    ours = {**_FLOATS, **_INTEGERS}.get(dtype)
+    if ours is None:
+        return StoredTensor(dtype, content)
+    # A file may have tensors at any address, but numpy's and torch's code wants whole numbers.
+    return StoredTensor(dtype, np.require(content.view(ours).reshape(shape), requirements="A"))
+
+
+def map_arrays(path: Path) -> dict[str, Array]:
+    """Map the arrays of one file into memory, so that processes share its pages.
 
     bfloat16 becomes unsigned integers. Raises ModelError for a file that cannot be read.
     """
-    header, start = _header(path)
-    arrays: dict[str, npt.NDArray[np.generic]] = {}
-    for name, part in header.items():
-        if name == _METADATA:
-            continue
-        dtype = {**_DTYPES, **_INTEGERS}.get(part["dtype"])
-        if dtype is None:
-            raise ModelError(f"{path}: {name} is of type {part['dtype']}")
-        shape, offset = tuple(part["shape"]), start + part["data_offsets"][0]
-        empty = 0 in shape
-        arrays[name] = (
-            np.empty(shape, dtype) if empty else np.memmap(path, dtype, "r", offset, shape)
-        )
+    arrays = {}
+    for name, stored in map_file(path):
+        if not (stored.is_float or stored.is_integer):
+            raise ModelError(f"{path}: {name} is of type {stored.dtype}")
+        arrays[name] = stored.array
     return arrays
 
 
-def map_folder(folder: Path) -> dict[str, npt.NDArray[np.generic]]:
+def map_folder(folder: Path) -> dict[str, Array]:
     """Map the arrays of all files of a checkpoint; raises ModelError as `map_arrays` does."""
     files = map(map_arrays, require_weight_files(folder))
     return {name: array for arrays in files for name, array in arrays.items()}
@@ -163,11 +206,6 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
             return json.loads(file.read(size)), 8 + size
     except (OSError, SafetensorError) as error:
         raise unreadable_error(path, error) from None
-
-
-def _names(path: Path) -> list[str]:
-    with safe_open(path, framework="numpy") as checkpoint:
-        return list(checkpoint.keys())
 
 
 def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError:

@@ -6,7 +6,7 @@ N rows, D dimensions, K centroids.
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.neighbors import Rows
+from embedwell_models.tables.neighbors import Rows
 from embedwell_models.vectors import Floats
 
 _ROUNDS = 20

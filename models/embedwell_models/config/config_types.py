@@ -13,7 +13,17 @@ class Kind:
     fits: Callable[[Any], bool]
 
 
-_SIZE = Kind("a whole number above 0", lambda value: type(value) is int and value > 0)
+_MAX_COUNT, _MAX_SIZE = 1 << 12, 1 << 27
+# Far more layers or heads, and far wider or longer tables, than any model has. Values of layers
+# are listed before the checkpoint is read, so a higher number would take the memory.
+
+
+def _whole(most: int) -> Kind:
+    name = f"a whole number above 0 and at most {most}"
+    return Kind(name, lambda value: type(value) is int and 0 < value <= most)
+
+
+_SIZE, _COUNT = _whole(_MAX_SIZE), _whole(_MAX_COUNT)
 _LIMIT = Kind("a number from 0 on", lambda value: type(value) in (int, float) and value >= 0)
 _NUMBER = Kind("a number", lambda value: type(value) in (int, float))
 _POSITIVE = Kind("a number above 0", lambda value: type(value) in (int, float) and value > 0)
@@ -26,8 +36,8 @@ _STRINGS = Kind(
 )
 _LIST = Kind("a list of strings", lambda value: isinstance(value, list) and _strings(value))
 _INDICES = Kind(
-    "a list of whole numbers",
-    lambda value: isinstance(value, list) and all(type(item) is int for item in value),
+    f"a list of whole numbers up to {_MAX_COUNT}",
+    lambda value: isinstance(value, list) and all(map(_is_index, value)),
 )
 _FACTORS = Kind(
     "a list of numbers above 0",
@@ -35,24 +45,25 @@ _FACTORS = Kind(
 )
 _EITHER = Kind("a string or a list of them", lambda v: _STRING.fits(v) or _LIST.fits(v))
 _REPEATED = Kind(
-    "a list of [a list of strings, a whole number]",
+    f"a list of [a list of strings, a whole number up to {_MAX_COUNT}]",
     lambda value: isinstance(value, list) and all(map(_repeated, value)),
 )
 _KEYS: Mapping[Kind, str] = {
     _SIZE: "vocab_size hidden_size n_embed n_embd dim d_model embedding_size head_dim d_kv "
-    "num_hidden_layers num_layers n_layers n_layer num_hidden_groups "
-    "num_attention_heads num_heads n_heads n_head num_key_value_heads "
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
-    "dimension num_experts moe_top_k image_size patch_size projection_dim projection_size "
+    "dimension image_size patch_size projection_dim projection_size "
     "query_length document_length query_maxlen doc_maxlen length num_labels "
-    "downsampling_rate upsampling_kernel_size num_hash_functions num_hash_buckets "
+    "downsampling_rate upsampling_kernel_size num_hash_buckets "
     "local_transformer_stride block_ff_dim block_multiple_of conv_L_cache "
-    "intra_bottleneck_size num_feedforward_networks "
-    "global_head_dim num_global_key_value_heads hidden_size_per_layer_input embedding_dim "
-    "sliding_window_pattern num_latents_value num_cross_heads cross_dim_head latent_dim "
-    "block_size num_random_blocks d_head num_decoder_layers",
+    "intra_bottleneck_size "
+    "global_head_dim hidden_size_per_layer_input embedding_dim "
+    "sliding_window_pattern num_latents_value cross_dim_head latent_dim "
+    "truncate_dim block_size num_random_blocks d_head",
+    _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
+    "num_attention_heads num_heads n_heads n_head num_key_value_heads num_global_key_value_heads "
+    "num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
@@ -83,7 +94,11 @@ def _strings(values: Iterable[Any]) -> bool:
 
 def _repeated(value: Any) -> bool:
     pair = value if isinstance(value, list) and len(value) == 2 else (None, None)
-    return _LIST.fits(pair[0]) and type(pair[1]) is int
+    return _LIST.fits(pair[0]) and _is_index(pair[1])
+
+
+def _is_index(value: Any) -> bool:
+    return type(value) is int and value <= _MAX_COUNT
 
 
 def kind(key: str, default: Any = None) -> Kind | None:

@@ -18,10 +18,17 @@ class JsonConfig:
     names file and key.
     """
 
-    def __init__(self, path: Path, content: Any = None, prefix: str = "") -> None:
-        """content: options, by default the file's. prefix: the keys above them, such as 'a.b.'."""
+    def __init__(
+        self, path: Path, content: Any = None, prefix: str = "", read: set[str] | None = None
+    ) -> None:
+        """content: options, by default the file's. prefix: the keys above them, such as 'a.b.'.
+
+        read: where to note the keys that are read, with the keys above them; an object that is read
+        key by key is noted with a point at its end.
+        """
         self.path, self._prefix = path, prefix
         self._values = read_object(path) if content is None else _object(path, content)
+        self._read = set[str]() if read is None else read
 
     @classmethod
     def optional(cls, path: Path) -> "JsonConfig":
@@ -29,7 +36,20 @@ class JsonConfig:
         return cls(path, None if path.exists() else {})
 
     def __contains__(self, key: str) -> bool:
+        self._read.add(self._prefix + key)
         return key in self._values
+
+    @property
+    def unread(self) -> set[str]:
+        """Keys that were not read yet and are not null, such as 'a' and 'b.c'."""
+        unread = set[str]()
+        for key, value in self._values.items():
+            name = self._prefix + key
+            if isinstance(value, dict) and f"{name}." in self._read:
+                unread |= JsonConfig(self.path, value, f"{name}.", self._read).unread
+            elif value is not None and name not in self._read:
+                unread.add(name)
+        return unread
 
     def __getitem__(self, key: str) -> Any:
         if key not in self:
@@ -38,16 +58,18 @@ class JsonConfig:
 
     def nested(self, key: str) -> "JsonConfig":
         """Return the options under a key; no options if the key is missing or null."""
-        return JsonConfig(self.path, self.get(key, {}), f"{self._prefix}{key}.")
+        prefix = f"{self._prefix}{key}."
+        self._read.add(prefix)
+        return JsonConfig(self.path, self.get(key, {}), prefix, self._read)
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> "JsonConfig":
         """Return these options with defaults for missing keys."""
-        return JsonConfig(self.path, {**defaults, **self._values}, self._prefix)
+        return JsonConfig(self.path, {**defaults, **self._values}, self._prefix, self._read)
 
     def without(self, key: str) -> "JsonConfig":
         """Return these options without a key."""
         remaining = {name: value for name, value in self._values.items() if name != key}
-        return JsonConfig(self.path, remaining, self._prefix)
+        return JsonConfig(self.path, remaining, self._prefix, self._read)
 
     def nested_only(self, key: str, allowed: Collection[str]) -> "JsonConfig":
         """Return the options under a key; raises ModelError for an option that is not allowed."""
@@ -59,6 +81,7 @@ class JsonConfig:
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value, which has the default's type; the default if it is missing or null."""
+        self._read.add(self._prefix + key)
         value = self._values.get(key)
         return default if value is None else self._checked(key, value, default)
 
@@ -82,11 +105,21 @@ class JsonConfig:
 
     def require(self, key: str, *allowed: Any) -> Any:
         """Return an allowed value, by default the first; raises ModelError for any other value."""
+        self._read.add(self._prefix + key)
         value = self._values.get(key)
         value = allowed[0] if value is None else value
         if value not in allowed:
             raise self.unsupported(key, value, allowed)
         return value
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Raise ModelError for a key that is not known, unless its value is null."""
+        for key, value in self._values.items():
+            if key not in known and value is not None:
+                raise ModelError(
+                    f"{self.path}: {self._prefix}{key} = {value!r} is not known, and may change "
+                    "vectors. Remove the key if it changes nothing"
+                )
 
     def _checked(self, key: str, value: Any, default: Any = None) -> Any:
         kind = config_types.kind(key, default)

@@ -7,7 +7,7 @@ import logging
 import sys
 from pathlib import Path
 
-from embedwell_models.convert.folder import convert_folder
+from embedwell_models.convert.model import convert_folder
 from embedwell_models.errors import ModelError
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

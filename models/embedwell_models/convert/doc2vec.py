@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.classic.doc2vec import family as doc2vec
 from embedwell_models.convert import gensim_pickle
+from embedwell_models.convert.finite import check_finite
 from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.families import doc2vec
-from embedwell_models.new_folder import new_folder
 from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
 from embedwell_models.tokenizer.words.vocabulary import Vocabulary
 
@@ -45,7 +46,7 @@ def _config(source: Path, model: Any) -> dict[str, Any]:
             "vectors; this model has hs, dm_concat, or the sum of word vectors"
         )
     return {
-        "model_type": doc2vec.FAMILY,
+        "model_type": doc2vec.MODEL_TYPE,
         "vocab_size": len(model.wv.index_to_key),
         "hidden_size": int(model.vector_size),
         "max_position_embeddings": _MAX_WORDS,
@@ -72,6 +73,11 @@ def _write_tables(source: Path, model: Any, folder: Path) -> None:
         "noise": powers / powers[-1],
     }
     arrays = {name: np.ascontiguousarray(table, dtype=np.float32) for name, table in tables.items()}
+    for name, array in arrays.items():
+        wanted = (len(words), int(model.vector_size))[: 2 if name.endswith("_table") else 1]
+        if array.shape != wanted:
+            raise ValueError(f"{name} has the shape {array.shape}, not {wanted}")
+    check_finite(source, arrays)
     safetensors_files.write_arrays(folder / "model.safetensors", arrays)
     vocabulary = Vocabulary.of(words)
     safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, WordOptions().as_metadata())

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.classic.elmo import family as elmo
 from embedwell_models.config.json_config import read_object
+from embedwell_models.convert.finite import check_finite
 from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.families import elmo
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
-from embedwell_models.new_folder import new_folder
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.words import character_tokenizer
 
 SUFFIX = ".hdf5"
@@ -41,12 +42,13 @@ def convert_elmo(source: Path, target: Path) -> None:
         with new_folder(target) as scratch, h5py.File(source) as file:
             config = _config(options)
             arrays = {**_characters(file, config), **_lstm(file, config), **_mix(options, config)}
+            check_finite(source, arrays)
             safetensors_files.write_arrays(scratch / "model.safetensors", arrays)
             write_json(scratch / "config.json", config)
             write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
             write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
-            Footprint.of(Folder.read(scratch))  # raises ModelError for unknown tensors
+            Footprint.of(ModelDescription.read(scratch))  # raises ModelError for unknown tensors
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{source} or its options are not files of ELMo: {error}") from None
     except OSError as error:
@@ -65,7 +67,7 @@ def _config(options: Mapping[str, Any]) -> dict[str, Any]:
     if (activation := cnn["activation"]) not in ("relu", "tanh"):
         raise ValueError(f"activation {activation!r}")
     return {
-        "model_type": elmo.FAMILY,
+        "model_type": elmo.MODEL_TYPE,
         "hidden_size": lstm["projection_dim"],
         "cell_size": lstm["dim"],
         "num_hidden_layers": lstm["n_layers"],

@@ -14,13 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedwell_models.convert import INSTALL, extra_installed, moses, sentencepiece_files, weights
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.classic.laser import family as laser
+from embedwell_models.convert import moses, sentencepiece_files, weights
+from embedwell_models.convert.finite import check_finite
 from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.families import laser
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
-from embedwell_models.new_folder import new_folder
+from embedwell_models.hub.conversion import INSTALL, extra_installed
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 
 SUFFIX = ".pt"
 _SPECIAL = {
@@ -44,10 +46,11 @@ def convert_laser(source: Path, target: Path) -> None:
     try:
         with new_folder(target) as scratch:
             convert = _convert_lstm if "params" in state else _convert_transformer
+            check_finite(source, state["model"])
             convert(source, state, scratch)
             write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
-            Footprint.of(Folder.read(scratch))  # raises ModelError for unknown tensors
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+            Footprint.of(ModelDescription.read(scratch))  # raises ModelError for unknown tensors
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{source} is not a checkpoint of LASER 2 or 3: {error!r}") from None
     except OSError as error:
         raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
@@ -97,8 +100,7 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
         and not name.endswith("_float_tensor")
     }
     pieces = _tokenizer(source, folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>")
-    lines = _beside(source, ".cvocab").read_text(encoding="utf-8").splitlines()
-    dictionary = {line.rpartition(" ")[0]: row for row, line in enumerate(lines, len(_SPECIAL))}
+    dictionary = _read_dictionary(_beside(source, ".cvocab"), len(tensors["embed_tokens.weight"]))
     table = _rows(tensors["embed_tokens.weight"], dictionary, pieces)
     positions = _positions(tensors, options, table.shape[1])
     tensors |= {"embed_tokens.weight": table, "embed_positions.weight": positions}
@@ -134,6 +136,24 @@ def _beside(source: Path, suffix: str) -> Path:
         if path.is_file():
             return path
     raise ModelError(f"{source}: neither {' nor '.join(path.name for path in paths)} is beside it")
+
+
+def _read_dictionary(path: Path, rows: int) -> dict[str, int]:
+    """Read the row of each piece. rows: those of the table; one more is that of <mask>."""
+    dictionary: dict[str, int] = {}
+    # Not str.splitlines, which also splits at characters that a piece may have.
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        piece, _, count = line.rpartition(" ")
+        if not piece or not count.isdigit():
+            raise ModelError(f"{path}: line {number} is not a piece and its count")
+        dictionary[piece] = number - 1 + len(_SPECIAL)
+    if rows - len(lines) - len(_SPECIAL) not in (0, 1):
+        raise ModelError(
+            f"{path} has {len(lines)} pieces, but the table has {rows} rows, {len(_SPECIAL)} of "
+            "them for special tokens: fetch both files again"
+        )
+    return dictionary
 
 
 def _rows(table: Tensor, dictionary: Mapping[str, int], pieces: Sequence[str]) -> Tensor:

@@ -1,12 +1,14 @@
 """Conversion of a SentencePiece file to tokenizer.json, with further normalisation before it."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
+from embedwell_models.convert.sentencepiece_comparison import VARIANTS
+from embedwell_models.convert.sentencepiece_model import SentencePieceModel
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
 
@@ -24,19 +26,13 @@ def convert(
     Raises ModelError for a file that cannot be read, for a model other than unigram, and if
     tokenizer.json would split texts differently.
     """
-    from sentencepiece import sentencepiece_model_pb2
-
-    schema: Any = sentencepiece_model_pb2
-    proto = schema.ModelProto()
-    try:
-        proto.ParseFromString(path.read_bytes())
-    except Exception as error:  # protobuf does not document its exceptions
-        raise ModelError(f"{path} is not a SentencePiece file: {error}") from None
+    model = SentencePieceModel.read(path)
+    proto = model.proto
     options = [getattr(proto.normalizer_spec, name) for name in _EXPECTED]
     if proto.trainer_spec.model_type != _UNIGRAM or not all(options):
         raise ModelError(f"{path}: only unigram models with {', '.join(_EXPECTED)} are supported")
-    rust = _tokenizer(proto, before)
-    _compare(path, rust)
+    rust = _tokenizer(model, before)
+    _compare(path, model, rust, normalizers.Sequence([*before]))
     pieces = [piece.piece for piece in proto.pieces]
     around = [(name, pieces.index(name)) for name in template.split() if name != "$A"]
     rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=around)
@@ -44,28 +40,25 @@ def convert(
     return pieces
 
 
-def _tokenizer(proto: Any, before: Sequence[normalizers.Normalizer]) -> Tokenizer:
+def _tokenizer(model: SentencePieceModel, before: Sequence[normalizers.Normalizer]) -> Tokenizer:
+    proto = model.proto
     # SentencePiece never matches a control piece. The lowest score makes a match unlikely here.
     lowest = min(piece.score for piece in proto.pieces)
     scores = [lowest if piece.type == _CONTROL else piece.score for piece in proto.pieces]
     pieces = [piece.piece for piece in proto.pieces]
-    model = Unigram([*zip(pieces, scores, strict=True)], unk_id=proto.trainer_spec.unk_id)
-    rust = Tokenizer(model)
-    table = proto.normalizer_spec.precompiled_charsmap
-    own = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
-    own = [normalizers.Precompiled(table), *own] if table else own
-    rust.normalizer = normalizers.Sequence([*before, *own])
+    rust = Tokenizer(Unigram([*zip(pieces, scores, strict=True)], unk_id=proto.trainer_spec.unk_id))
+    spaces = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    rust.normalizer = normalizers.Sequence([*before, *model.character_steps(), *spaces])
     rust.pre_tokenizer = pre_tokenizers.Metaspace()
     rust.decoder = decoders.Metaspace()
     return rust
 
 
-def _compare(path: Path, rust: Tokenizer) -> None:
-    from sentencepiece import SentencePieceProcessor
-
-    file: Any = SentencePieceProcessor(model_file=str(path))
-    for text in SENTENCES:
-        normal = rust.normalizer.normalize_str(text)
-        if rust.encode(text).ids != (expected := file.encode(normal)):
-            pieces = [file.id_to_piece(id) for id in expected]
+def _compare(
+    path: Path, model: SentencePieceModel, rust: Tokenizer, before: normalizers.Normalizer
+) -> None:
+    for text in (*SENTENCES, *chain.from_iterable(VARIANTS.values())):
+        prepared = before.normalize_str(text)
+        if rust.encode(text).ids != model.processor.encode(prepared):
+            pieces = model.pieces(prepared)
             raise ModelError(f"{path}: tokenizer.json would not split {text!r} into {pieces}")

@@ -1,6 +1,7 @@
 """Conversion of SentencePiece files and older vocabularies to tokenizer.json.
 
-transformers converts them. The result is compared with transformers' own tokenizer and with
+transformers converts them. The normalisation of characters is that of the SentencePiece file, which
+transformers keeps only in part. The result is compared with transformers' own tokenizer and with
 SentencePiece.
 """
 
@@ -12,6 +13,8 @@ from tokenizers import Regex, decoders, pre_tokenizers, processors
 from tokenizers import Tokenizer as Rust
 from tokenizers.models import BPE, WordLevel
 
+from embedwell_models.convert import sentencepiece_comparison
+from embedwell_models.convert.sentencepiece_model import SentencePieceModel
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
 from embedwell_models.tokenizer.loading import added_tokens, loader
@@ -19,7 +22,6 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
 """Files that are replaced by tokenizer.json and a new tokenizer_config.json."""
-_PLAIN_TEXT = "the first word of this text and the last one of it"  # no normaliser changes it
 _NO_LIMIT = 1 << 20  # tokens
 _UNPRINTABLE = [*range(33), *range(127, 161), 173]
 """Bytes that GPT-2's alphabet maps to the characters from 256 on, in this order."""
@@ -37,6 +39,8 @@ def convert(source: Path, target: Path) -> None:
     fast = write_anew(original) if write_anew else original
     if not getattr(fast, "is_fast", False):
         raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
+    for path in sorted(source.glob("*.model")):
+        _follow_sentencepiece(path, fast.backend_tokenizer)
     try:
         fast.save_pretrained(target)
     except Exception as error:  # a part of the tokenizer is written in Python
@@ -46,8 +50,13 @@ def convert(source: Path, target: Path) -> None:
         raise ModelError(
             f"{source}: tokenizer.json would not split texts as {type(original).__name__} does"
         )
-    for path in source.glob("*.model"):
-        _compare_with_sentencepiece(path, original)
+
+
+def _follow_sentencepiece(path: Path, rust: Rust) -> None:
+    model = SentencePieceModel.read(path)
+    sentencepiece_comparison.refuse_other_pieces(path, model, rust)
+    model.normalize_characters(rust)
+    sentencepiece_comparison.warn_of_variants(path, model, rust)
 
 
 def _load(source: Path) -> Any:
@@ -110,18 +119,3 @@ def _byte_of_character(character: str) -> int:
 
 _OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
 """Conversions of tokenizers that transformers has only in Python."""
-
-
-def _compare_with_sentencepiece(path: Path, original: Any) -> None:
-    # transformers misreads some files, such as Llama's without a tokenizer_class.
-    from sentencepiece import SentencePieceProcessor
-
-    file: Any = SentencePieceProcessor(model_file=str(path))
-    expected = [file.id_to_piece(i) for i in file.encode(_PLAIN_TEXT)]
-    tokens = original.tokenize(_PLAIN_TEXT)
-    if tokens != expected:
-        raise ModelError(
-            f"{path}: transformers splits a text into {tokens[:4]}, SentencePiece into "
-            f"{expected[:4]}: name the tokenizer_class in tokenizer_config.json, or add a "
-            "tokenizer.json"
-        )

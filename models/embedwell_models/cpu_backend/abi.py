@@ -10,7 +10,9 @@ from pathlib import Path
 class Matrix(ctypes.Structure):
     """See rows.h."""
 
-    _fields_ = [(name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing")]
+    _fields_ = [
+        (name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing", "observed")
+    ]
 
 
 class Norm(ctypes.Structure):

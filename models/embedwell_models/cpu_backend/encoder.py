@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.cpu_backend.abi import (
     EmbeddingTables,
     ForwardCall,
@@ -19,16 +21,13 @@ from embedwell_models.cpu_backend.abi import (
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
 from embedwell_models.cpu_backend.pooling import pooling_index
 from embedwell_models.cpu_backend.prepack import PANEL
-from embedwell_models.cpu_backend.rope_cache import RopeCache
+from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.position_hooks import PositionHooks
-from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.vectors import Floats
-
-_Rotations = Rotation * 2
 
 
 class KernelEncoder:
@@ -37,16 +36,11 @@ class KernelEncoder:
     def __init__(
         self, embeddings: InputEmbeddings, layers: LayerWeights, position_hooks: PositionHooks
     ) -> None:
-        """position_hooks: the hooks of the attention in layers that see the whole text."""
+        """position_hooks: the hooks of the attention, whose bias all layers share."""
         config, self._position_hooks = embeddings.config, position_hooks
         self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
-        schemes = (  # indexed by Layer.rotation_index
-            (config.positions, config.head_size),
-            (config.local_positions, config.local_head_size),
-        )
-        self._rope_caches = [
-            RopeCache(scheme, size) for scheme, size in schemes if isinstance(scheme, Rotary)
-        ]
+        self._rope_caches = [RopeCache(*each) for each in distinct_rotations(config)]
+        self._rotations = Rotation * max(1, len(self._rope_caches))  # see Layer.rotation_index
         table = embeddings.positions.table
         # Segment vectors are added to the position table once: a table for each segment.
         positions = torch.zeros(1, config.hidden_size) if table is None else table
@@ -62,20 +56,17 @@ class KernelEncoder:
             token_scale=config.token_scale,
             norm=layers.embedding_norm,
         )
+        network = config.feed_forward
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
-            heads=Heads(
-                config.num_heads,
-                max(config.num_kv_heads, config.local_kv_heads),
-                max(config.head_size, config.local_head_size),
-            ),
-            intermediate_size=config.intermediate_size,
+            heads=_most_heads(config),
+            intermediate_size=network.inner,
             gate_size=layers.gate_size,
             arrangement=list(NORMS).index(config.arrangement),
-            activation=ACTIVATIONS[config.activation].number,
-            gated=config.gated,
+            activation=ACTIVATIONS[network.activation].number,
+            gated=network.gated,
             causal=config.causal,
-            scale=config.scale,
+            scale=config.attention.scale,
             norm_eps=config.norm_eps,
         )
 
@@ -124,8 +115,8 @@ class KernelEncoder:
         bias = self._bias(max_length)
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
-        rotations = _Rotations(*map(_rotation, angles))
-        caches = self._rope_caches  # if there are two, their rows are equal
+        rotations = self._rotations(*map(_rotation, angles))
+        caches = self._rope_caches  # if there are several, their rows are equal
         rows = caches[0].rows(batch) if caches else batch.ids  # unused without rotations
         final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
         call = ForwardCall(
@@ -160,6 +151,17 @@ class KernelEncoder:
             return None
         # The kernels read whole vector registers; the last read may go past the table's end.
         return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
+
+
+def _most_heads(config: EncoderConfig) -> Heads:
+    # The largest numbers among the layers, for which the kernels take memory.
+    mixers = [config.attention, *(layer.mixer for layer in config.layers)]
+    attentions = [mixer for mixer in mixers if isinstance(mixer, AttentionSpec)]
+    return Heads(
+        max(each.heads for each in attentions),
+        max(each.kv_heads for each in attentions),
+        max(each.head_size for each in attentions),
+    )
 
 
 def _rotation(tables: Tensor) -> Rotation:

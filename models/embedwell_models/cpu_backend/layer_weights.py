@@ -7,12 +7,15 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.encoder_config import EncoderConfig, Heads
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import InputGate, Layer, Matrix, Norm, PartNorms
 from embedwell_models.cpu_backend.library import kernel
-from embedwell_models.cpu_backend.prepack import WeightPacker, interleave_panels
-from embedwell_models.cpu_backend.rope_cache import paired_order
+from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
+from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
+from embedwell_models.encoder.tensors import Tensors, to_tensors
+from embedwell_models.positions.schemes import Scheme
 from embedwell_models.torch_backend.input_gate import gate_features
 from embedwell_models.torch_backend.layer_builder import fused_weight_and_bias
 
@@ -30,18 +33,13 @@ class LayerWeights:
     Raises AttributeError if the instruction set lacks the precision.
     """
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        weights: Weights,
-        dtype: str,
-        isa: str,
-        input_magnitudes: Mapping[str, Tensor] | None = None,
-    ) -> None:
-        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
-        self.run = kernel(isa, f"encode_{dtype}")
-        build = _Builder(config, weights, WeightPacker(dtype, input_magnitudes))
-        self.layers = (Layer * config.num_layers)(*map(build.layer, range(config.num_layers)))
+    def __init__(self, config: EncoderConfig, arrays: Weights, isa: str, packing: Packing) -> None:
+        weights = to_tensors(arrays)
+        self.run = kernel(isa, f"encode_{packing.dtype}")
+        build = _Builder(config, weights, WeightPacker(packing))
+        self.layers = (Layer * config.num_layers)(
+            *(build.layer(*each) for each in enumerate(config.layers))
+        )
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the unpacked weights are freed
@@ -50,34 +48,39 @@ class LayerWeights:
 @dataclass(frozen=True)
 class _Builder:
     config: EncoderConfig
-    weights: Weights
+    weights: Tensors
     packer: WeightPacker
 
-    def layer(self, index: int) -> Layer:
-        config, name = self.config, f"layers.{index}"
-        scheme, window, heads = config.scheme(index), config.windows[index], config.heads(index)
-        order = paired_order(scheme, heads.size)
+    def layer(self, index: int, spec: LayerSpec) -> Layer:
+        name, attention = f"layers.{spec.weights}", spec.mixer
+        assert isinstance(attention, AttentionSpec)  # see kernels_support
+        order = paired_order(attention.positions, attention.head_size)
         return Layer(
-            qkv=self._heads(name, heads, order),
+            qkv=self._heads(name, attention, order),
             output=self._matrix(name, "output"),
-            up=self._gated(name) if config.gated else self._matrix(name, "up"),
+            up=self._gated(name) if spec.feed_forward.gated else self._matrix(name, "up"),
             down=self._matrix(name, "down"),
-            heads=abi.Heads(heads.count, heads.kv_count, heads.size),
+            heads=abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
             query_norm=self.norm(f"{name}.query_norm", order),
             key_norm=self.norm(f"{name}.key_norm", order),
-            value_norm=self._value_norm(heads),
+            value_norm=self._value_norm(attention),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.ffn"),
             gate=self._gate(name, index),
-            rotation_index=scheme is config.local_positions,
-            window=_UNLIMITED if window is None else window,
+            rotation_index=self._rotation_index(attention),
+            window=_UNLIMITED if attention.window is None else attention.window,
         )
 
-    def _heads(self, layer: str, heads: Heads, order: Tensor) -> Matrix:
+    def _rotation_index(self, attention: AttentionSpec) -> int:
+        pair = attention.positions, attention.head_size
+        pairs: list[tuple[Scheme, int]] = [*distinct_rotations(self.config)]
+        return pairs.index(pair) if pair in pairs else 0
+
+    def _heads(self, layer: str, attention: AttentionSpec, order: Tensor) -> Matrix:
         # Scores do not depend on the order of features if queries and keys have the same order.
         weight, bias = fused_weight_and_bias(self.weights, layer, "qkv")
-        rotated = heads.count + heads.kv_count
-        rows = torch.arange(len(weight)).view(-1, heads.size)
+        rotated = attention.heads + attention.kv_heads
+        rows = torch.arange(len(weight)).view(-1, attention.head_size)
         rows[:rotated] = rows[:rotated, order]
         rows = rows.flatten()
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
@@ -108,10 +111,11 @@ class _Builder:
     def _unbiased(self, weight: Tensor, name: str) -> Matrix:
         return self.packer.matrix(weight, weight.new_zeros(len(weight)), name)
 
-    def _value_norm(self, heads: Heads) -> Norm:
-        if not self.config.normed_values:
+    def _value_norm(self, attention: AttentionSpec) -> Norm:
+        if not attention.normed_values:
             return Norm()
-        return Norm(*map(self.packer.retain, (torch.ones(heads.size), torch.zeros(heads.size))))
+        size = attention.head_size
+        return Norm(*map(self.packer.retain, (torch.ones(size), torch.zeros(size))))
 
     def _norms(self, part: str) -> PartNorms:
         names = NORMS[self.config.arrangement]

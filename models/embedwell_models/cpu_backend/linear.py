@@ -1,6 +1,6 @@
 """Linear layers in the kernels: float32 input and output, products in the weights' precision."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import addressof
 from dataclasses import dataclass
 
@@ -10,7 +10,12 @@ from torch import Tensor
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.library import Kernel, best_isa, kernel
-from embedwell_models.cpu_backend.prepack import WeightPacker, interleave_panels, padding_to_tiles
+from embedwell_models.cpu_backend.prepack import (
+    Packing,
+    WeightPacker,
+    interleave_panels,
+    padding_to_tiles,
+)
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     Linear,
@@ -30,13 +35,10 @@ class KernelLinearFactory(LinearFactory):
 
     dtype = torch.float32
 
-    def __init__(
-        self, dtype: str, isa: str, input_magnitudes: Mapping[str, Tensor] | None = None
-    ) -> None:
-        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
-        self._kernel = kernel(isa, f"linear_{dtype}")
-        self._row_maximum_kernel = kernel(isa, f"row_maximum_{dtype}")
-        self._dtype, self._input_magnitudes = dtype, input_magnitudes
+    def __init__(self, isa: str, packing: Packing) -> None:
+        self._kernel = kernel(isa, f"linear_{packing.dtype}")
+        self._row_maximum_kernel = kernel(isa, f"row_maximum_{packing.dtype}")
+        self._packing = packing
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
@@ -58,7 +60,7 @@ class KernelLinearFactory(LinearFactory):
     def _linear(
         self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
     ) -> "_KernelLinear":
-        packer = WeightPacker(self._dtype, self._input_magnitudes)
+        packer = WeightPacker(self._packing)
         rows, columns = padding_to_tiles(weight)
         linear = abi.Linear(
             matrix=packer.matrix(weight, bias, name),
@@ -78,7 +80,7 @@ def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
     isa = best_isa("float32", cpu_features)
     if isa is None:
         return torch_linear_factory(torch.device("cpu"), torch.float32)
-    return KernelLinearFactory("float32", isa)
+    return KernelLinearFactory(isa, Packing("float32"))
 
 
 class _KernelLinear:

@@ -1,41 +1,58 @@
 """Packing of matrices into the panels that the kernels read."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.torch_backend.quantization import quantize_weight
+from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
 PANEL = 16  # columns of a panel
 _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
 
 
-class WeightPacker:
-    """Packer of weights in a precision, and owner of the memory that the kernels address."""
+@dataclass(frozen=True)
+class Packing:
+    """Precision of packed weights.
 
-    def __init__(self, dtype: str, input_magnitudes: Mapping[str, Tensor] | None = None) -> None:
-        """input_magnitudes: for int8, by layer name: see ObserverLinearFactory."""
-        self._dtype, self._input_magnitudes = dtype, input_magnitudes or {}
+    input_magnitudes: for int8. observer: observes the inputs of layers in float32, to calibrate
+    int8.
+    """
+
+    dtype: str
+    input_magnitudes: Magnitudes = field(default_factory=dict)
+    observer: InputObserver | None = None
+
+
+class WeightPacker:
+    """Packer of weights, and owner of the memory that the kernels address."""
+
+    def __init__(self, packing: Packing) -> None:
+        self._packing = packing
         self._tensors: list[Tensor] = []
 
     def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
         """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles."""
         rows, columns = padding_to_tiles(weight)
         weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
-        if self._dtype != "int8":
-            panels = self._panels(weight.to(DTYPES[self._dtype]))
-            return Matrix(panels=panels, bias=self.retain(bias))
-        quantized = quantize_weight(weight, F.pad(self._input_magnitudes[name], (0, columns)), name)
+        packing = self._packing
+        if packing.dtype != "int8":
+            panels = self._panels(weight.to(DTYPES[packing.dtype]))
+            observed = packing.observer and packing.observer.address(name, weight.shape[1])
+            return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
+        inputs = packing.input_magnitudes[name]
+        inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
+        quantized = quantize_weight(weight.numpy(), inputs, name)
         return Matrix(
-            panels=self._panels(quantized.weight),
+            panels=self._panels(torch.from_numpy(quantized.weight)),
             bias=self.retain(bias),
-            scales=self.retain(quantized.scales),
-            sums=self.retain(quantized.sums),
-            smoothing=self.retain(quantized.smoothing),
+            scales=self.retain(torch.from_numpy(quantized.scales)),
+            sums=self.retain(torch.from_numpy(quantized.sums)),
+            smoothing=self.retain(torch.from_numpy(quantized.smoothing)),
         )
 
     def _panels(self, weight: Tensor) -> int:

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.config.encoder_config import UNLIMITED
+from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary, Scheme
@@ -18,6 +19,13 @@ def paired_order(scheme: Scheme, head_size: int) -> Tensor:
     if not isinstance(scheme, Rotary) or scheme.interleaved:
         return order
     return torch.cat([order[: scheme.dim].view(2, -1).T.flatten(), order[scheme.dim :]])
+
+
+def distinct_rotations(config: EncoderConfig) -> list[tuple[Rotary, int]]:
+    """Return each rotary scheme of the layers with its head size, once, in the order of layers."""
+    mixers = (layer.mixer for layer in config.layers)
+    pairs = ((each.positions, each.head_size) for each in mixers if isinstance(each, AttentionSpec))
+    return list(dict.fromkeys((a, b) for a, b in pairs if isinstance(a, Rotary)))
 
 
 class RopeCache:

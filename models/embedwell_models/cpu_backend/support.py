@@ -4,6 +4,7 @@ import re
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.cpu_backend.layer_weights import NORMS
 from embedwell_models.positions.schemes import Alibi, Buckets, Rotary, Scheme
 
@@ -18,27 +19,31 @@ _SUPPORTED_TENSORS = {
 def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
     """Whether the kernels can compute a model."""
     tensors = {re.sub(r"^layers\.\d+\.|\.(weight|bias)$", "", name) for name in weights}
+    layers, usual = config.layers, config.attention
     return tensors <= _SUPPORTED_TENSORS and all(
         (
-            config.hidden_size % 64 == config.intermediate_size % 64 == 0,
-            all(_heads_fit(config, weights, layer) for layer in range(config.num_layers)),
+            config.hidden_size % 64 == config.feed_forward.inner % 64 == 0,
+            all(layer.feed_forward == config.feed_forward for layer in layers),
+            all(_attention_fits(layer, usual, weights) for layer in layers),
+            len({layer.weights for layer in layers}) == len(layers),
             _gates_fit(config, weights),
             config.embedding_size == config.hidden_size,
-            config.distinct_layers == config.num_layers,
             config.arrangement in NORMS,
-            not config.softcap,
-            _has_kernel(config.positions),
-            config.local_positions is None
-            or _have_equal_rows(config.positions, config.local_positions),
+            _has_kernel(usual.positions),
+            _have_equal_rows({layer.positions for layer in layers}),
         )
     )
 
 
-def _heads_fit(config: EncoderConfig, weights: Weights, layer: int) -> bool:
-    heads = config.heads(layer)
-    names = (f"layers.{layer}.{part}_norm.weight" for part in ("query", "key"))
-    by_head = all(len(weights[name]) == heads.size for name in names if name in weights)
-    return heads.size % 32 == heads.count * heads.size % 64 == 0 and by_head
+def _attention_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> bool:
+    attention = layer.mixer
+    if not isinstance(attention, AttentionSpec):
+        return False
+    size = attention.head_size
+    names = (f"layers.{layer.weights}.{part}_norm.weight" for part in ("query", "key"))
+    by_head = all(len(weights[name]) == size for name in names if name in weights)
+    fits = size % 32 == attention.heads * size % 64 == 0 and by_head
+    return fits and attention.scale == usual.scale and not attention.softcap
 
 
 def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
@@ -55,9 +60,9 @@ def _is_rotary(scheme: Scheme) -> bool:
     return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"
 
 
-def _have_equal_rows(*schemes: Scheme) -> bool:
+def _have_equal_rows(schemes: set[Scheme]) -> bool:
     # LongRoPE's row of a token depends on the original length; a token has one row for all layers.
-    return all(
+    return len(schemes) < 2 or all(
         isinstance(scheme, Rotary) and scheme.scaling.kind not in ("dynamic", "longrope")
         for scheme in schemes
     )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from embedwell_models.config.checkpoint_spec import LARGEST
+from embedwell_models.config.checkpoint_layout import LARGEST
 
 Row = Sequence[int] | npt.NDArray[np.integer]
 Rows = Sequence[Row]

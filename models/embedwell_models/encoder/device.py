@@ -28,13 +28,15 @@ def resolve_device(
 ) -> torch.device:
     """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
 
+    For a GPU, turn off cuDNN's attention in this process.
+
     Raises ModelError if there is no such device. Raises torch's own error if the device may become
     available later, for example if it is busy or its memory is full.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return try_device(name)
+        device = try_device(name)
     except (RuntimeError, AssertionError) as error:
         message = str(error).partition("\n")[0]
         if _is_transient(error, message):
@@ -43,6 +45,10 @@ def resolve_device(
         raise ModelError(
             f"device {name!r} is not available: {message} (GPUs that torch sees: {gpus})"
         ) from None
+    if device.type == "cuda":
+        # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    return device
 
 
 def _is_transient(error: Exception, message: str) -> bool:

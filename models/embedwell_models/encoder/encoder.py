@@ -4,10 +4,14 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.vectors import Floats
+
+if TYPE_CHECKING:
+    import torch
 
 
 class Encoder(Protocol):
@@ -34,6 +38,24 @@ class Encoder(Protocol):
     def warm(self) -> None:
         """Prepare the encoder, so that the first batches need not wait."""
         ...
+
+
+class Inputs(Protocol):
+    """The first step of an encoder."""
+
+    @property
+    def config(self) -> EncoderConfig: ...
+
+    @property
+    def device(self) -> "torch.device": ...
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the input vectors of the first layer, or one of their summands: (T, D)."""
+        ...
+
+
+class EncoderWithInputs(Encoder, Inputs, Protocol):
+    """Encoder that takes its first step itself."""
 
 
 class SequentialEncoder:

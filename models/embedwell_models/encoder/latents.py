@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_spec import LatentSpec
+from embedwell_models.config.checkpoint_layout import LatentSpec
+from embedwell_models.encoder.tensors import Tensors, to_tensors
 from embedwell_models.errors import ModelError
 
 _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
@@ -59,20 +60,20 @@ def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
     )
 
 
-def _read(folder: Path, spec: LatentSpec) -> weights.Weights:
-    tensors = {
+def _read(folder: Path, spec: LatentSpec) -> Tensors:
+    arrays = {
         name.removeprefix(spec.prefix): weights.to_finite_float32(folder, name, tensor)
         for name, tensor in weights.iterate_tensors(folder)
         if name.startswith(spec.prefix)
     }
-    actual, expected = {name: tuple(part.shape) for name, part in tensors.items()}, _shapes(spec)
+    actual, expected = {name: part.shape for name, part in arrays.items()}, _shapes(spec)
     if wrong := [name for name in {**expected, **actual} if actual.get(name) != expected.get(name)]:
         name = wrong[0]
         raise ModelError(
             f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; config.json requires "
             f"{expected.get(name)}"
         )
-    return tensors
+    return to_tensors(arrays)
 
 
 def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:
@@ -91,11 +92,11 @@ def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:
     }
 
 
-def _pair(tensors: weights.Weights, name: str) -> tuple[Tensor, Tensor]:
+def _pair(tensors: Tensors, name: str) -> tuple[Tensor, Tensor]:
     return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
 
 
-def _multiply_out(tensors: weights.Weights, spec: LatentSpec) -> tuple[Tensor, Tensor]:
+def _multiply_out(tensors: Tensors, spec: LatentSpec) -> tuple[Tensor, Tensor]:
     """Return the matrices `scores` and `values`.
 
     A head has the matrices Q, K, V (Dh, D) and O (D, Dh). For a state x, the scores of the normed

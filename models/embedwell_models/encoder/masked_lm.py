@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.errors import ModelError
-from embedwell_models.sentence_transformers.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.masked_lm_heads import MaskedLMHead
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,13 @@ def load_masked_lm_weights(
     Raises ModelError for a tensor that is missing or of a wrong shape.
     """
     optional = {f"{head.output}.weight", f"{head.output}.bias", head.output_bias}
-    loaded: dict[str, Tensor] = {}
+    read: weights.Weights = {}
     for name, tensor in weights.iterate_tensors(folder):
         # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
         if plain in head.required_tensors | optional:
-            loaded[plain] = weights.to_finite_float32(folder, name, tensor)
-    if missing := head.required_tensors - loaded.keys():
+            read[plain] = weights.to_finite_float32(folder, name, tensor)
+    if missing := head.required_tensors - read.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)}")
     vocabulary, width = token_table.shape
     shapes = {
@@ -54,10 +55,12 @@ def load_masked_lm_weights(
         f"{head.output}.bias": (vocabulary,),
         head.output_bias: (vocabulary,),
     }
-    for name, tensor in loaded.items():
-        if tensor.shape != shapes[name]:
-            shape = tuple(tensor.shape)
-            raise ModelError(f"{name} has the shape {shape}; config.json requires {shapes[name]}")
+    for name, array in read.items():
+        if array.shape != shapes[name]:
+            raise ModelError(
+                f"{name} has the shape {array.shape}; config.json requires {shapes[name]}"
+            )
+    loaded = to_tensors(read)
     zeros = torch.zeros(width)
     bias = loaded.get(f"{head.output}.bias", loaded.get(head.output_bias))
     return MaskedLMWeights(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.errors import ModelError
-from embedwell_models.sentence_transformers.vector_modules import (
+from embedwell_models.model_files.vector_modules import (
     RESIDUAL,
     Dense,
     LayerNorm,
     LogitScore,
     Module,
-    Normalize,
     TanhInt8,
+    Truncate,
+    WithoutWeights,
 )
 from embedwell_models.vectors import Floats
 
@@ -55,10 +58,8 @@ class PooledVectorHead:
 
 
 def _load(folder: Path, module: Module) -> Transform:
-    if isinstance(module, Normalize):
-        return lambda vector: F.normalize(vector, dim=-1)
-    if isinstance(module, TanhInt8):
-        return lambda vector: torch.round(127 * torch.tanh(vector))
+    if isinstance(module, WithoutWeights):
+        return _without_weights(module)
     if isinstance(module, LogitScore):
         row = _score_row(folder / module.path, module)
         return lambda vector: F.linear(vector, row)
@@ -78,21 +79,29 @@ def _load(folder: Path, module: Module) -> Transform:
     )
 
 
+def _without_weights(module: WithoutWeights) -> Transform:
+    if isinstance(module, Truncate):
+        return lambda vector: vector[: module.outputs]
+    if isinstance(module, TanhInt8):
+        return lambda vector: torch.round(127 * torch.tanh(vector))
+    return lambda vector: F.normalize(vector, dim=-1)
+
+
 def load_tensors(folder: Path, module: Dense | LayerNorm) -> dict[str, Tensor]:
     """Load the tensors of one module of a model's folder, in the order of the module's shapes.
 
     Raises ModelError for weights that are missing or of a wrong shape.
     """
     folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
-    tensors = {
+    arrays = {
         name: weights.to_finite_float32(folder, name, tensor)
         for name, tensor in weights.iterate_tensors(folder)
         if has_own_file or name in shapes
     }
-    loaded = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    loaded = {name: array.shape for name, array in arrays.items()}
     if loaded != shapes:
         raise ModelError(f"{folder}: the checkpoint has {loaded}; config.json requires {shapes}")
-    return {name: tensors[name] for name in shapes}
+    return to_tensors({name: arrays[name] for name in shapes})
 
 
 def _score_row(folder: Path, module: LogitScore) -> Tensor:
@@ -103,12 +112,13 @@ def _score_row(folder: Path, module: LogitScore) -> Tensor:
     if not tables:
         raise ModelError(f"{folder}: the checkpoint lacks {module.tensors[0]}")
     name = next(name for name in module.tensors if name in tables)
-    shape = tuple(tables[name].shape)
+    table = tables[name]
+    shape = table.array.shape
     if shape != (module.vocabulary, module.inputs):
         raise ModelError(
             f"{folder}: {name} has the shape {shape}; config.json requires "
             f"{module.vocabulary, module.inputs}"
         )
     ids = [id for id in (module.true_id, module.false_id) if id is not None]
-    rows = weights.to_finite_float32(folder, name, tables[name][ids])
-    return rows[:1] - rows[1:] if len(ids) > 1 else rows
+    rows = weights.to_finite_float32(folder, name, replace(table, array=table.array[ids]))
+    return torch.from_numpy(rows[:1] - rows[1:] if len(ids) > 1 else rows)

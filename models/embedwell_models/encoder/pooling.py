@@ -19,26 +19,32 @@ from embedwell_models.vectors import Floats
 class PooledRows:
     """The pooled rows of B sequences.
 
-    prompt_token_counts: number of rows before them that are not pooled.
+    first: first pooled row of each sequence, among all rows. starts: the same among the pooled rows
+    alone. prompt_token_counts: number of rows before them that are not pooled.
     """
 
+    first: Tensor
     starts: Tensor
     lengths: Tensor
     prompt_token_counts: Tensor
 
 
 Pooling = Callable[[Tensor, PooledRows], Tensor]
-"""Function that pools each sequence's hidden states: (T, D) -> (B, D)."""
+"""Function that pools each sequence's hidden states: (T, D) -> (B, D).
+
+It reads the pooled rows in float32; `cls` and `last` read all rows in any precision, because they
+need few.
+"""
 
 
 def cls(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """Return the first token's state: (T, D) -> (B, D)."""
-    return _with_zero_row(hidden)[pooled_rows.starts]
+    return _gather(hidden, pooled_rows.first)
 
 
 def last(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """Return the last token's state: (T, D) -> (B, D)."""
-    return _with_zero_row(hidden)[pooled_rows.starts + pooled_rows.lengths - 1]
+    return _gather(hidden, pooled_rows.first + pooled_rows.lengths - 1)
 
 
 def mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
@@ -74,6 +80,7 @@ POOLINGS: dict[str, Pooling] = {  # the order of Pooling in kernels/pool.h
     "weightedmean": weighted_mean,
     "lasttoken": last,
 }
+_OF_ONE_ROW = ("cls", "lasttoken")
 
 
 def pool(
@@ -87,11 +94,16 @@ def pool(
     modes: names of the poolings. prompt_token_counts: (B,) number of first rows of each sequence
     that are left out; by default 0. A sequence without remaining rows has the zero vector.
     """
-    states = hidden[: layout.tokens].to(torch.float32)  # without padding rows
-    pooled_rows = PooledRows(layout.starts, layout.lengths, torch.zeros_like(layout.lengths))
-    if prompt_token_counts is not None and prompt_token_counts.any():
-        states, pooled_rows = _without_skipped(states, layout, prompt_token_counts)
-    pooled = torch.cat([POOLINGS[mode](states, pooled_rows) for mode in modes], dim=1)
+    skipped = prompt_token_counts
+    if skipped is not None and not skipped.any():
+        skipped = None
+    pooled_rows = _pooled_rows(layout, skipped)
+    one_row = all(mode in _OF_ONE_ROW for mode in modes)
+    states = hidden if one_row else _states(hidden, layout, skipped)
+    parts = [
+        POOLINGS[mode](hidden if mode in _OF_ONE_ROW else states, pooled_rows) for mode in modes
+    ]
+    pooled = torch.cat(parts, dim=1)
     return pooled.masked_fill(pooled_rows.lengths[:, None] == 0, 0.0)
 
 
@@ -106,26 +118,38 @@ def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
     return vectors
 
 
-def _without_skipped(
-    hidden: Tensor, layout: SequenceLayout, prompt_token_counts: Tensor
-) -> tuple[Tensor, PooledRows]:
+def _pooled_rows(layout: SequenceLayout, skipped: Tensor | None) -> PooledRows:
+    if skipped is None:
+        nothing = torch.zeros_like(layout.lengths)
+        return PooledRows(layout.starts, layout.starts, layout.lengths, nothing)
+    counts = torch.tensor(layout.host_lengths)
+    lengths = (counts - skipped).clamp(min=0)
+    first = counts.cumsum(0) - counts + skipped
+    starts = lengths.cumsum(0) - lengths
+    return PooledRows(*to_device(layout.starts.device, first, starts, lengths, skipped))
+
+
+def _states(hidden: Tensor, layout: SequenceLayout, skipped: Tensor | None) -> Tensor:
+    # The pooled rows in float32, without padding rows.
+    if skipped is None:
+        return hidden[: layout.tokens].to(torch.float32)
     # Indices are computed on the host: otherwise the host would wait for the device to learn their
     # number.
     counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - prompt_token_counts).clamp(min=0)
-    starts = lengths.cumsum(0) - lengths
-    shift = (counts.cumsum(0) - counts + prompt_token_counts - starts).repeat_interleave(lengths)
-    rows = torch.arange(len(shift)) + shift
-    rows, starts, lengths, prompt_token_counts = to_device(
-        hidden.device, rows, starts, lengths, prompt_token_counts
+    lengths = (counts - skipped).clamp(min=0)
+    shift = (counts.cumsum(0) - counts + skipped - lengths.cumsum(0) + lengths).repeat_interleave(
+        lengths
     )
-    return hidden.index_select(0, rows), PooledRows(starts, lengths, prompt_token_counts)
+    (rows,) = to_device(hidden.device, torch.arange(len(shift)) + shift)
+    return hidden.index_select(0, rows).to(torch.float32)
 
 
 def _reduce(hidden: Tensor, pooled_rows: PooledRows, how: str) -> Tensor:
     return torch.segment_reduce(hidden, how, lengths=pooled_rows.lengths, axis=0, unsafe=True)
 
 
-def _with_zero_row(hidden: Tensor) -> Tensor:
-    # An empty sequence at the end indexes this row.
-    return torch.cat([hidden, hidden.new_zeros(1, hidden.shape[1])])
+def _gather(hidden: Tensor, rows: Tensor) -> Tensor:
+    # Any row is read for an empty sequence, whose vector is zero.
+    if not len(hidden):
+        return hidden.new_zeros(len(rows), hidden.shape[1], dtype=torch.float32)
+    return hidden.index_select(0, rows.clamp(0, len(hidden) - 1)).to(torch.float32)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from embedwell_models.encoder.async_copy import to_device
 from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.encoder.text_products import text_products
 from embedwell_models.positions import schemes, tables
 
 
@@ -40,6 +41,9 @@ class PositionHooks:
     def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
         """Rotate queries and keys (T, H, Dh) by their positions."""
         return query, key
+
+    def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
+        """Compute what `rotate` needs of a layout, for queries and keys of this type."""
 
     def bias(self, length: int) -> Tensor | None:
         """Return the bias of the scores for each distance, key minus query position.
@@ -98,20 +102,32 @@ class Rotary(PositionHooks):
     def __init__(self, scheme: schemes.Rotary) -> None:
         self.cache_key = self.scheme = scheme
 
+    def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
+        self._cached_cos_sin(layout, dtype)
+
     def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
-        dtype = query.dtype
-        cos, sin = layout.cached(self.scheme, lambda layout: self._cos_sin(layout, dtype))
+        cos, sin = self._cached_cos_sin(layout, query.dtype)
         return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
+
+    def _cached_cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = layout.cached((self.scheme, dtype), lambda each: self._cos_sin(each, dtype))
+        return cos, sin
+
+    def _frequencies(self, layout: SequenceLayout) -> Tensor:
+        # (T, dim / 2), or (1, dim / 2) if they do not depend on the length of a text.
+        lengths = tables.scaled_lengths(self.scheme, np.array(layout.host_lengths))
+        distinct, index = np.unique(lengths, return_inverse=True)
+        rows = np.stack([tables.frequencies(self.scheme, length) for length in distinct.tolist()])
+        per_text = rows.astype(np.float64)[index] if len(distinct) > 1 else rows.astype(np.float64)
+        (flat,) = to_device(layout.starts.device, torch.from_numpy(per_text).flatten())
+        frequencies = flat.view(per_text.shape)
+        if len(distinct) == 1:
+            return frequencies
+        return frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
 
     def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         # (T, 1, dim / 2) each. Dynamic scaling depends on the length of each text.
-        rows = np.stack([tables.frequencies(self.scheme, length) for length in layout.host_lengths])
-        (flat,) = to_device(
-            layout.starts.device, torch.from_numpy(rows.astype(np.float64)).flatten()
-        )
-        frequencies = flat.view(rows.shape).repeat_interleave(
-            layout.lengths, 0, output_size=layout.tokens
-        )
+        frequencies = self._frequencies(layout)
         angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
         angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
         scale = self.scheme.scaling.magnitude
@@ -177,10 +193,10 @@ class Disentangled(PositionHooks):
         scheme, size, rows = self.scheme, query.shape[:3] + key.shape[2:3], relative[index]
         total = query.new_zeros(size)
         if scheme.content_to_position:
-            scores = query @ self._keys.permute(1, 2, 0)
+            scores = text_products(query, self._keys.permute(1, 2, 0))
             total += scores.gather(-1, rows.expand(size))
         if scheme.position_to_content:
-            scores = key @ self._queries.permute(1, 2, 0)
+            scores = text_products(key, self._queries.permute(1, 2, 0))
             total += scores.gather(-1, rows.T.expand(scores.shape[:3] + rows.shape[:1])).mT
         return total
 
@@ -202,5 +218,5 @@ class TransformerXL(PositionHooks):
 
     def relative_score(self, query: Tensor, key: Tensor, relative: Tensor, index: Tensor) -> Tensor:
         keys = self._weight @ relative.T  # (H, Dh, distances)
-        scores = (query + self._shift[:, None]) @ keys
+        scores = text_products(query + self._shift[:, None], keys)
         return scores.gather(-1, index.expand(scores.shape[:3] + index.shape[1:]))

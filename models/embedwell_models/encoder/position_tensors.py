@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.position_hooks import (
     Alibi,
     Buckets,
@@ -17,11 +17,12 @@ from embedwell_models.encoder.position_hooks import (
     Rotary,
     TransformerXL,
 )
+from embedwell_models.encoder.tensors import Tensors
 from embedwell_models.positions import schemes, tables
 
 
 def input_position_hooks(
-    config: EncoderConfig, weights: Weights, device: torch.device
+    config: EncoderConfig, weights: Tensors, device: torch.device
 ) -> PositionHooks:
     """Build the hooks of the positions that are added to the token vectors."""
     match config.input_positions:
@@ -41,20 +42,20 @@ def input_position_hooks(
 
 def layer_position_hooks(
     config: EncoderConfig,
-    weights: Weights,
+    weights: Tensors,
     name: str,
-    scheme: schemes.Scheme,
+    attention: AttentionSpec,
     like: Tensor,
 ) -> PositionHooks:
     """Build the hooks of the attention of one layer.
 
     name: prefix of the layer's tensors. like: any tensor of the layers' device and dtype.
     """
-    match scheme:
+    match scheme := attention.positions:
         case schemes.Rotary():
             return Rotary(scheme)
         case schemes.Alibi():
-            slopes = tables.alibi_slopes(config.num_heads, scheme.steepest)
+            slopes = tables.alibi_slopes(attention.heads, scheme.steepest)
             return Alibi(scheme, torch.from_numpy(slopes).to(like.device))
         case schemes.Buckets():
             layer = "" if scheme.shared else name
@@ -63,7 +64,7 @@ def layer_position_hooks(
         case schemes.Disentangled():
             return _disentangled(config, scheme, weights, name, like)
         case schemes.TransformerXL():
-            split = (config.num_heads, config.head_size, -1)
+            split = (attention.heads, attention.head_size, -1)
             # The query already includes its own bias.
             shift = weights[f"{name}.position_bias"] - weights[f"{name}.query.bias"]
             weight = weights[f"{name}.relative.weight"].view(split).to(like)
@@ -74,7 +75,7 @@ def layer_position_hooks(
 def _disentangled(
     config: EncoderConfig,
     scheme: schemes.Disentangled,
-    weights: Weights,
+    weights: Tensors,
     layer: str,
     like: Tensor,
 ) -> Disentangled:
@@ -89,6 +90,6 @@ def _disentangled(
         if f"{name}.weight" not in weights:  # the checkpoint does not add this score
             return table.new_zeros(0)
         rows = F.linear(table, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
-        return rows.view(len(table), config.num_heads, -1).to(like)
+        return rows.view(len(table), config.attention.heads, -1).to(like)
 
     return Disentangled(scheme, project("query"), project("key"))

@@ -9,9 +9,9 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.config.json_config import read_object
 from embedwell_models.encoder.batch import Row
 from embedwell_models.errors import ModelError
+from embedwell_models.model_files.bge_m3 import TOKEN_WEIGHTS
+from embedwell_models.model_files.sparse import QueryWeights
 from embedwell_models.outputs.text_outputs import SparseVector
-from embedwell_models.sentence_transformers.bge_m3 import TOKEN_WEIGHTS
-from embedwell_models.sentence_transformers.sparse import QueryWeights
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -53,7 +53,7 @@ class TokenWeightVectors:
         """folder: the model's. Raises ModelError for weights that cannot be read."""
         shapes = {"weight": (1, hidden_size), "bias": (1,)}
         tensors = weights.read_file(folder / TOKEN_WEIGHTS, shapes)
-        self._weight, self._bias = tensors["weight"].numpy(), tensors["bias"].numpy()
+        self._weight, self._bias = tensors["weight"], tensors["bias"]
         self._ignored = ignored_ids(tokenizer)
 
     def __call__(self, ids: npt.NDArray[np.integer], states: Floats) -> SparseVector:
@@ -75,8 +75,7 @@ def ignored_ids(tokenizer: Tokenizer) -> list[int]:
 
 def _read_tensor(folder: Path, vocab_size: int) -> Floats:
     tensors = weights.read_file(folder / "model.safetensors", {"weight": (vocab_size,)})
-    read: Floats = tensors["weight"].numpy()
-    return read
+    return tensors["weight"]
 
 
 def _read_json(path: Path, tokenizer: Tokenizer, vocab_size: int) -> Floats:

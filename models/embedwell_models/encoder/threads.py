@@ -1,8 +1,10 @@
 """Number of threads that the kernels use for a forward pass."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import torch
 
@@ -27,3 +29,12 @@ def single_threaded() -> Iterator[None]:
         yield
     finally:
         _calling_thread.single_threaded = before
+
+
+@cache  # registers once
+def use_one_thread_after_fork() -> None:
+    """Let processes that are forked from this one compute on a single thread.
+
+    A fork copies only the calling thread, so OpenMP would wait forever for the others of its team.
+    """
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))

@@ -1,9 +1,14 @@
 """ALBERT (Lan et al. 2019, arXiv 1909.11942): narrow tables, and layers that share weights."""
 
+from dataclasses import replace
+
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import masked_lm_head
 
 _LAYER = "encoder.albert_layer_groups.{}.albert_layers.0"
 TENSORS = {
@@ -21,14 +26,42 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "predictions.*", "sop_classifier.*")
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an ALBERT, whose numbered layers are groups of repeated layers."""
     options.require("position_embedding_type", "absolute")
     options.require("inner_group_num", 1)
     config = bert.config(
         options,
         embedding_size=options["embedding_size"],
-        distinct_layers=options.get("num_hidden_groups", 1),
         activation=options.choice("hidden_act", ACTIVATIONS, "gelu_new"),
     )
-    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))
+    groups, count = options.get("num_hidden_groups", 1), config.num_layers
+    layers = (
+        replace(layer, weights=index * groups // count) for index, layer in enumerate(config.layers)
+    )
+    config = replace(config, layers=tuple(layers))
+    return CheckpointLayout(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("albert.",))
+
+
+FAMILIES = (
+    Family(
+        model_types=("albert",),
+        read=read,
+        classification_head=two_layers("albert.pooler", "classifier"),
+        masked_lm_head=masked_lm_head(
+            "predictions.dense",
+            "predictions.LayerNorm",
+            "predictions.decoder",
+            "predictions.bias",
+        ),
+        tokenizer_override="nothing",
+        rows=(
+            Row(
+                family="ALBERT",
+                models="paraphrase-albert",
+                positions="learned",
+                layers="post-norm, shared weights, factorised token table",
+            ),
+        ),
+    ),
+)

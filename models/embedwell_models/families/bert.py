@@ -3,9 +3,12 @@
 from typing import Any
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import masked_lm_heads
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 TENSORS = {
@@ -29,7 +32,6 @@ def config(options: JsonConfig, **overrides: Any) -> EncoderConfig:
     """Build the configuration of a BERT. overrides: fields that differ in a related family."""
     options.require("is_decoder", False)
     fields: dict[str, Any] = {
-        "family": options["model_type"],
         "vocab_size": options["vocab_size"],
         "hidden_size": options["hidden_size"],
         "num_layers": options["num_hidden_layers"],
@@ -41,12 +43,31 @@ def config(options: JsonConfig, **overrides: Any) -> EncoderConfig:
         "input_positions": Learned(),
         "segments": True,
     }
-    return EncoderConfig(**{**fields, **overrides})
+    return plain_config(**{**fields, **overrides})
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a BERT."""
     options.require("position_embedding_type", "absolute")
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config(options), tensors=TENSORS, unused=UNUSED, prefixes=("bert.",)
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("bert",),
+        read=read,
+        classification_head=two_layers("bert.pooler.dense", "classifier"),
+        masked_lm_head=masked_lm_heads.BERT,
+        tokenizer_override="normalizer",
+        rows=(
+            Row(
+                family="BERT",
+                models="MiniLM, BGE, E5, GTE v1, Arctic",
+                positions="learned",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

@@ -1,14 +1,15 @@
 """BigBird (Zaheer et al. 2020, arXiv 2007.14062) for texts that get full attention."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row
 
 _ATTENTION_IS_SPARSE = {"block_sparse": True, "original_full": False}
 _BLOCKS_OF_WINDOWS = 5
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a BigBird: a BERT.
 
     transformers computes full attention for texts of few blocks, and this encoder accepts only
@@ -25,10 +26,26 @@ def read(options: JsonConfig) -> CheckpointSpec:
         max_positions=min(positions, limit),
         token_scale=options["hidden_size"] ** 0.5 if rescaled else 1.0,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=bert.TENSORS,
         unused=(*bert.UNUSED, "qa_classifier.*"),
         prefixes=("bert.",),
         shapes={"position_table": (positions, config.hidden_size)},
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("big_bird",),
+        read=read,
+        rows=(
+            Row(
+                family="[BigBird](#limits-of-single-families)",
+                models="bigbird-roberta-base",
+                positions="learned",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

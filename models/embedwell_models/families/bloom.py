@@ -1,8 +1,9 @@
 """BLOOM (Le Scao et al. 2022, arXiv 2211.05100)."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Alibi
 
 TRAINED = 2048  # tokens of the longest training text; few configs contain it
@@ -20,13 +21,12 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a BLOOM."""
     options.require("apply_residual_connection_post_layernorm", False)
     options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
     width = options.first_of("hidden_size", "n_embed")
-    config = EncoderConfig(
-        family="bloom",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options.first_of("n_layer", "num_hidden_layers"),
@@ -39,10 +39,19 @@ def read(options: JsonConfig) -> CheckpointSpec:
         arrangement="pre",
         causal=True,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),
         prefixes=("transformer.",),
         by_head=True,
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("bloom",),
+        read=read,
+        rows=(Row(family="BLOOM", models="sgpt-bloom", positions="ALiBi", layers="causal"),),
+    ),
+)

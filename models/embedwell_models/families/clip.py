@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import LARGEST, CheckpointSpec, Projection, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import LARGEST, CheckpointLayout, Projection, affine
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import vision
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 _PROJECTION = "text_projection.weight"
@@ -28,7 +29,13 @@ UNUSED = (
 _WRONG_END = 2  # in older files, which differs from the id that their tokenizers append
 
 
-def text_only(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model of texts and images, or of its text encoder alone."""
+    is_text_encoder = options["model_type"] == "clip_text_model"
+    return _text_only(options) if is_text_encoder else _text_and_images(options)
+
+
+def _text_only(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a text encoder without image encoder, with its projection if it has one."""
     spec = _encoder(options)
     if "CLIPTextModelWithProjection" not in options.get("architectures", ()):
@@ -36,7 +43,7 @@ def text_only(options: JsonConfig) -> CheckpointSpec:
     return replace(spec, projection=_projection(options, options, always=False))
 
 
-def text_and_images(options: JsonConfig) -> CheckpointSpec:
+def _text_and_images(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts and images."""
     text, images = (_older_first(options, f"{kind}_config") for kind in ("text", "vision"))
     projection = _projection(options, text, always=True)
@@ -59,10 +66,9 @@ def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projecti
     )
 
 
-def _encoder(options: JsonConfig) -> CheckpointSpec:
+def _encoder(options: JsonConfig) -> CheckpointLayout:
     # The defaults are those of the smallest published model.
-    config = EncoderConfig(
-        family="clip",
+    config = plain_config(
         vocab_size=options.get("vocab_size", 49_408),
         hidden_size=options.get("hidden_size", 512),
         num_layers=options.get("num_hidden_layers", 12),
@@ -75,4 +81,24 @@ def _encoder(options: JsonConfig) -> CheckpointSpec:
         arrangement="pre",
         causal=True,
     )
-    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",))
+    return CheckpointLayout(
+        config=config, tensors=TENSORS, unused=UNUSED, prefixes=("text_model.",)
+    )
+
+
+FAMILIES = (
+    Family(
+        model_types=("clip", "clip_text_model"),
+        name="clip",
+        read=read,
+        tokenizer_override="nothing",
+        rows=(
+            Row(
+                family="CLIP, [texts and images](image-inputs.md)",
+                models="clip-ViT-B-32",
+                positions="learned",
+                layers="pre-norm; texts causal",
+            ),
+        ),
+    ),
+)

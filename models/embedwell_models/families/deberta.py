@@ -3,9 +3,13 @@
 from typing import Any
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import masked_lm_heads
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.positions.schemes import Disentangled, Learned, Scheme
 
 _LAYER, _ATTENTION = "encoder.layer.{}", "encoder.layer.{}.attention.self"
@@ -18,7 +22,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a DeBERTa-v2 or -v3."""
     options.require("conv_kernel_size", 0)
     width, heads = options["hidden_size"], options["num_attention_heads"]
@@ -27,8 +31,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     scores, learned = _position_scores(options), options.get("position_biased_input", True)
     segments = options.get("type_vocab_size", 0) > 0
     positions = _positions(options, scores)
-    config = EncoderConfig(
-        family="deberta-v2",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options["num_hidden_layers"],
@@ -42,7 +45,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         segments=segments,
         scale=(width // heads * (1 + len(scores))) ** -0.5,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors={**_TENSORS, **_inputs(learned, segments), **_relative(options, positions)},
         unused=UNUSED,
@@ -104,3 +107,27 @@ def _relative(options: JsonConfig, positions: Scheme) -> dict[str, str]:
     if positions.position_to_content and not positions.shared:
         tensors |= affine(f"{_ATTENTION}.pos_query_proj", "layers.{}.position_query")
     return tensors
+
+
+def _masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
+    options.require("legacy", True)
+    return masked_lm_heads.BERT(options, config)
+
+
+FAMILIES = (
+    Family(
+        model_types=("deberta-v2",),
+        read=read,
+        classification_head=two_layers("pooler.dense", "classifier", None, "pooler_hidden_act"),
+        masked_lm_head=_masked_lm_head,
+        tokenizer_override="nothing",
+        rows=(
+            Row(
+                family="DeBERTa v2, v3",
+                models="mDeBERTa",
+                positions="disentangled",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

@@ -1,9 +1,12 @@
 """DistilBERT (Sanh et al. 2019, arXiv 1910.01108)."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import masked_lm_head
 from embedwell_models.positions.schemes import Learned, Sinusoidal
 
 _LAYER = "transformer.layer.{}"
@@ -29,11 +32,10 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a DistilBERT."""
     sinusoidal = options.require("sinusoidal_pos_embds", False, True)
-    config = EncoderConfig(
-        family="distilbert",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=options["dim"],
         num_layers=options["n_layers"],
@@ -44,4 +46,25 @@ def read(options: JsonConfig) -> CheckpointSpec:
         norm_eps=1e-12,
         input_positions=Sinusoidal() if sinusoidal else Learned(),
     )
-    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",))
+    return CheckpointLayout(
+        config=config, tensors=TENSORS, unused=UNUSED, prefixes=("distilbert.",)
+    )
+
+
+FAMILIES = (
+    Family(
+        model_types=("distilbert",),
+        read=read,
+        classification_head=two_layers("pre_classifier", "classifier", "ReLU"),
+        masked_lm_head=masked_lm_head("vocab_transform", "vocab_layer_norm", "vocab_projector"),
+        tokenizer_override="normalizer",
+        rows=(
+            Row(
+                family="DistilBERT",
+                models="multi-qa-distilbert, msmarco-distilbert",
+                positions="learned or sinusoidal",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of the question or passage encoder.
 
     A vector is the first token's state, without a projection.
@@ -15,3 +16,21 @@ def read(options: JsonConfig) -> CheckpointSpec:
     options.require("projection_dim", 0)
     prefixes = ("question_encoder.bert_model.", "ctx_encoder.bert_model.")
     return replace(bert.read(options), prefixes=prefixes)
+
+
+FAMILIES = (
+    Family(
+        model_types=("dpr",),
+        read=read,
+        tokenizer_override="normalizer",
+        tokenizer_classes=("DPRContextEncoder", "DPRQuestionEncoder"),
+        rows=(
+            Row(
+                family="DPR",
+                models="dpr-ctx_encoder, dpr-question_encoder",
+                positions="learned",
+                layers="as BERT",
+            ),
+        ),
+    ),
+)

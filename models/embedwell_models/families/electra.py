@@ -1,8 +1,11 @@
 """ELECTRA (Clark et al. 2020, arXiv 2003.10555): a BERT with tables of another width."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import masked_lm_head
 
 UNUSED = (
     *bert.UNUSED,
@@ -12,11 +15,28 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an ELECTRA, generator or discriminator."""
     options.require("position_embedding_type", "absolute")
     config = bert.config(options, embedding_size=options["embedding_size"])
     tensors = dict(bert.TENSORS)
     if config.embedding_size != config.hidden_size:
         tensors |= affine("embeddings_project", "project")
-    return CheckpointSpec(config=config, tensors=tensors, unused=UNUSED, prefixes=("electra.",))
+    return CheckpointLayout(config=config, tensors=tensors, unused=UNUSED, prefixes=("electra.",))
+
+
+FAMILIES = (
+    Family(
+        model_types=("electra",),
+        read=read,
+        classification_head=two_layers("classifier.dense", "classifier.out_proj", "GELU"),
+        masked_lm_head=masked_lm_head(
+            "generator_predictions.dense",
+            "generator_predictions.LayerNorm",
+            "generator_lm_head",
+            activation="gelu",
+        ),
+        tokenizer_override="normalizer",
+        rows=(Row(family="ELECTRA", positions="learned", layers="as BERT"),),
+    ),
+)

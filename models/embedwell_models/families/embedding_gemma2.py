@@ -4,14 +4,15 @@ Gemma 3: arXiv 2503.19786; EmbeddingGemma: Vera et al. 2025, arXiv 2509.20354. T
 images, sounds and videos are not read.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection, linear
-from embedwell_models.config.encoder_config import EncoderConfig, Heads
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection, linear
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import gemma, llama, qwen
 from embedwell_models.families.decoder import layer_windows
+from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 
@@ -30,7 +31,13 @@ _PLACEHOLDERS = {"image": 258_880, "video": 258_884, "audio": 258_881}
 """Ids of placeholders for other media, unless the file names other ids."""
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model of texts and other media, or of its text encoder alone."""
+    is_text_encoder = options["model_type"] == "embedding_gemma2_text"
+    return _text_only(options) if is_text_encoder else _whole(options)
+
+
+def _whole(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of the text encoder of a model that also reads other media."""
     text = options.nested("text_config")
     text.require("model_type", "embedding_gemma2_text")
@@ -38,7 +45,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     return replace(spec, placeholders=_placeholders(options, text, spec.config.vocab_size))
 
 
-def text_only(options: JsonConfig) -> CheckpointSpec:
+def _text_only(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model that only has a text encoder."""
     return _spec(options, "")
 
@@ -52,12 +59,12 @@ def _placeholders(options: JsonConfig, text: JsonConfig, ids: int) -> dict[int, 
     return dict.fromkeys((id for id in stated if id in range(ids)), padding)
 
 
-def _spec(options: JsonConfig, prefix: str) -> CheckpointSpec:
+def _spec(options: JsonConfig, prefix: str) -> CheckpointLayout:
     # The model projects each token's state. The projection has no bias, so it may follow the mean.
     width, biased = options.get("embedding_dim", 768), options.get("attention_bias", False)
     tensors = llama.tensors(biased, biased, False) | gemma.SANDWICH | qwen.NORMS | _GATES
     config = _config(options)
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=tensors,
         unused=(_PROJECTION, *_OTHER_TOWERS),
@@ -74,19 +81,15 @@ def _config(options: JsonConfig) -> EncoderConfig:
         options, False, options.get("sliding_window", 512), lambda layer: (layer + 1) % every > 0
     )
     windows = (*windows[:-1], None)  # the last layer always sees the whole text
-    count, width = options.get("num_attention_heads", 4), options.get("hidden_size", 512)
-    heads = _heads(options, count, windows)
+    width, heads = options.get("hidden_size", 512), _heads(options, windows)
     whole, local = heads[-1], next((each for each in heads if each != heads[-1]), heads[-1])
-    return EncoderConfig(
-        family="embedding_gemma2",
+    return plain_config(
         vocab_size=options.get("vocab_size", 262_144),
         hidden_size=width,
         num_layers=layers,
-        num_heads=count,
-        num_kv_heads=whole.kv_count,
-        head_size=whole.size,
-        local_kv_heads=local.kv_count,
-        local_head_size=local.size,
+        num_heads=options.get("num_attention_heads", 4),
+        num_kv_heads=whole.kv_heads,
+        head_size=whole.head_size,
         normed_values=True,
         intermediate_size=options.get("intermediate_size", 2048),
         max_positions=options.get("max_position_embeddings", 262_144),
@@ -98,16 +101,26 @@ def _config(options: JsonConfig) -> EncoderConfig:
         scale=1.0,
         token_scale=width**0.5,
         windows=windows,
-        positions=_rotary(options, "full_attention", whole.size, 1_000_000.0),
-        local_positions=_rotary(options, "sliding_attention", local.size, 10_000.0),
+        positions=_rotary(options, "full_attention", whole.head_size, 1_000_000.0),
+        local={
+            **asdict(local),
+            "positions": _rotary(options, "sliding_attention", local.head_size, 10_000.0),
+        },
     )
 
 
-def _heads(options: JsonConfig, count: int, windows: tuple[int | None, ...]) -> list[Heads]:
-    local = Heads(count, options.get("num_key_value_heads", 2), options.get("head_dim", 256))
+@dataclass(frozen=True)
+class _Heads:
+    # Fields of AttentionSpec that depend on the layer.
+    kv_heads: int
+    head_size: int
+
+
+def _heads(options: JsonConfig, windows: tuple[int | None, ...]) -> list[_Heads]:
+    local = _Heads(options.get("num_key_value_heads", 2), options.get("head_dim", 256))
     wide = options.get("num_global_key_value_heads", 1), options.get("global_head_dim", 512)
     if "per_layer_config" not in options:
-        return [Heads(count, *wide) if window is None else local for window in windows]
+        return [_Heads(*wide) if window is None else local for window in windows]
     layers, nested = range(len(windows)), options.nested("per_layer_config")
     listed = options.get("per_layer_config", {})
     if not all(key.isdecimal() for key in listed):
@@ -120,12 +133,10 @@ def _heads(options: JsonConfig, count: int, windows: tuple[int | None, ...]) -> 
     return heads
 
 
-def _stated_heads(layers: JsonConfig, key: str, usual: Heads) -> Heads:
+def _stated_heads(layers: JsonConfig, key: str, usual: _Heads) -> _Heads:
     stated = layers.nested_only(key, ("head_dim", "num_key_value_heads"))
-    return Heads(
-        usual.count,
-        stated.get("num_key_value_heads", usual.kv_count),
-        stated.get("head_dim", usual.size),
+    return _Heads(
+        stated.get("num_key_value_heads", usual.kv_heads), stated.get("head_dim", usual.head_size)
     )
 
 
@@ -148,3 +159,21 @@ def _shapes(config: EncoderConfig, gate: int) -> dict[str, tuple[int, ...]]:
             f"layers.{index}.scale": (1,),
         }
     return shapes
+
+
+FAMILIES = (
+    Family(
+        model_types=("embedding_gemma2", "embedding_gemma2_text"),
+        name="embedding_gemma2",
+        read=read,
+        rows=(
+            Row(
+                family="EmbeddingGemma 2, texts only",
+                models="embeddinggemma-2",
+                positions="rotary, two bases",
+                layers="as Gemma, bidirectional, with per-layer embeddings; "
+                "[details](#limits-of-single-families)",
+            ),
+        ),
+    ),
+)

@@ -2,12 +2,26 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert
+from embedwell_models.families import bert, masked_lm_heads
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an ERNIE."""
     options.require("use_task_id", False)
     return replace(bert.read(options), prefixes=("ernie.",))
+
+
+FAMILIES = (
+    Family(
+        model_types=("ernie",),
+        read=read,
+        classification_head=two_layers("ernie.pooler.dense", "classifier"),
+        masked_lm_head=masked_lm_heads.BERT,
+        tokenizer_override="normalizer",
+        rows=(Row(family="ERNIE", positions="learned", layers="as BERT"),),
+    ),
+)

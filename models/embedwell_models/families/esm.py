@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned, Rotary, Scheme
 
 _LAYER = "encoder.layer.{}"
@@ -30,7 +31,7 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an ESM.
 
     With `token_dropout` the scale of a text depends on its number of <mask> tokens. <mask> is
@@ -56,7 +57,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     )
     norm = affine("embeddings.layer_norm", "norm")
     normed = options.get("emb_layer_norm_before", False)
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors={**TENSORS, **(norm if normed else {}), **({} if rotary else _TABLE)},
         unused=(*UNUSED, *(_TABLE if rotary else ())),
@@ -79,3 +80,20 @@ def _stored(folder: Path) -> tuple[float, ...]:
     names = sorted(safetensors_files.headers(folder)) if stored else []
     match = next((name for name in names if name.endswith(_FREQUENCIES)), None)
     return () if match is None else tuple(map(float, safetensors_files.read_tensor(folder, match)))
+
+
+FAMILIES = (
+    Family(
+        model_types=("esm",),
+        read=read,
+        ignored_keys=("esmfold_config", "vocab_list"),
+        rows=(
+            Row(
+                family="ESM-2, ESM-1b (proteins)",
+                models="esm2_t33_650M",
+                positions="rotary (ESM-2); learned, with offset (ESM-1b)",
+                layers="pre-norm",
+            ),
+        ),
+    ),
+)

@@ -1,12 +1,15 @@
 """Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and Gemma 3 (arXiv 2503.19786)."""
 
+from dataclasses import replace
 from typing import Any
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama, qwen
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary
 
@@ -18,7 +21,7 @@ SANDWICH = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Gemma."""
     options.require("hidden_activation", "gelu_pytorch_tanh")
     # The first checkpoints state gelu, but were trained with its tanh approximation.
@@ -27,7 +30,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     return _spec(options, {}, activation=activation, causal=_is_causal(options, "Gemma"))
 
 
-def gemma2(options: JsonConfig) -> CheckpointSpec:
+def gemma2(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Gemma 2: every second layer has a window, and scores are soft-capped."""
     causal = _is_causal(options, "Gemma2")
     return _spec(
@@ -42,7 +45,7 @@ def gemma2(options: JsonConfig) -> CheckpointSpec:
     )
 
 
-def gemma3(options: JsonConfig) -> CheckpointSpec:
+def gemma3(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Gemma 3 for texts: layers with a window have their own frequencies.
 
     In EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354), half of the window is on each side.
@@ -60,11 +63,11 @@ def gemma3(options: JsonConfig) -> CheckpointSpec:
         causal=causal,
         windows=layer_windows(options, causal, width, lambda layer: (layer + 1) % every > 0),
         positions=_rotary(options, "full_attention", 1_000_000.0),
-        local_positions=_rotary(options, "sliding_attention", 10_000.0),
+        local={"positions": _rotary(options, "sliding_attention", 10_000.0)},
     )
 
 
-def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointSpec:
+def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointLayout:
     biased = options.get("attention_bias", False)
     config = llama.config(
         options, head_size=_HEAD_SIZE, token_scale=options["hidden_size"] ** 0.5, **overrides
@@ -97,3 +100,29 @@ def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
         base=options.get("rope_local_base_freq", base),
         kind=kind,
     )
+
+
+_ROW = Row(
+    family="Gemma, Gemma 2, Gemma 3",
+    models="EmbeddingGemma",
+    positions="rotary, two bases",
+    layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores",
+)
+_GEMMA = Family(
+    model_types=("gemma",),
+    read=read,
+    classification_head=decoder,
+    next_token=NextToken(tied=True),
+    tokenizer_override="nothing",
+    rows=(_ROW,),
+)
+FAMILIES = (
+    _GEMMA,
+    replace(
+        _GEMMA,
+        model_types=("gemma2",),
+        read=gemma2,
+        next_token=NextToken(tied=True, softcap=30.0),
+    ),
+    replace(_GEMMA, model_types=("gemma3_text",), read=gemma3, tokenizer_classes=("Gemma3",)),
+)

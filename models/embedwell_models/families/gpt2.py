@@ -1,10 +1,11 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 TENSORS = {
@@ -22,14 +23,13 @@ TENSORS = {
 _TRANSPOSED = tuple(f"{part}.weight" for part in ("query", "key", "value", "output", "up", "down"))
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GPT-2."""
     options.require("scale_attn_by_inverse_layer_idx", False)
     options.require("add_cross_attention", False)
     width = options.first_of("n_embd", "hidden_size")
     scaled = options.get("scale_attn_weights", True)
-    config = EncoderConfig(
-        family="gpt2",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options.first_of("n_layer", "num_hidden_layers"),
@@ -43,10 +43,20 @@ def read(options: JsonConfig) -> CheckpointSpec:
         causal=is_causal(options, "GPT2"),
         scale=0.0 if scaled else 1.0,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),
         prefixes=("transformer.",),
         transposed=_TRANSPOSED,
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("gpt2",),
+        read=read,
+        tokenizer_override="prefix_space",
+        rows=(Row(family="GPT-2", positions="learned", layers="causal"),),
+    ),
+)

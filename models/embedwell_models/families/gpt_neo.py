@@ -1,10 +1,11 @@
 """GPT-Neo (Black et al. 2021): a GPT-2 in which every second layer has a window."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 _ATTENTION = "h.{}.attn.attention"
@@ -28,12 +29,11 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GPT-Neo."""
     options.require("is_causal", True)  # GPT-Neo's layers have causal masks
     width, layers = options["hidden_size"], options.first_of("num_layers", "num_hidden_layers")
-    config = EncoderConfig(
-        family="gpt_neo",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=layers,
@@ -48,7 +48,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         windows=_windows(options, layers),
         scale=1.0,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,
@@ -61,6 +61,24 @@ def _windows(options: JsonConfig, layers: int) -> tuple[int | None, ...]:
     kinds = [kind for pattern, times in stated for kind in pattern * times]
     if len(kinds) != layers or not set(kinds) <= {"global", "local"}:
         raise options.unsupported("attention_types", stated, f"{layers} of 'global' and 'local'")
+    options.require("attention_layers", kinds)  # the same once more, which transformers follows
     # The window counts the token itself.
     visible = options.get("window_size", 256) - 1
     return tuple(visible if kind == "local" else None for kind in kinds)
+
+
+FAMILIES = (
+    Family(
+        model_types=("gpt_neo",),
+        read=read,
+        tokenizer_override="prefix_space",
+        rows=(
+            Row(
+                family="GPT-Neo",
+                models="SGPT",
+                positions="learned",
+                layers="causal, local attention in some layers",
+            ),
+        ),
+    ),
+)

@@ -1,20 +1,20 @@
 """GPT-NeoX (Black et al. 2022, arXiv 2204.06745) and Pythia, which uses the same names."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GPT-NeoX."""
     heads, width = options["num_attention_heads"], options["hidden_size"]
     base, share = options.get("rotary_emb_base", 10_000.0), options.get("rotary_pct", 0.25)
     positions = rotary(options, width // heads, base=base, share=share)
-    config = EncoderConfig(
-        family="gpt_neox",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options["num_hidden_layers"],
@@ -27,7 +27,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         arrangement="parallel" if options.get("use_parallel_residual", True) else "pre",
         causal=is_causal(options, "GPTNeoX"),
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=_tensors(options.get("attention_bias", True)),
         unused=(
@@ -53,3 +53,19 @@ def _tensors(biased: bool) -> dict[str, str]:
         **affine("layers.{}.mlp.dense_4h_to_h", "layers.{}.down"),
         **affine("final_layer_norm", "final_norm"),
     }
+
+
+FAMILIES = (
+    Family(
+        model_types=("gpt_neox",),
+        read=read,
+        rows=(
+            Row(
+                family="GPT-NeoX",
+                models="Pythia",
+                positions="rotary",
+                layers="causal, parallel blocks",
+            ),
+        ),
+    ),
+)

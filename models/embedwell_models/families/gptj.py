@@ -1,10 +1,11 @@
 """GPT-J (Wang and Komatsuzaki 2021)."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary
 
 TENSORS = {
@@ -20,14 +21,13 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GPT-J."""
     width, heads = (
         options.first_of("n_embd", "hidden_size"),
         options.first_of("n_head", "num_attention_heads"),
     )
-    config = EncoderConfig(
-        family="gptj",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options.first_of("n_layer", "num_hidden_layers"),
@@ -37,12 +37,26 @@ def read(options: JsonConfig) -> CheckpointSpec:
         activation=options.choice("activation_function", ACTIVATIONS, "gelu_new"),
         norm_eps=options.get("layer_norm_epsilon", 1e-5),
         positions=Rotary(dim=options.get("rotary_dim", 64), interleaved=True),
-        arrangement="shared",
+        arrangement="parallel_one_norm",
         causal=is_causal(options, "GPTJ"),
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.*", "score.weight", "h.*.attn.bias", "h.*.attn.masked_bias"),
         prefixes=("transformer.",),
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("gptj",),
+        read=read,
+        tokenizer_override="prefix_space",
+        rows=(
+            Row(
+                family="GPT-J", models="SGPT", positions="rotary", layers="causal, parallel blocks"
+            ),
+        ),
+    ),
+)

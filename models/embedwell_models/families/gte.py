@@ -1,8 +1,13 @@
 """GTE v1.5 (Zhang et al. 2024, mGTE, arXiv 2407.19669), with its own or transformers' names."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import masked_lm_head
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary, Scaling, Scheme
 
@@ -34,7 +39,7 @@ SEGMENTS = {"embeddings.token_type_embeddings.weight": "segment_table"}
 UNUSED = (*bert.UNUSED, "lm_head.*", "rotary_emb.*", "embeddings.rotary_emb.*")
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a GTE v1.5; the oldest checkpoints have no segments."""
     options.require("position_embedding_type", "rope")
     options.require("layer_norm_type", "layer_norm")
@@ -48,7 +53,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         segments=segments,
         gated=True,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS | SEGMENTS if segments else TENSORS,
         unused=UNUSED,
@@ -65,3 +70,30 @@ def _rotary(options: JsonConfig) -> Rotary:
         raise rope_scaling.unsupported("mixed_b", rope_scaling["mixed_b"], None)
     scaling = Scaling(kind="ntk", factor=rope_scaling["factor"])
     return Rotary(dim=head_size, base=float(options.get("rope_theta", _BASE)), scaling=scaling)
+
+
+_GTE = Family(
+    model_types=("gte",),
+    read=read,
+    classification_head=two_layers("gte.pooler.dense", "classifier"),
+    masked_lm_head=masked_lm_head(
+        "lm_head.dense", "lm_head.norm", "lm_head.decoder", activation="gelu"
+    ),
+    default_segments=1,
+    replaced_code=("GteModel", "NewModel"),
+    rows=(
+        Row(
+            family="GTE v1.5",
+            models="gte-base-en-v1.5, gte-multilingual, stella_en_400M",
+            positions="rotary, NTK",
+            layers="post-norm, gated FFN",
+        ),
+    ),
+)
+_NEW = replace(
+    _GTE,
+    model_types=("new",),
+    classification_head=two_layers("new.pooler.dense", "classifier"),
+    masked_lm_head=masked_lm_head("lm_head.dense", "lm_head.norm", "lm_head.decoder"),
+)
+FAMILIES = (_NEW, _GTE)

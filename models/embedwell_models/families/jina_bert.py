@@ -3,9 +3,10 @@
 The variant for programming languages also normalises queries, keys and the sum after attention.
 """
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.positions.schemes import Alibi, Scheme
 
 _LAYER = "encoder.layer.{}"
@@ -35,21 +36,38 @@ CODE = {
 _GATES = {"geglu": "gelu", "reglu": "relu"}
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a JinaBERT; the name of its remote code identifies the code variant."""
     code = "qk-post-norm" in f"{options.get('_name_or_path')} {options.get('auto_map')}"
     config = bert.config(
         options,
-        family="jina_bert",
         input_positions=Scheme(),
         positions=Alibi(),
         activation=options.choice("feed_forward_type", _GATES),
         gated=True,
-        arrangement="twice" if code else "post",
+        arrangement="double_post" if code else "post",
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=CODE if code else TENSORS,
         unused=bert.UNUSED,
         prefixes=("bert.",),
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=(Variant.by_positions("bert", "alibi"),),
+        name="jina_bert",
+        read=read,
+        replaced_code=("JinaBertModel",),
+        rows=(
+            Row(
+                family="JinaBERT v2",
+                models="jina-embeddings-v2",
+                positions="ALiBi",
+                layers="post-norm, gated FFN",
+            ),
+        ),
+    ),
+)

@@ -1,8 +1,9 @@
 """Jina v3 (Sturua et al. 2024, arXiv 2409.10173): a RoBERTa with RoPE, and adapters by task."""
 
-from embedwell_models.config.checkpoint_spec import Adapters, CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert, roberta
+from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
 
@@ -29,7 +30,7 @@ TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Jina v3."""
     for key in ("rotary_emb_dim", "rotary_emb_scale_base", "rotary_emb_interleaved"):
         options.require(key, None, False)
@@ -38,12 +39,11 @@ def read(options: JsonConfig) -> CheckpointSpec:
     positions = rotary(options, options["hidden_size"] // options["num_attention_heads"], base=base)
     config = bert.config(
         options,
-        family="jina_embeddings_v3",
         norm_eps=options.get("layer_norm_eps", 1e-5),
         input_positions=Scheme(),
         positions=positions,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=(*roberta.UNUSED, "*.lora_[AB]"),
@@ -57,3 +57,23 @@ def _adapters(options: JsonConfig) -> Adapters | None:
     if not names:
         return None
     return Adapters(names=tuple(names), scale=options["lora_alpha"] / options["lora_rank"])
+
+
+FAMILIES = (
+    Family(
+        model_types=("jina_embeddings_v3", Variant.by_positions("xlm-roberta", "rotary")),
+        name="jina_embeddings_v3",
+        read=read,
+        classification_head=roberta.HEAD,
+        default_segments=1,
+        replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
+        rows=(
+            Row(
+                family="Jina v3, [by task](#adapters)",
+                models="jina-embeddings-v3",
+                positions="rotary",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

@@ -3,34 +3,21 @@
 LFM2.5-Embedding and -ColBERT: liquid.ai/blog/lfm2-5-retrievers.
 """
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ConvolutionSpec
 from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
 
 _BIDIRECTIONAL = "Lfm2Bidirectional"
 _KINDS = ("full_attention", "conv")
-_ATTENTION = {
-    **linear("layers.{}.self_attn.q_proj", "layers.{}.query"),
-    **linear("layers.{}.self_attn.k_proj", "layers.{}.key"),
-    **linear("layers.{}.self_attn.v_proj", "layers.{}.value"),
-    **linear("layers.{}.self_attn.out_proj", "layers.{}.output"),
-    **linear("layers.{}.self_attn.q_layernorm", "layers.{}.query_norm"),
-    **linear("layers.{}.self_attn.k_layernorm", "layers.{}.key_norm"),
-}
-_TENSORS = {
-    "embed_tokens.weight": "token_table",
-    **linear("embedding_norm", "final_norm"),
-    **linear("layers.{}.operator_norm", "layers.{}.attention_norm"),
-    **linear("layers.{}.ffn_norm", "layers.{}.ffn_norm"),
-    **linear("layers.{}.feed_forward.w1", "layers.{}.gate"),
-    **linear("layers.{}.feed_forward.w3", "layers.{}.up"),
-    **linear("layers.{}.feed_forward.w2", "layers.{}.down"),
-}
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an LFM2 (causal) or of an LFM2.5 embedding model (bidirectional).
 
     In the bidirectional model, convolutions are centred too.
@@ -42,8 +29,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     width, heads = options["hidden_size"], options["num_attention_heads"]
     head_size = options.get("head_dim", width // heads)
     kinds = _layer_types(options)
-    config = EncoderConfig(
-        family="lfm2",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=len(kinds),
@@ -59,28 +45,42 @@ def read(options: JsonConfig) -> CheckpointSpec:
         arrangement="pre",
         causal=causal,
         positions=rotary(options, head_size, base=1_000_000.0),
-        convolution_layers=tuple(i for i, kind in enumerate(kinds) if kind == "conv"),
-        convolution_width=options.get("conv_L_cache", 3),
     )
-    if not causal and config.convolution_width % 2 == 0:
-        raise options.unsupported("conv_L_cache", config.convolution_width, "an odd number")
-    biased = options.get("conv_bias", False)
-    convolution = {
+    convolution = ConvolutionSpec(width=options.get("conv_L_cache", 3))
+    if not causal and convolution.width % 2 == 0:
+        raise options.unsupported("conv_L_cache", convolution.width, "an odd number")
+    layers = (
+        replace(layer, mixer=convolution) if kind == "conv" else layer
+        for layer, kind in zip(config.layers, kinds, strict=True)
+    )
+    return CheckpointLayout(
+        config=replace(config, layers=tuple(layers)),
+        tensors=_tensors(options.get("conv_bias", False)),
+        unused=("lm_head.weight",),
+        prefixes=("model.", "lfm2."),
+    )
+
+
+def _tensors(biased: bool) -> dict[str, str]:
+    # biased: whether convolutions have biases.
+    return {
+        "embed_tokens.weight": "token_table",
+        **linear("embedding_norm", "final_norm"),
+        **linear("layers.{}.operator_norm", "layers.{}.attention_norm"),
+        **linear("layers.{}.self_attn.q_proj", "layers.{}.query"),
+        **linear("layers.{}.self_attn.k_proj", "layers.{}.key"),
+        **linear("layers.{}.self_attn.v_proj", "layers.{}.value"),
+        **linear("layers.{}.self_attn.out_proj", "layers.{}.output"),
+        **linear("layers.{}.self_attn.q_layernorm", "layers.{}.query_norm"),
+        **linear("layers.{}.self_attn.k_layernorm", "layers.{}.key_norm"),
         **linear("layers.{}.conv.in_proj", "layers.{}.convolution_input", biased),
         **linear("layers.{}.conv.conv", "layers.{}.convolution", biased),
         **linear("layers.{}.conv.out_proj", "layers.{}.convolution_output", biased),
+        **linear("layers.{}.ffn_norm", "layers.{}.ffn_norm"),
+        **linear("layers.{}.feed_forward.w1", "layers.{}.gate"),
+        **linear("layers.{}.feed_forward.w3", "layers.{}.up"),
+        **linear("layers.{}.feed_forward.w2", "layers.{}.down"),
     }
-    return CheckpointSpec(
-        config=config,
-        tensors=_TENSORS | _ATTENTION | convolution,
-        unused=("lm_head.weight",),
-        prefixes=("model.", "lfm2."),
-        absent=frozenset(
-            ours.format(index)
-            for index, kind in enumerate(kinds)
-            for ours in (_ATTENTION if kind == "conv" else convolution).values()
-        ),
-    )
 
 
 def _is_bidirectional(options: JsonConfig) -> bool:
@@ -109,3 +109,21 @@ def _intermediate_size(options: JsonConfig) -> int:
         return size
     step: int = options.get("block_multiple_of", 256)
     return -(-int(multiplier * size) // step) * step
+
+
+FAMILIES = (
+    Family(
+        model_types=("lfm2",),
+        read=read,
+        replaced_code=("Lfm2BidirectionalModel",),
+        rows=(
+            Row(
+                family="LFM2 (causal), LFM2.5 (bidirectional)",
+                models="LFM2-ColBERT-350M, LFM2.5-Embedding-350M, LFM2.5-ColBERT-350M",
+                positions="rotary",
+                layers="short convolutions, attention in some layers; pre-norm (RMSNorm), "
+                "gated FFN",
+            ),
+        ),
+    ),
+)

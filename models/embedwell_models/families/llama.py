@@ -1,12 +1,15 @@
 """Llama (Touvron et al. 2023, arXiv 2302.13971), Mistral (arXiv 2310.06825) and related models."""
 
+from dataclasses import replace
 from typing import Any
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import original_positions, rotary
 
 _MINISTRAL3_ROPE = {
@@ -45,7 +48,6 @@ def config(options: JsonConfig, *, head_size: int = 0, **overrides: Any) -> Enco
     head_size = options.get("head_dim", head_size or width // heads)
     positions = overrides.get("positions") or rotary(options, head_size)
     fields: dict[str, Any] = {
-        "family": options["model_type"],
         "vocab_size": options["vocab_size"],
         "hidden_size": width,
         "num_layers": options["num_hidden_layers"],
@@ -61,12 +63,12 @@ def config(options: JsonConfig, *, head_size: int = 0, **overrides: Any) -> Enco
         "gated": True,
         "positions": positions,
     }
-    return EncoderConfig(**{**fields, **overrides})
+    return plain_config(**{**fields, **overrides})
 
 
-def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> CheckpointSpec:
+def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) -> CheckpointLayout:
     """Build the spec of a model with Llama's tensor names."""
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=tensors,
         unused=UNUSED,
@@ -75,7 +77,7 @@ def spec(config: EncoderConfig, tensors: dict[str, str], norm_shift: float = 0) 
     )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Llama."""
     options.require("sliding_window", None)
     biased = options.get("attention_bias", False)
@@ -85,7 +87,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     )
 
 
-def mistral(options: JsonConfig) -> CheckpointSpec:
+def mistral(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Mistral: every layer has a window."""
     options.require("layer_types", None)
     causal = is_causal(options, "Mistral")
@@ -93,7 +95,7 @@ def mistral(options: JsonConfig) -> CheckpointSpec:
     return spec(config(options, causal=causal, windows=windows), tensors(False, False, False))
 
 
-def bidirectional(options: JsonConfig) -> CheckpointSpec:
+def bidirectional(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of NVIDIA's bidirectional Llama with mean pooling."""
     options.require("is_causal", False)
     options.require("pooling", "avg")
@@ -103,7 +105,7 @@ def bidirectional(options: JsonConfig) -> CheckpointSpec:
     )
 
 
-def ministral3(options: JsonConfig) -> CheckpointSpec:
+def ministral3(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Ministral 3 for texts up to its original maximum length.
 
     For longer texts, the model scales queries by their positions, which is not supported.
@@ -125,3 +127,44 @@ def ministral3(options: JsonConfig) -> CheckpointSpec:
         limited=True,
     )
     return spec(encoder, tensors(False, False, False))
+
+
+_ROW = Row(
+    family="Llama, Mistral, Ministral 3",
+    models="e5-mistral, SFR-Embedding",
+    positions="rotary, all scalings",
+    layers="pre-norm (RMSNorm), gated FFN; causal unless `is_causal` is false",
+)
+_LLAMA = Family(
+    model_types=("llama",),
+    read=read,
+    classification_head=decoder,
+    next_token=NextToken(tied=False),
+    tokenizer_override="nothing",
+    rows=(_ROW,),
+)
+_MINISTRAL3 = Family(
+    model_types=("ministral3",),
+    read=ministral3,
+    next_token=NextToken(tied=False),
+    rows=(_ROW,),
+)
+_NEMOTRON = Family(
+    model_types=("llama_bidirec",),
+    read=bidirectional,
+    replaced_code=("LlamaBidirectionalModel",),
+    rows=(
+        Row(
+            family="Llama Nemotron Embed",
+            models="llama-nemotron-embed, nv-embedqa",
+            positions="rotary",
+            layers="as Llama, bidirectional",
+        ),
+    ),
+)
+FAMILIES = (
+    _LLAMA,
+    replace(_LLAMA, model_types=("mistral",), read=mistral),
+    _MINISTRAL3,
+    _NEMOTRON,
+)

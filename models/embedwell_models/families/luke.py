@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import roberta
+from embedwell_models.families.family import Family, Row
 
 UNUSED = (
     *roberta.UNUSED,
@@ -14,6 +15,23 @@ UNUSED = (
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a LUKE; `use_entity_aware_attention` has no effect without entities."""
     return replace(roberta.read(options), unused=UNUSED, prefixes=("luke.",))
+
+
+FAMILIES = (
+    Family(
+        model_types=("luke",),
+        read=read,
+        ignored_keys=("entity_*", "use_entity_aware_attention"),
+        rows=(
+            Row(
+                family="LUKE",
+                models="luke-base, mluke",
+                positions="learned, with offset",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

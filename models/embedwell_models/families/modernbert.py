@@ -1,26 +1,29 @@
 """ModernBERT (Warner et al. 2024, arXiv 2412.13663)."""
 
+from dataclasses import replace
+
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import ACTIVATIONS as HEAD_ACTIVATIONS
+from embedwell_models.families.classification_heads import (
+    ClassificationLayers,
+    LinearLayer,
+    NormLayer,
+)
+from embedwell_models.families.decoder import layer_windows
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.families.rope import rotary
 
 _BASES = {"full_attention": 160_000.0, "sliding_attention": 10_000.0}
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a ModernBERT."""
-    layers, head_size = (
-        options["num_hidden_layers"],
-        options["hidden_size"] // options["num_attention_heads"],
-    )
+    head_size = options["hidden_size"] // options["num_attention_heads"]
     every = options.get("global_attn_every_n_layers", 3)
-    kinds = options.get("layer_types") or [
-        "sliding_attention" if i % every else "full_attention" for i in range(layers)
-    ]
-    if unknown := set(kinds) - set(_BASES):
-        raise options.unsupported("layer_types", sorted(unknown), tuple(_BASES))
     window = options.get("local_attention", 128) // 2
     full, local = (
         rotary(options, head_size, base=options.get(key, _BASES[kind]), kind=kind)
@@ -29,26 +32,25 @@ def read(options: JsonConfig) -> CheckpointSpec:
             ("sliding_attention", "local_rope_theta"),
         )
     )
-    config = EncoderConfig(
-        family="modernbert",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=options["hidden_size"],
-        num_layers=layers,
+        num_layers=options["num_hidden_layers"],
         num_heads=options["num_attention_heads"],
         intermediate_size=options["intermediate_size"],
         max_positions=options["max_position_embeddings"],
         activation=options.choice("hidden_activation", ACTIVATIONS, "gelu"),
         norm_eps=options.get("norm_eps", 1e-5),
         positions=full,
-        local_positions=local,
-        windows=tuple(window if kind == "sliding_attention" else None for kind in kinds),
+        windows=layer_windows(options, False, window, lambda layer: layer % every > 0),
+        local={"positions": local},
         arrangement="pre",
         gated=True,
     )
-    return CheckpointSpec(
-        config=config,
+    first = replace(config.layers[0], attention_norm=False)
+    return CheckpointLayout(
+        config=replace(config, layers=(first, *config.layers[1:])),
         tensors=_tensors(options),
-        absent=frozenset(f"layers.0.attention_norm.{part}" for part in ("weight", "bias")),
         unused=("head.*", "decoder.*", "classifier.*"),
         prefixes=("model.",),
     )
@@ -67,3 +69,45 @@ def _tensors(options: JsonConfig) -> dict[str, str]:
         **linear("layers.{}.mlp.Wo", "layers.{}.down", ffn),
         **linear("final_norm", "final_norm", norms),
     }
+
+
+def _classification_head(options: JsonConfig) -> ClassificationLayers:
+    pooling = options.choice("classifier_pooling", {"cls": "cls", "mean": "mean"}, "cls")
+    dense = LinearLayer(
+        "head.dense",
+        options.choice("classifier_activation", HEAD_ACTIVATIONS, "gelu"),
+        options.get("classifier_bias", False),
+    )
+    norm = NormLayer("head.norm", options.get("norm_bias", False), options.get("norm_eps", 1e-5))
+    return ClassificationLayers(pooling, (dense, norm), LinearLayer("classifier"))
+
+
+def _masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
+    return MaskedLMHead(
+        dense="head.dense",
+        norm="head.norm",
+        output="decoder",
+        output_bias="decoder.bias",
+        activation=options.choice("classifier_activation", ACTIVATIONS, "gelu"),
+        eps=config.norm_eps,
+        dense_has_bias=options.get("classifier_bias", False),
+        norm_has_bias=options.get("norm_bias", False),
+    )
+
+
+FAMILIES = (
+    Family(
+        model_types=("modernbert",),
+        read=read,
+        classification_head=_classification_head,
+        masked_lm_head=_masked_lm_head,
+        rows=(
+            Row(
+                family="ModernBERT",
+                models="modernbert-embed, gte-modernbert",
+                positions="rotary, two bases",
+                layers="gated FFN, local and global attention",
+            ),
+        ),
+    ),
+)

@@ -1,8 +1,9 @@
 """MPNet (Song et al. 2020, arXiv 2004.09297), with a position table and buckets of distances."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert
+from embedwell_models.families import bert, masked_lm_heads, roberta
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Buckets, Learned
 
 _LAYER, _OFFSET = "encoder.layer.{}", 2
@@ -23,7 +24,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an MPNet; its positions begin at 2 for any padding token."""
     config = bert.config(
         options,
@@ -32,4 +33,23 @@ def read(options: JsonConfig) -> CheckpointSpec:
         positions=Buckets(buckets=options.require("relative_attention_num_buckets", 32)),
         segments=False,
     )
-    return CheckpointSpec(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))
+    return CheckpointLayout(config=config, tensors=TENSORS, unused=UNUSED, prefixes=("mpnet.",))
+
+
+FAMILIES = (
+    Family(
+        model_types=("mpnet",),
+        read=read,
+        classification_head=roberta.HEAD,
+        masked_lm_head=masked_lm_heads.ROBERTA,
+        tokenizer_override="normalizer",
+        rows=(
+            Row(
+                family="MPNet",
+                models="all-mpnet-base-v2",
+                positions="learned, plus distance buckets",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

@@ -1,8 +1,9 @@
 """MPT (MosaicML 2023)."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Alibi
 
 TENSORS = {
@@ -28,7 +29,7 @@ _ATTENTION: dict[str, tuple[object, ...]] = {  # supported values of attn_config
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an MPT."""
     options.require("no_bias", True)
     options.require("is_causal", True)  # otherwise its ALiBi bias would favour later tokens
@@ -37,8 +38,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     for key, allowed in _ATTENTION.items():
         attention.require(key, *allowed)
     width = options.first_of("d_model", "hidden_size")
-    config = EncoderConfig(
-        family="mpt",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options.first_of("n_layers", "num_hidden_layers"),
@@ -51,9 +51,18 @@ def read(options: JsonConfig) -> CheckpointSpec:
         causal=True,
         scale=attention.get("softmax_scale", 0.0),
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=("lm_head.weight", "score.weight"),
         prefixes=("transformer.",),
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("mpt",),
+        read=read,
+        rows=(Row(family="MPT", positions="ALiBi", layers="causal"),),
+    ),
+)

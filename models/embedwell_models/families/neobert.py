@@ -1,8 +1,9 @@
 """NeoBERT (Le Breton et al. 2025, arXiv 2502.19587)."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary
 
 _MULTIPLE = 8
@@ -18,15 +19,14 @@ _TENSORS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a NeoBERT, as its own code (class NeoBERT) computes it."""
     for key in ("rope", "rms_norm"):  # options of the code that trained it
         options.require(key, True)
     options.require("hidden_act", "swiglu", "SwiGLU")
     options.require("ngpt", False)
     width, heads = options["hidden_size"], options["num_attention_heads"]
-    config = EncoderConfig(
-        family="neobert",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options["num_hidden_layers"],
@@ -41,10 +41,27 @@ def read(options: JsonConfig) -> CheckpointSpec:
         arrangement="pre",
         positions=Rotary(dim=width // heads, interleaved=True),
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=_TENSORS,
         unused=("decoder.*", "dense.*", "classifier.*", "freqs_cis"),
         prefixes=("model.",),
         by_head=True,
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("neobert",),
+        read=read,
+        replaced_code=("NeoBERT",),
+        rows=(
+            Row(
+                family="NeoBERT",
+                models="NeoBERT",
+                positions="rotary",
+                layers="pre-norm (RMSNorm), gated FFN",
+            ),
+        ),
+    ),
+)

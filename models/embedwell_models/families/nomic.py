@@ -3,14 +3,16 @@
 Nomic Embed v2 (Nussbaum and Duderstadt 2025, arXiv 2502.07972) has experts.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine, linear
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import two_layers
+from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import PREDICTIONS, masked_lm_head
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Rotary, Scaling, Scheme
 
@@ -54,33 +56,20 @@ _EXPERTS = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a NomicBERT; Nomic's own config.json uses GPT-2's keys."""
     if options.get("n_embd"):
         config = _nomic_config(options)
         keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
-        tensors = _names(config.gated, *(options.get(key, True) for key in keys))
-        absent = _absent(config, tensors)
-        tensors |= _EXPERTS if config.expert_layers else {}
+        tensors = _names(config.feed_forward.gated, *(options.get(key, True) for key in keys))
+        tensors |= _EXPERTS
     else:
         config, tensors = _transformers_config(options), _TENSORS | _names()
-        absent = frozenset()
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=tensors,
         unused=bert.UNUSED,
         prefixes=("bert.", "nomic_bert."),
-        absent=absent,
-    )
-
-
-def _absent(config: EncoderConfig, tensors: Mapping[str, str]) -> frozenset[str]:
-    # A layer has either one feed-forward network or experts.
-    own = [name for name in tensors.values() if ".up." in name or ".down." in name]
-    return frozenset(
-        name.format(layer)
-        for layer in range(config.num_layers)
-        for name in (own if layer in config.expert_layers else _EXPERTS.values())
     )
 
 
@@ -106,8 +95,7 @@ def _nomic_config(options: JsonConfig) -> EncoderConfig:
     if interval and gated:
         raise options.unsupported("moe_every_n_layers", interval, "0 with a gated activation")
     width, heads = options["n_embd"], options["n_head"]
-    return EncoderConfig(
-        family="nomic_bert",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
         num_layers=options["n_layer"],
@@ -119,22 +107,20 @@ def _nomic_config(options: JsonConfig) -> EncoderConfig:
         positions=_rotary(options, width // heads),
         gated=gated,
         segments=True,
-        **_experts(options, interval),
     )
+    return _with_experts(config, options, interval) if interval else config
 
 
-def _experts(options: JsonConfig, interval: int) -> dict[str, Any]:
-    if not interval:
-        return {}
+def _with_experts(config: EncoderConfig, options: JsonConfig, interval: int) -> EncoderConfig:
     experts, top = options["num_experts"], options["moe_top_k"]
     if not 0 < top <= experts:
         raise options.unsupported("moe_top_k", top, f"1 to {experts}")
-    layers = range(options["n_layer"])
-    return {
-        "expert_layers": tuple(layer for layer in layers if layer % interval == 1),
-        "experts": experts,
-        "top_experts": top,
-    }
+    mixture = replace(config.feed_forward, experts=experts, top=top)
+    layers = (
+        replace(layer, feed_forward=mixture) if index % interval == 1 else layer
+        for index, layer in enumerate(config.layers)
+    )
+    return replace(config, layers=tuple(layers))
 
 
 def _intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:
@@ -172,3 +158,34 @@ def _names(
         **linear(f"{_OWN}.mlp.fc2", "layers.{}.down", down),
         **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
     }
+
+
+FAMILIES = (
+    Family(
+        model_types=("nomic_bert",),
+        read=read,
+        classification_head=two_layers("nomic_bert.pooler.dense", "classifier"),
+        masked_lm_head=masked_lm_head(
+            f"{PREDICTIONS}.transform.dense",
+            f"{PREDICTIONS}.transform.layer_norm",
+            f"{PREDICTIONS}.decoder",
+            f"{PREDICTIONS}.bias",
+        ),
+        tokenizer_override="normalizer",
+        replaced_code=("NomicBertModel",),
+        rows=(
+            Row(
+                family="NomicBERT",
+                models="nomic-embed v1, v1.5",
+                positions="rotary",
+                layers="post-norm, gated FFN",
+            ),
+            Row(
+                family="NomicBERT with a mixture of experts",
+                models="nomic-embed-text-v2-moe",
+                positions="rotary",
+                layers="post-norm, experts in every second layer",
+            ),
+        ),
+    ),
+)

@@ -5,11 +5,11 @@ Its Mistral is bidirectional and has no window. Defaults are those of its own co
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, LatentSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, LatentSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
+from embedwell_models.families.family import Family, Row
 
-FAMILY = "nvembed"
 _LATENTS = "latent_attention_model."
 _MISTRAL = {
     **{"vocab_size": 32_000, "hidden_size": 4096, "intermediate_size": 14_336},
@@ -18,14 +18,14 @@ _MISTRAL = {
 }
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an NV-Embed, version 1 or 2."""
     options.require("add_eos", True)
     options.require("padding_side", "right")
     options.require("mask_type", "b")
     text = options.nested("text_config").with_defaults(_MISTRAL)
     text.require("model_type", "bidir_mistral")
-    config = llama.config(text, family=FAMILY, causal=False)
+    config = llama.config(text, causal=False)
     spec = llama.spec(config, llama.tensors(False, False, False))
     return replace(
         spec,
@@ -51,3 +51,21 @@ def _latents(options: JsonConfig, width: int) -> LatentSpec:
         include_prompt=not options.get("is_mask_instruction", True),
         normalize=latents.get("output_normalize", True),
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("nvembed",),
+        read=read,
+        ends_texts=True,
+        replaced_code=("NVEmbedModel",),
+        rows=(
+            Row(
+                family="NV-Embed v1, v2",
+                models="NV-Embed-v2",
+                positions="rotary",
+                layers="as Mistral, bidirectional; then [latent attention](#nv-embed)",
+            ),
+        ),
+    ),
+)

@@ -1,9 +1,10 @@
 """Phi-3 (Abdin et al. 2024, arXiv 2404.14219) and Phi-4-mini: a Llama with fused matrices."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
 from embedwell_models.families.decoder import is_causal, layer_windows
+from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
 
 _TENSORS = {
@@ -21,7 +22,7 @@ _KINDS = {"default": "default", **dict.fromkeys(("longrope", "su", "yarn"), "lon
 """Scalings by their names in config.json; all but the default are LongRoPE."""
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Phi-3."""
     options.require("layer_types", None)
     options = _with_current_names(options)
@@ -54,3 +55,19 @@ def _with_current_names(options: JsonConfig) -> JsonConfig:
         "original_max_position_embeddings": _MAX_POSITIONS,
     }
     return options.without(key).with_defaults({**defaults, key: settings})
+
+
+FAMILIES = (
+    Family(
+        model_types=("phi3",),
+        read=read,
+        rows=(
+            Row(
+                family="Phi-3, Phi-4-mini",
+                models="Phi-3.5-mini",
+                positions="partly rotary, LongRoPE",
+                layers="as Llama",
+            ),
+        ),
+    ),
+)

@@ -1,54 +1,56 @@
 """Qwen2 (Yang et al. 2024, arXiv 2407.10671), Qwen3 (arXiv 2505.09388) and related models."""
 
 from dataclasses import replace
-from typing import Any
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection, linear
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection, linear
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.family import Family, NextToken, Row, Variant
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Qwen2: a Llama whose queries, keys and values have biases."""
     causal = is_causal(options, "Qwen2")
     config = llama.config(options, causal=causal, windows=_windows(options, causal))
     return llama.spec(config, llama.tensors(True, False, False))
 
 
-def qwen3(options: JsonConfig) -> CheckpointSpec:
+def qwen3(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Qwen3: each query head and key head is normalised."""
-    code = str(options.get("auto_map", {}).get("AutoModel", ""))
-    if code.rpartition(".")[2] == VOYAGE and options.get("use_bidirectional_attention", False):
-        return _voyage(options)
     return _qwen3(options, is_causal(options, "Qwen3"))
 
 
-def pplx(options: JsonConfig) -> CheckpointSpec:
+def pplx(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of Perplexity's pplx-embed, a bidirectional Qwen3."""
     options.require("use_bidirectional_attention", True)
     return _qwen3(options, causal=False)
 
 
-def _voyage(options: JsonConfig) -> CheckpointSpec:
+def _is_voyage(options: JsonConfig) -> bool:
+    code = str(options.get("auto_map", {}).get("AutoModel", "")).rpartition(".")[2]
+    return code == _VOYAGE_CODE and bool(options.get("use_bidirectional_attention", False))
+
+
+def voyage(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of voyage-4-nano, with its token projection applied to the mean.
 
     The projection has no bias, so the result is the mean of the projected states.
     """
-    spec = _qwen3(options, causal=False, family="voyage")
+    spec = _qwen3(options, causal=False)
     projection = Projection(tensor="linear.weight", width=options["num_labels"], pooling="mean")
     return replace(spec, projection=projection, unused=(*spec.unused, projection.tensor))
 
 
-def _qwen3(options: JsonConfig, causal: bool, **overrides: Any) -> CheckpointSpec:
+def _qwen3(options: JsonConfig, causal: bool) -> CheckpointLayout:
     biased = options.get("attention_bias", False)
-    config = llama.config(
-        options, head_size=128, causal=causal, windows=_windows(options, causal), **overrides
-    )
+    windows = _windows(options, causal)
+    config = llama.config(options, head_size=128, causal=causal, windows=windows)
     return llama.spec(config, llama.tensors(biased, biased, False) | NORMS)
 
 
-VOYAGE = "Qwen3BidirectionalModel"
+_VOYAGE_CODE = "Qwen3BidirectionalModel"
 NORMS = {
     **linear("layers.{}.self_attn.q_norm", "layers.{}.query_norm"),
     **linear("layers.{}.self_attn.k_norm", "layers.{}.key_norm"),
@@ -59,3 +61,52 @@ def _windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
     window = sliding_window(options) if options.get("use_sliding_window", False) else None
     first = options.get("max_window_layers", 28)
     return layer_windows(options, causal, window, lambda layer: layer >= first)
+
+
+_ROW = Row(
+    family="Qwen 2, Qwen 3",
+    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding",
+    positions="rotary",
+    layers="as Llama; Qwen 3 normalises queries and keys",
+)
+_QWEN2 = Family(
+    model_types=("qwen2",),
+    read=read,
+    classification_head=decoder,
+    next_token=NextToken(tied=False),
+    tokenizer_override="nothing",
+    rows=(_ROW,),
+)
+_PPLX = Family(
+    model_types=("bidirectional_pplx_qwen3",),
+    read=pplx,
+    replaced_code=("PPLXQwen3Model",),
+    rows=(
+        Row(
+            family="pplx-embed v1",
+            models="pplx-embed-v1-0.6b, -4b",
+            positions="rotary",
+            layers="as Qwen 3, bidirectional; [integer vectors](#limits-of-single-families)",
+        ),
+    ),
+)
+_VOYAGE = Family(
+    model_types=(Variant("qwen3", "use_bidirectional_attention", _is_voyage),),
+    name="voyage",
+    read=voyage,
+    replaced_code=(_VOYAGE_CODE,),
+    rows=(
+        Row(
+            family="Voyage",
+            models="voyage-4-nano",
+            positions="rotary",
+            layers="as Qwen 3, bidirectional; projection after mean pooling",
+        ),
+    ),
+)
+FAMILIES = (
+    _QWEN2,
+    replace(_QWEN2, model_types=("qwen3",), read=qwen3),
+    _PPLX,
+    _VOYAGE,
+)

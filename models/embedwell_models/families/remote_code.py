@@ -1,25 +1,9 @@
-"""Classes of remote code (`auto_map`) that a family replaces; remote code is never run."""
+"""Refusal of models whose remote code (`auto_map`) no family replaces; it is never run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-
-REPLACED: Mapping[str, tuple[str, ...]] = {  # family -> classes of remote code that it replaces
-    "bidirectional_pplx_qwen3": ("PPLXQwen3Model",),
-    "eurobert": ("EuroBertModel",),
-    "gte": ("GteModel", "NewModel"),
-    "jina_bert": ("JinaBertModel",),
-    "jina_embeddings_v3": ("XLMRobertaLoRA", "XLMRobertaModel"),
-    "lfm2": ("Lfm2BidirectionalModel",),
-    "llama_bidirec": ("LlamaBidirectionalModel",),
-    "neobert": ("NeoBERT",),
-    "new": ("GteModel", "NewModel"),
-    "nomic_bert": ("NomicBertModel",),
-    "nvembed": ("NVEmbedModel",),
-    "voyage": ("Qwen3BidirectionalModel",),
-}
-
 
 _PLAMO = (
     "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
@@ -42,15 +26,14 @@ def refuse_undescribed(options: JsonConfig) -> None:
             )
 
 
-def refuse_unknown_code(options: JsonConfig, family: str) -> None:
-    """Raise ModelError if config.json names remote code that the family does not replace.
+def refuse_unknown_code(options: JsonConfig, replaced: Sequence[str]) -> None:
+    """Raise ModelError if config.json names remote code that is not among the replaced classes.
 
     A decoder with `is_causal` in config.json is accepted, see families.decoder.
     """
     code = options.get("auto_map", {}).get("AutoModel")
     if code is None or "is_causal" in options:
         return
-    replaced = REPLACED.get(family, ())
     if str(code).rpartition(".")[2] not in replaced:
         raise options.unsupported(
             "auto_map", {"AutoModel": code}, f"{replaced}; code of a model is not run"

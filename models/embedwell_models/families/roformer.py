@@ -1,8 +1,9 @@
 """RoFormer (Su et al. 2021, arXiv 2104.09864): a BERT with rotary positions."""
 
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary, Scheme
 
 _POSITIONS = "embeddings.position_embeddings."
@@ -12,7 +13,7 @@ TENSORS = {
 UNUSED = (*bert.UNUSED, "encoder.embed_positions.weight")  # unused sinusoids
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a RoFormer."""
     options.require("rotary_value", False)
     width = options["hidden_size"]
@@ -23,6 +24,22 @@ def read(options: JsonConfig) -> CheckpointSpec:
         positions=Rotary(dim=width // options["num_attention_heads"], interleaved=True),
     )
     project = affine("embeddings_project", "project") if config.embedding_size != width else {}
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config, tensors={**TENSORS, **project}, unused=UNUSED, prefixes=("roformer.",)
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("roformer",),
+        read=read,
+        rows=(
+            Row(
+                family="RoFormer",
+                models="roformer_chinese_char",
+                positions="rotary",
+                layers="post-norm",
+            ),
+        ),
+    ),
+)

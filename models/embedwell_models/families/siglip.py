@@ -4,18 +4,19 @@ Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, Projection
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import clip, vision
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
 _HEAD = "text_model.head.weight"
 UNUSED = ("embeddings.position_ids", "head.*", "vision_model.*", "logit_scale", "logit_bias")
 
 
-def text_and_images(options: JsonConfig) -> CheckpointSpec:
+def text_and_images(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts and images.
 
     Raises ModelError if text and image vectors have different widths.
@@ -29,7 +30,7 @@ def text_and_images(options: JsonConfig) -> CheckpointSpec:
             f"images {images.width} (hidden_size): they cannot be compared"
         )
     projection = Projection(tensor=_HEAD, width=width, bias=True, padded=True)
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=clip.TENSORS,
         unused=UNUSED,
@@ -41,8 +42,7 @@ def text_and_images(options: JsonConfig) -> CheckpointSpec:
 
 def _text_config(options: JsonConfig) -> EncoderConfig:
     # The defaults are those of the smallest published model.
-    return EncoderConfig(
-        family="siglip",
+    return plain_config(
         vocab_size=options.get("vocab_size", 32_000),
         hidden_size=options.get("hidden_size", 768),
         num_layers=options.get("num_hidden_layers", 12),
@@ -54,3 +54,20 @@ def _text_config(options: JsonConfig) -> EncoderConfig:
         input_positions=Learned(),
         arrangement="pre",
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("siglip",),
+        read=text_and_images,
+        rows=(
+            Row(
+                family="SigLIP, SigLIP 2 with a fixed resolution, "
+                "[texts and images](image-inputs.md)",
+                models="siglip-base-patch16-224",
+                positions="learned",
+                layers="pre-norm; images pooled by attention",
+            ),
+        ),
+    ),
+)

@@ -4,31 +4,32 @@ sentence-transformers calls it StaticEmbedding, model2vec (Tulkens and van Donge
 StaticModel.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families.family import Family, Row
 from embedwell_models.tables import stored
 from embedwell_models.tables.names import TensorNames
 
-FAMILIES: Mapping[str, TensorNames] = {
+_NAMES = {
     "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),
     "model2vec": TensorNames("embeddings", "embeddings", "weights", "mapping"),
 }
 
 
-def read_folder(folder: Path) -> CheckpointSpec:
+def read_folder(folder: Path) -> CheckpointLayout:
     """Build the spec from the checkpoint's header and model2vec's config.json, if there is one.
 
     Raises ModelError if there is no table.
     """
     arrays = safetensors_files.map_folder(folder)
-    tensors = {family: names.ours(arrays) for family, names in FAMILIES.items()}
-    family = next((family for family in FAMILIES if _has_rows(family, tensors[family])), None)
+    tensors = {family: names.ours(arrays) for family, names in _NAMES.items()}
+    family = next((family for family in _NAMES if _has_rows(family, tensors[family])), None)
     if family is None:
         raise ModelError(f"{folder}: the checkpoint lacks 'embedding.weight' and 'embeddings'")
     table = stored.build({ours: arrays[name] for name, ours in tensors[family].items()})
@@ -36,17 +37,15 @@ def read_folder(folder: Path) -> CheckpointSpec:
         family=family,
         vocab_size=len(table),
         hidden_size=table.width,
-        num_layers=0,
-        num_heads=1,
-        intermediate_size=0,
+        layers=(),
         max_positions=_max_length(folder) if family == "model2vec" else UNLIMITED,
         norm_eps=0.0,
     )
-    return CheckpointSpec(config=config, tensors=tensors[family])
+    return CheckpointLayout(config=config, tensors=tensors[family])
 
 
 def _has_rows(family: str, tensors: Iterable[str]) -> bool:
-    names = FAMILIES[family]
+    names = _NAMES[family]
     return bool({*tensors} - {names.scales, names.rows})
 
 
@@ -55,3 +54,15 @@ def _max_length(folder: Path) -> int:
     if "max_length" not in options:
         return 512  # model2vec's default
     return int(options.get("max_length", 0)) or UNLIMITED
+
+
+_ROW = Row(
+    family="static tables, without an encoder",
+    models="StaticEmbedding, model2vec (potion)",
+    positions="none",
+    layers="none",
+)
+FAMILIES = tuple(
+    Family(name=name, table=names, keeps_unknown_tokens=name != "model2vec", rows=(_ROW,))
+    for name, names in _NAMES.items()
+)

@@ -4,9 +4,10 @@ Each layer of an umT5 has its own buckets.
 """
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Buckets
 
 _TRAINED = 512  # tokens of the longest training text; T5 has no limit
@@ -18,13 +19,12 @@ _NETWORKS = {  # name -> whether the network is gated, and its activation
 _ATTENTION, _FFN = "encoder.block.{}.layer.0", "encoder.block.{}.layer.1"
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a T5's encoder; a decoder in the checkpoint is ignored."""
     gated, activation = _feed_forward(options)
     shared = options["model_type"] != "umt5"
     options.require("is_decoder", False)
-    config = EncoderConfig(
-        family=options["model_type"],
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=options["d_model"],
         num_layers=options["num_layers"],
@@ -44,7 +44,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
         ),
         scale=1.0,
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=_tensors(gated, shared),
         unused=("decoder.*", "lm_head.weight", "classifier.*", "classification_head.*"),
@@ -79,3 +79,20 @@ def _tensors(gated: bool, shared: bool) -> dict[str, str]:
         f"{_FFN}.layer_norm.weight": "layers.{}.ffn_norm.weight",
         "encoder.final_layer_norm.weight": "final_norm.weight",
     }
+
+
+FAMILIES = (
+    Family(
+        model_types=("t5", "mt5", "umt5"),
+        read=read,
+        tokenizer_override="nothing",
+        rows=(
+            Row(
+                family="T5, mT5, umT5, ByT5 (encoder)",
+                models="GTR, sentence-T5; ByT5 after `embedwell convert`",
+                positions="distance buckets, in umT5 per layer",
+                layers="pre-norm (RMSNorm)",
+            ),
+        ),
+    ),
+)

@@ -1,8 +1,13 @@
 """Image encoders of CLIP and SigLIP, which share a transformer over the patches of an image."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, ImageSpec, Projection, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import (
+    CheckpointLayout,
+    ImageSpec,
+    Projection,
+    affine,
+)
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.positions.schemes import Learned
 
@@ -70,8 +75,7 @@ def _config(
     # The defaults are those of the smallest published models.
     options.require("num_channels", _CHANNELS)
     grid = options.get("image_size", 224) // options.get("patch_size", patch)
-    return EncoderConfig(
-        family="vision",
+    return plain_config(
         vocab_size=class_tokens,
         hidden_size=options.get("hidden_size", 768),
         num_layers=options.get("num_hidden_layers", 12),
@@ -93,7 +97,7 @@ def _spec(
     projection: Projection | None,
 ) -> ImageSpec:
     side = options.get("patch_size", patch)
-    encoder = CheckpointSpec(
+    encoder = CheckpointLayout(
         config=config,
         tensors=tensors,
         unused=_UNUSED,
@@ -110,7 +114,7 @@ def _spec(
 
 def _shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
     # Names of the tensors of the patch projection and of the head that pools by attention.
-    width, inner = config.hidden_size, config.intermediate_size
+    width, inner = config.hidden_size, config.feed_forward.inner
     matrices = {
         "patch": (width, pixels),
         "pool.up": (inner, width),

@@ -1,9 +1,10 @@
 """XLNet (Yang et al. 2019, arXiv 1906.08237), with the positions of Transformer-XL."""
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_spec import CheckpointSpec, affine
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import TransformerXL
 
 _TRAINED = 512  # tokens of the longest training text; XLNet has no limit
@@ -29,7 +30,7 @@ UNUSED = (  # a text has one segment, and no token is masked
 )
 
 
-def read(options: JsonConfig) -> CheckpointSpec:
+def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of an XLNet.
 
     All tokens are in one segment, so segment scores are the same for every key. XLNet's tokenizer
@@ -40,8 +41,7 @@ def read(options: JsonConfig) -> CheckpointSpec:
     options.require("bi_data", False)
     options.require("untie_r", True)
     options.require("clamp_len", -1, 0)
-    config = EncoderConfig(
-        family="xlnet",
+    config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=options["d_model"],
         num_layers=options["n_layer"],
@@ -53,10 +53,20 @@ def read(options: JsonConfig) -> CheckpointSpec:
         norm_eps=options.get("layer_norm_eps", 1e-12),
         positions=TransformerXL(),
     )
-    return CheckpointSpec(
+    return CheckpointLayout(
         config=config,
         tensors=TENSORS,
         unused=UNUSED,
         prefixes=("transformer.",),
         transposed=("query.weight", "key.weight", "value.weight", "relative.weight"),
     )
+
+
+FAMILIES = (
+    Family(
+        model_types=("xlnet",),
+        read=read,
+        tokenizer_override="nothing",
+        rows=(Row(family="XLNet", positions="as Transformer-XL", layers="post-norm"),),
+    ),
+)

@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from embedwell_models.errors import ModelError
-from embedwell_models.sentence_transformers.bge_m3 import PICKLED_HEADS
+from embedwell_models.hub.fetch_log import log_fetch
+from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = [
     *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
@@ -41,7 +42,7 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
     except ValueError as error:
         raise ModelError(f"{model!r} is not a name of a model: {error}") from None
     try:
-        return Path(snapshot())
+        return log_fetch(model, lambda: Path(snapshot()))
     except Exception as error:  # raised by the client, by httpx or xet, or by the disk
         raise ModelError(
             f"{model!r} could not be fetched from the hub: {_message(error)}"
@@ -51,4 +52,5 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
 def _message(error: Exception) -> str:
     response = getattr(error, "response", None)
     denied = response is not None and response.status_code in (401, 403)
-    return f"{error}".strip() + _ACCESS_HINT * denied
+    # On one line: the last line of a command that failed has the whole reason.
+    return " ".join(f"{error}".split()) + _ACCESS_HINT * denied

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedwell_models.checksum import sha256
+from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
+from embedwell_models.hub.fetch_log import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
 
@@ -88,7 +89,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     if model in BUNDLES:
         folder = cache / model
         if not folder.is_dir():
-            return fetch_bundle(BUNDLES[model], folder)
+            return log_fetch(model, lambda: fetch_bundle(BUNDLES[model], folder))
         try:
             verify_bundle(BUNDLES[model], folder)  # files may have changed since the download
         except ModelError as error:
@@ -107,22 +108,24 @@ def is_hub_name(model: str) -> bool:
 
 
 def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
-    from embedwell_models import convert  # imports numpy, which the other sources do not need
+    from embedwell_models.hub import (
+        conversion,  # imports numpy, which the other sources do not need
+    )
 
     folder = huggingface.fetch(model, revision, cache / "hub")
-    missing = " and no ".join(convert.missing_files(folder))
+    missing = " and no ".join(conversion.missing_files(folder))
     if not missing:
         return folder
     target = converted_folder(model, folder, cache)
     if not target.is_dir():
-        if not convert.extra_installed():
+        if not conversion.extra_installed():
             raise ModelError(
                 f"{model} has no {missing}: run `embedwell convert {model}` once. It is done as "
-                f"the model is fetched where its packages are installed: {convert.INSTALL}"
+                f"the model is fetched where its packages are installed: {conversion.INSTALL}"
             )
         original = fetch_with_pickles(model, revision, cache)
         log.warning("%s has no %s: converting it once, to %s", model, missing, target)
-        convert.convert_in_subprocess(original, target)
+        conversion.convert_in_subprocess(original, target)
     return target
 
 
@@ -131,12 +134,12 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
 
     Raises ModelError for an unsupported family before large files are fetched.
     """
-    from embedwell_models import convert
+    from embedwell_models.hub import conversion
 
     folder = huggingface.fetch(model, revision, cache / "hub")
-    convert.refuse_unsupported(folder)
+    conversion.refuse_unsupported(folder)
     return huggingface.fetch(
-        model, revision, cache / "hub", convert.parts_without_safetensors(folder)
+        model, revision, cache / "hub", conversion.parts_without_safetensors(folder)
     )
 
 

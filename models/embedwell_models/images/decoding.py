@@ -2,9 +2,11 @@
 
 from io import BytesIO
 
+import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from embedwell_models.errors import ImageError
+from embedwell_models.images.parts import check_parts
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 """Formats that are decoded; only the first frame of an animation is used."""
@@ -12,20 +14,20 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_PIXELS = 1 << 24
 """Default limit; decoding an image of this size takes a quarter of a gigabyte."""
 
-_MAX_SCANS, _START_OF_SCAN = 100, b"\xff\xda"
 _BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
 def decode(data: bytes, max_pixels: int) -> Image.Image:
     """Decode a file to RGB, rotated by its EXIF data, with transparent parts over white.
 
-    The size in the file's header is checked before pixels are decoded. Raises ImageError for
-    another format, too many pixels, and a damaged or truncated file.
+    The number of the file's parts is checked before it is opened, and the size in its header before
+    pixels are decoded. Raises ImageError for another format, too many parts or pixels, and a
+    damaged or truncated file.
     """
+    check_parts(data)
     try:
         with Image.open(BytesIO(data), formats=FORMATS) as image:
             check_pixels(image.width, image.height, max_pixels)
-            _check_scans(image.format, data)
             image.load()
             return _rgb(ImageOps.exif_transpose(image))
     except UnidentifiedImageError:
@@ -46,15 +48,20 @@ def check_pixels(width: int, height: int, max_pixels: int) -> None:
         )
 
 
-def _check_scans(kind: str | None, data: bytes) -> None:
-    # Each scan of a progressive JPEG passes over all pixels; encoders write about ten scans.
-    if kind == "JPEG" and data.count(_START_OF_SCAN) > _MAX_SCANS:
-        raise ImageError(f"it is a JPEG with more than {_MAX_SCANS} scans")
-
-
 def _rgb(image: Image.Image) -> Image.Image:
-    # The same as in transformers 5.
+    # The same as in transformers 5, except that Pillow's conversion makes every 16-bit grey value
+    # above 255 white.
+    if image.mode.startswith("I"):
+        image = _eight_bit_grey(image)
     if "A" not in image.getbands() and image.info.get("transparency") is None:
         return image.convert("RGB")
     white = Image.new("RGBA", image.size, (255, 255, 255, 255))
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+
+
+def _eight_bit_grey(image: Image.Image) -> Image.Image:
+    # The high byte of each value, which is also how Pillow reads 16-bit colours.
+    values = np.asarray(image)
+    grey = (values >> 8).astype(np.uint8)
+    grey[values == image.info.get("transparency", -1)] = 255
+    return Image.fromarray(grey)

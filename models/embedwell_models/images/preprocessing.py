@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from embedwell_models.config.checkpoint_spec import ImageSpec
+from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
@@ -46,11 +46,11 @@ _CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
 _READ = {
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_convert_rgb"),
     *("do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std"),
-    *_CLASS_KEYS,
+    *("default_to_square", *_CLASS_KEYS),
 }
 # Options of the Python classes that do not change the pixels.
 _IGNORED = {
-    *("processor_class", "use_fast", "default_to_square", "data_format", "device"),
+    *("processor_class", "use_fast", "data_format", "device"),
     *("_valid_processor_keys", "disable_grouping", "return_tensors", "input_data_format"),
 }
 
@@ -173,6 +173,8 @@ def _sides(value: Any) -> set[Any]:
 
 def _shortest_edge(options: JsonConfig) -> int | None:
     value = options["size"]
+    if not isinstance(value, dict):
+        options.require("default_to_square", False)
     edge = value.get("shortest_edge") if isinstance(value, dict) else value
     alone = not isinstance(value, dict) or len(value) == 1
     if isinstance(edge, int) and alone and edge >= _side(options):

@@ -55,8 +55,7 @@ INLINE void stage(const float* x, const Linear& linear, const Rows<Kind>& rows, 
   if constexpr (std::is_same_v<typename Kind::Operand, float>)
     // Copied, because a product may read past its last row.
     std::memcpy(rows.data + row * linear.depth, x, linear.depth * sizeof(float));
-  else
-    prepare(x, linear.depth, linear.matrix, rows, row);
+  prepare(x, linear.depth, linear.matrix, rows, row);
 }
 
 // A panel of gates waits in the result for the following panel of up.

@@ -17,6 +17,7 @@ struct Matrix {  // (depth, columns), packed
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
   const float* smoothing;  // factor of each element of a row before quantisation
+  double* observed;        // (depth + 1,) sums of the rows' fourth powers and number of rows, or null
 
   template <typename Kind>
   Panels<Kind> read(long depth) const {
@@ -52,8 +53,20 @@ INLINE void normalise(const float* x, long width, const Norm& norm, float eps, f
     store(out + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
 }
 
+// Adds a row to the statistics that 8-bit integers are calibrated with. Only one thread may do so.
+INLINE void observe(const float* x, long width, const Matrix& matrix) {
+  if (!matrix.observed) return;
+  for (long d = 0; d < width; d++) {
+    const double square = static_cast<double>(x[d]) * static_cast<double>(x[d]);
+    matrix.observed[d] += square * square;
+  }
+  matrix.observed[width] += 1;
+}
+
 // Converts floats to row `row` of `rows`. In float32 the operands are the floats themselves.
-INLINE void prepare(const float*, long, const Matrix&, const Rows<Float32>&, long) {}
+INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Float32>&, long) {
+  observe(x, width, matrix);
+}
 
 // Converts sums of products to floats, and adds the bias.
 template <typename Kind>
@@ -69,8 +82,9 @@ INLINE void prepare(const float* x, long width, const Matrix&, const Rows<BFloat
 #endif
 
 #ifdef __AMX_TILE__
-INLINE void prepare(const float* x, long width, const Matrix&, const Rows<SplitFloat32>& rows,
-                    long row) {
+INLINE void prepare(const float* x, long width, const Matrix& matrix,
+                    const Rows<SplitFloat32>& rows, long row) {
+  observe(x, width, matrix);
   split_row(x, width, rows.data + row * width);
 }
 #endif

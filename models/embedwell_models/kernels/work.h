@@ -344,6 +344,9 @@ class Work {
       for (long row = first + from; row < first + to; row++)
         prepare(space_.stage + row * width, width, reader, space_.wide, row);
       me_.wait();
+    } else if constexpr (std::is_same_v<typename Kind::Operand, float>) {
+      for (long row = first; reader.observed && row < first + count; row++)
+        observe(space_.stage + row * width, width, reader);
     }
   }
 

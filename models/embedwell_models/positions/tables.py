@@ -74,6 +74,15 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
     return mixed
 
 
+def scaled_lengths(scheme: Rotary, lengths: Ints) -> Ints:
+    """Return for each text length the least one that has the same `frequencies`: (B,)."""
+    scaling = scheme.scaling
+    if scheme.frequencies or scaling.kind not in ("dynamic", "longrope"):
+        return np.zeros_like(lengths)
+    stretched = lengths if scaling.kind == "dynamic" else scaling.original + 1
+    return np.where(lengths > scaling.original, stretched, 0)
+
+
 def _unscaled_share(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:
     # Share (0 to 1) of each frequency that is not divided by the factor.
     if scaling.kind == "linear":

@@ -1,28 +1,34 @@
 """Construction of a model's encoder in any precision that its device supports."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.device import is_ampere_or_newer
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.position_hooks import PositionHooks
 from embedwell_models.encoder.position_tensors import layer_position_hooks
+from embedwell_models.encoder.tensors import to_tensors
+from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
-from embedwell_models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
+from embedwell_models.torch_backend.cuda_graphs import (
+    CudaGraphRecorder,
+    CudaGraphRunner,
+    RecordedShapes,
+)
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import (
     LinearFactory,
-    ObserverLinearFactory,
     torch_linear_factory,
 )
 
@@ -35,7 +41,8 @@ class EncoderFactory:
 
     calibrate: runs the reference sentences through an encoder, for int8. add_head: adds a head of
     linear layers in the same precision to an encoder; None for no head. cpu_features: CPU features
-    that may be used, see embedwell_models.cpu_backend.library.
+    that may be used, see embedwell_models.cpu_backend.library. graphs: filled by an encoder that
+    records CUDA graphs; None to record none.
     """
 
     weights: Weights
@@ -43,24 +50,27 @@ class EncoderFactory:
     calibrate: Callable[[Encoder], object]
     add_head: AddHead | None = None
     cpu_features: frozenset[str] = field(default_factory=library.features)
+    graphs: RecordedShapes | None = None
 
     @property
     def device(self) -> torch.device:
         return self.embeddings.device
 
     @property
-    def min_speedup(self) -> float:
-        """Minimum speedup over the best precision so far at which `auto` takes a lower precision.
+    def half_precision(self) -> str | None:
+        """Precision that `auto` takes on a GPU; None for a CPU, where `auto` compares speeds.
 
-        On a CPU the margin keeps noise from deciding between equals. The reference sentences do not
-        fill a GPU, so their time is not meaningful: the last accurate precision is taken.
+        Large activations, as those of T5 and Gemma, overflow in float16, but not in bfloat16. The
+        reference sentences do not fill a GPU, so their time is not meaningful.
         """
-        return 1.1 if self.device.type == "cpu" else 0.0
+        if self.device.type == "cpu":
+            return None
+        return "bfloat16" if is_ampere_or_newer(self.device) else "float16"
 
     def supported(self) -> list[str]:
         """Precisions that run at full speed: float32, then the others in the order of `auto`."""
         if self.device.type != "cpu":
-            return ["float32", "float16"] + ["bfloat16"] * is_ampere_or_newer(self.device)
+            return ["float32"] + ["bfloat16"] * is_ampere_or_newer(self.device) + ["float16"]
         compiled = [dtype for dtype in ("bfloat16", "int8") if self.isa(dtype)]
         return [
             "float32",
@@ -89,12 +99,15 @@ class EncoderFactory:
         if isa is None:
             linear = torch_linear_factory(self.device, getattr(torch, dtype))
             return self._with_head(self._torch_encoder(linear), linear)
-        input_magnitudes = self._input_magnitudes() if dtype == "int8" else None
-        kernels = KernelLinearFactory(dtype, isa, input_magnitudes)
+        packing = Packing(dtype, self._input_magnitudes() if dtype == "int8" else {})
+        return self._on_kernels(isa, packing)
+
+    def _on_kernels(self, isa: str, packing: Packing) -> Encoder:
+        kernels = KernelLinearFactory(isa, packing)
         config = self.embeddings.config
         if not kernels_support(config, self.weights):
             return self._with_head(self._torch_encoder(kernels), kernels)
-        stack = LayerWeights(config, self.weights, dtype, isa, input_magnitudes)
+        stack = LayerWeights(config, self.weights, isa, packing)
         encoder = KernelEncoder(self.embeddings, stack, self._position_hooks())
         return self._with_head(encoder, kernels)
 
@@ -103,23 +116,28 @@ class EncoderFactory:
 
     def _position_hooks(self) -> PositionHooks:
         config, like = self.embeddings.config, self.embeddings.tokens
-        return layer_position_hooks(config, self.weights, "layers.0", config.positions, like)
+        tensors = to_tensors(self.weights)
+        return layer_position_hooks(config, tensors, "layers.0", config.attention, like)
 
     def _torch_encoder(self, linear: LinearFactory) -> TorchEncoder:
         embeddings, device = self.embeddings, self.device
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
-        if not layers.recordable:
+        graphs = self.graphs
+        if graphs is None or not layers.recordable:
             return TorchEncoder(embeddings, layers)
         return TorchEncoder(
             embeddings,
             layers,
-            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device)),
+            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs),
         )
 
-    def _input_magnitudes(self) -> Mapping[str, Tensor]:
-        observer = ObserverLinearFactory()
-        self.calibrate(self._with_head(self._torch_encoder(observer), observer))
-        return observer.input_magnitudes()
+    def _input_magnitudes(self) -> Magnitudes:
+        observer, isa = InputObserver(), self.isa("float32")
+        assert isa is not None  # every instruction set has kernels for float32
+        encoder = self._on_kernels(isa, Packing("float32", observer=observer))
+        with single_threaded():  # an observer is for one thread
+            self.calibrate(encoder)
+        return observer.magnitudes()
 
 
 def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:

@@ -8,9 +8,9 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.torch_backend.token_head import TokenHead
+from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 from embedwell_models.vectors import Floats, normalize
 
 Vectors = Callable[[Encoder, Batch], Floats]
@@ -23,18 +23,30 @@ class ReferenceSentenceEmbedder:
     def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
         """Tokenize the sentences; leave out sentences with token ids outside the token table.
 
-        Raises ModelError if no sentence remains.
+        Raises ModelError if no ordinary sentence remains.
         """
-        rows = [row.ids for row in tokenizer.encode(list(SENTENCES))]
-        rows = [ids for ids in rows if ids and max(ids) < vocab_size]
-        if not rows:
+
+        def encode(texts: Sequence[str]) -> list[list[int]]:
+            rows = [row.ids for row in tokenizer.encode(texts)]
+            return [ids for ids in rows if ids and max(ids) < vocab_size]
+
+        if not (rows := encode(SENTENCES)):
             raise ModelError(f"the tokenizer's ids do not fit a table of {vocab_size} vectors")
-        self._batch = Batch.of(rows)
+        self._ordinary = Batch.of(rows + encode([""]))
+        self._all = Batch.of(rows + encode(ODD_TEXTS))
         self._vectors = vectors
 
     def __call__(self, encoder: Encoder) -> Floats:
-        """Return the unit vectors that an encoder computes for the sentences: (B, dim)."""
-        return self._vectors(encoder, self._batch)
+        """Return the unit vectors that an encoder computes for all reference texts: (B, dim)."""
+        return self._vectors(encoder, self._all)
+
+    def calibrate(self, encoder: Encoder) -> None:
+        """Run ordinary sentences and an empty text through an encoder that observes its inputs.
+
+        The other odd texts stay out: their outliers would take resolution away from ordinary texts,
+        and a comparison on texts that calibration did not see is the more honest one.
+        """
+        self._vectors(encoder, self._ordinary)
 
 
 def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
@@ -42,7 +54,7 @@ def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> V
     return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
 
 
-def token_vectors_function(head: TokenHead, num_layers: int) -> Vectors:
+def token_vectors_function(head: TokenVectorHead, num_layers: int) -> Vectors:
     """Return a function that concatenates the vectors of a text's tokens to one vector.
 
     The cosine of two such vectors is the mean of the cosines of their tokens.

@@ -41,3 +41,26 @@ SENTENCES = (
     "start the server and open the status page in a browser. If the page does not load, look at "
     "the last lines of the log, which name the setting that is missing or wrong.",
 )
+
+ODD_TEXTS = (
+    "",
+    "a",
+    "Q",
+    "7",
+    "!",
+    "?",
+    "...",
+    "#",
+    "ok",
+    "no",
+    "$ 19.99",
+    "2024-02-29",
+    "{}();[]<>/\\|~^+=*%&",
+    "😀 👍🏽 🇧🇷",
+    "Где находится вокзал?",
+    "明日は雨です。",
+    "أين المكتبة؟",
+    "-" * 48,
+    "word " * 32,
+)
+"""Short, empty and monotonous texts, whose activations differ from those of prose."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from embedwell_models.encoder.encoder import Encoder
@@ -16,6 +17,15 @@ log = logging.getLogger(__name__)
 
 MIN_COSINE = 0.9995
 """Minimum cosine to float32, over all reference sentences, that `auto` accepts."""
+
+LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8": 0.995}
+"""Cosine to exact vectors that each precision is expected to reach if it is asked for by name."""
+
+MIN_SPEEDUP = 1.1
+"""Minimum speedup over the best precision so far at which `auto` takes a lower one on a CPU.
+
+The margin keeps noise from deciding between equals.
+"""
 
 MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 3, 15, 0.4
 """Limits of the rounds in which `auto` times two precisions in turn, and of their seconds."""
@@ -29,14 +39,15 @@ Embed = Callable[[Encoder], Floats]
 
 @dataclass(frozen=True)
 class Trial:
-    """Minimum cosine of a precision to float32 over the reference sentences, and its speedup."""
+    """Cosines of a precision to float32 over the reference sentences, and its speedup."""
 
     dtype: str
-    cosine: float
+    cosine: float  # the least
+    median_cosine: float
     speedup: float  # relative to float32
 
 
-_FLOAT32 = Trial("float32", 1.0, 1.0)
+_FLOAT32 = Trial("float32", 1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ class EncoderFactoryProtocol(Protocol):
     """Methods of EncoderFactory that `build_in_precision` needs."""
 
     @property
-    def min_speedup(self) -> float: ...
+    def half_precision(self) -> str | None: ...
 
     def supported(self) -> list[str]: ...
 
@@ -70,16 +81,26 @@ def build_in_precision(
 ) -> PrecisionChoice:
     """Build the encoder in a precision; 'auto' is the fastest that is accurate enough.
 
+    On a GPU, 'auto' is the factory's half precision. It is compared with float32 if the memory
+    holds both. float32 replaces a float16 that is not accurate enough. A precision that
+    is asked for by name is built in any case; the log warns if it is below LEAST_COSINES.
+
     trials: trials of an earlier load in this precision, which are not repeated. Raises ModelError
     if the device does not support the precision at full speed.
     """
     comparison = _Comparison(factory, embed, clock)
     if dtype == "auto":
-        return comparison.fastest()
+        half = factory.half_precision
+        return comparison.fastest() if half is None else comparison.half_or_float32(half)
     factory.check(dtype)
-    if trials is not None:
-        return PrecisionChoice(dtype, factory.build(dtype), tuple(trials))
-    return comparison.with_float32(dtype)
+    if trials is None:
+        choice = comparison.with_float32(dtype)
+    else:
+        choice = PrecisionChoice(dtype, factory.build(dtype), tuple(trials))
+    for trial in choice.trials:
+        if trial.dtype == dtype:  # `auto` has tried others, too
+            _warn_of_inaccuracy(trial, LEAST_COSINES[dtype])
+    return choice
 
 
 @dataclass(frozen=True)
@@ -103,11 +124,11 @@ class _Comparison:
         # Drop every reference to the slower encoder, which may take gigabytes.
         encoder = self.factory.build(dtype)
         # This first use also warms the encoder up.
-        cosine = _min_cosine(self.embed(encoder), expected)
+        least, middle = _cosines(self.embed(encoder), expected)
         ratio = self._median_speedup(best.encoder, encoder)
         best_speedup = next(trial.speedup for trial in best.trials if trial.dtype == best.dtype)
-        trials = (*best.trials, Trial(dtype, cosine, round(best_speedup * ratio, 2)))
-        if cosine >= MIN_COSINE and ratio > self.factory.min_speedup:
+        trials = (*best.trials, Trial(dtype, least, middle, round(best_speedup * ratio, 2)))
+        if least >= MIN_COSINE and ratio > MIN_SPEEDUP:
             return PrecisionChoice(dtype, encoder, trials)
         return replace(best, trials=trials)
 
@@ -122,22 +143,38 @@ class _Comparison:
             ratios.append(self._seconds(baseline) / self._seconds(encoder))
         return median(ratios)
 
+    def half_or_float32(self, dtype: str) -> PrecisionChoice:
+        """Build the encoder in bfloat16, or in float16 if that is accurate enough."""
+        choice = self.with_float32(dtype)
+        trials = choice.trials
+        accurate = [_warn_of_inaccuracy(trial, MIN_COSINE) for trial in trials]
+        if dtype == "bfloat16" or all(accurate):
+            return choice
+        del choice
+        return PrecisionChoice("float32", self.factory.build("float32"), trials)
+
     def with_float32(self, dtype: str) -> PrecisionChoice:
         """Build the encoder in a precision; compare it with float32 if float32 fits the device."""
         if dtype == "float32":
             return PrecisionChoice(dtype, self.factory.build(dtype), (_FLOAT32,))
+        # On a GPU, float32 gets the memory that remains. Otherwise a large model would start
+        # slowly, or take the memory of other processes.
+        on_gpu = self.factory.half_precision is not None
+        encoder = self.factory.build(dtype) if on_gpu else None
         reference = self._float32_reference()
-        encoder = self.factory.build(dtype)
+        encoder = encoder or self.factory.build(dtype)
         if reference is None:
             return PrecisionChoice(dtype, encoder, ())
         expected, seconds = reference
-        cosine = _min_cosine(self.embed(encoder), expected)
-        trial = Trial(dtype, cosine, round(seconds / self._seconds(encoder), 2))
+        trial = Trial(
+            dtype,
+            *_cosines(self.embed(encoder), expected),
+            round(seconds / self._seconds(encoder), 2),
+        )
         return PrecisionChoice(dtype, encoder, (_FLOAT32, trial))
 
     def _float32_reference(self) -> tuple[Floats, float] | None:
-        # Vectors and seconds of float32. The float32 encoder is freed before the other encoder is
-        # built, because the device may hold only one.
+        # Vectors and seconds of float32, whose encoder is freed at once.
         try:
             encoder = self.factory.build("float32")
             return self.embed(encoder), self._seconds(encoder)
@@ -151,5 +188,19 @@ class _Comparison:
         return self.clock() - start
 
 
-def _min_cosine(vectors: Floats, expected: Floats) -> float:
-    return round(float((vectors * expected).sum(axis=1).min()), 6)
+def _cosines(vectors: Floats, expected: Floats) -> tuple[float, float]:
+    # The minimum and the median. Sparse vectors of odd texts may be zero in every precision.
+    cosines = np.where((vectors == expected).all(axis=1), 1, np.vecdot(vectors, expected))
+    return round(float(cosines.min()), 6), round(float(np.median(cosines)), 6)
+
+
+def _warn_of_inaccuracy(trial: Trial, least: float) -> bool:
+    # Return whether the precision is accurate.
+    accurate = trial.cosine >= least  # false for NaN
+    if not accurate:
+        log.warning(
+            "%s: the vectors of the reference inputs have a cosine of only %.5f (median %.5f) "
+            "with those in float32; at least %s is wanted. dtype float32 is exact and slower",
+            *(trial.dtype, trial.cosine, trial.median_cosine, least),
+        )
+    return accurate

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from embedwell_models.errors import ModelError
-from embedwell_models.neighbors import BLOCK
 from embedwell_models.tables.codes import CODEBOOK_SIZE, CodedTable
 from embedwell_models.tables.hashed import HashedTable
 from embedwell_models.tables.names import (
@@ -22,6 +21,7 @@ from embedwell_models.tables.names import (
     TABLE,
     TIER,
 )
+from embedwell_models.tables.neighbors import BLOCK
 from embedwell_models.tables.table import (
     Array,
     PlainTable,

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.neighbors import BLOCK, Rows
+from embedwell_models.tables.neighbors import BLOCK, Rows
 from embedwell_models.vectors import Floats
 
 Array = npt.NDArray[Any]

@@ -1,16 +1,24 @@
-"""Tokenization of a long text in chunks, with the same tokens as the whole text."""
+"""Tokenization of a long text in chunks, with the same tokens as the whole text.
+
+If the text is truncated, only as much of it is tokenized as its first or last tokens need.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import tokenizers
 
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.panics import without_panic
 from embedwell_models.tokenizer.special_tokens import SpecialTokens
 from embedwell_models.tokenizer.split_points import SplitPoints
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.tokenizer.token import Token, tokens_of
+from embedwell_models.tokenizer.truncation import Side, TruncatedIds
 from embedwell_models.tokenizer.word_cache import fastest_tokenizer
+
+_CHARACTERS_PER_TOKEN = 16  # more than almost any text has on average
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -20,7 +28,11 @@ Extract = Callable[[tokenizers.Encoding, int], list[T]]
 
 
 class ChunkedTokenizer:
-    """Tokenizer of chunks of a text; each chunk gets the special tokens of a text."""
+    """Tokenizer of long texts; each chunk of a text gets the special tokens of a text.
+
+    count_limit in its methods: maximum number of tokens of a long text that are counted, to report
+    the number of truncated tokens.
+    """
 
     def __init__(
         self,
@@ -28,10 +40,15 @@ class ChunkedTokenizer:
         special_tokens: SpecialTokens,
         split_points: SplitPoints,
         chunk_size: int,
+        max_length: int,
     ) -> None:
-        """chunk_size: minimum characters of a chunk; the maximum is twice as many."""
+        """chunk_size: minimum characters of a chunk; the maximum is twice as many.
+
+        max_length: maximum number of tokens of a truncated text.
+        """
         self._rust, self._special_tokens = rust, special_tokens
         self._split_points, self._chunk_size = split_points, chunk_size
+        self._max_length, self._max_excerpt = max_length, max_excerpt_size(max_length)
         self._tokenizer = fastest_tokenizer(rust, special_tokens.prefix, special_tokens.suffix)
 
     def is_single_chunk(self, text: str) -> bool:
@@ -76,7 +93,7 @@ class ChunkedTokenizer:
 
     def outermost(
         self, text: str, side: Side, limit: int, read: Callable[[str, Span], list[T]]
-    ) -> Cooperative[list[T]]:
+    ) -> Steps[list[T]]:
         """Read the tokens of chunks from the start of a text, or from its end if `side` is "left".
 
         Stops after more than `limit` tokens.
@@ -92,7 +109,7 @@ class ChunkedTokenizer:
             yield
         return tokens
 
-    def count(self, text: str, limit: float = math.inf) -> Cooperative[int]:
+    def count(self, text: str, limit: float = math.inf) -> Steps[int]:
         """Count the tokens of a text, special tokens included; stop above `limit`."""
         total = len(self._special_tokens)
         for span in self.spans(text):
@@ -102,6 +119,78 @@ class ChunkedTokenizer:
             yield
         return total
 
+    def encode_truncated(
+        self, texts: Sequence[str], side: Side, count_limit: float
+    ) -> Steps[list[TruncatedIds]]:
+        """Return the truncated ids of each text; raises UnsplittableTextError."""
+        excerpts = [self._excerpt(text, side, count_limit) for text in texts]
+        single = [excerpt for excerpt in excerpts if self.is_single_chunk(excerpt)]
+        single_ids, rows = iter(self.encode(single)), []
+        for excerpt, text in zip(excerpts, texts, strict=True):
+            if self.is_single_chunk(excerpt):
+                ids = next(single_ids)
+            else:
+                ids = yield from self._outermost_ids(excerpt, side)
+            if self._is_too_short(ids, excerpt, text):
+                ids = yield from self._outermost_ids(text, side)
+            row = self._special_tokens.truncate(ids, self._max_length, side)
+            rows.append((yield from self._count_dropped(row, text, count_limit)))
+        return rows
+
+    def encode_with_tokens(
+        self, text: str, prompt: str, side: Side, count_limit: float
+    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
+        """Return the truncated ids of a prompt and a text, and the token of each."""
+        prompted = prompt + text
+        excerpt = self._excerpt(prompted, side, count_limit)
+        tokens = yield from self._outermost_tokens(excerpt, side, prompted, text)
+        if self._is_too_short(tokens, excerpt, prompted):
+            tokens = yield from self._outermost_tokens(prompted, side, prompted, text)
+        ids = [token.id for token in tokens]
+        row = self._special_tokens.truncate(ids, self._max_length, side)
+        if row.dropped:
+            indices = self._special_tokens.truncated_indices(ids, self._max_length, side)
+            tokens = [tokens[index] for index in indices]
+        return (yield from self._count_dropped(row, prompted, count_limit)), tokens
+
+    def _excerpt(self, text: str, side: Side, count_limit: float) -> str:
+        if count_limit and self.is_single_chunk(text):
+            return text
+        return self._split_points.excerpt(text, side, self._max_excerpt // 2)
+
+    def _is_too_short(self, tokens: Sequence[object], excerpt: str, text: str) -> bool:
+        # One more token than remains: the outermost token of an excerpt may be part of another.
+        return excerpt is not text and len(tokens) <= self._max_length
+
+    def _count_dropped(
+        self, row: TruncatedIds, text: str, count_limit: float
+    ) -> Steps[TruncatedIds]:
+        counted = row.dropped + self._max_length
+        if not row.dropped or counted >= count_limit or self.is_single_chunk(text):
+            return row
+        total = yield from self.count(text, count_limit)
+        return TruncatedIds(row.ids, total - self._max_length)
+
+    def _outermost_ids(self, text: str, side: Side) -> Steps[list[int]]:
+        return self.outermost(text, side, self._max_length, self.chunk_ids)
+
+    def _outermost_tokens(
+        self, excerpt: str, side: Side, prompted: str, text: str
+    ) -> Steps[list[Token]]:
+        # An excerpt of the end starts after the start of the prompt.
+        shift = len(text) - (len(excerpt) if side == "left" else len(prompted))
+        extract = partial(tokens_of, text=text)
+        read = partial(self.chunk_tokens, extract=extract, shift=shift)
+        return self.outermost(excerpt, side, self._max_length, read)
+
     def _encode(self, text: str, special: bool) -> tokenizers.Encoding:
         # `encode` of a long text would block all other Python threads for seconds.
-        return self._rust.encode_batch([text], add_special_tokens=special)[0]
+        try:
+            return self._rust.encode_batch([text], add_special_tokens=special)[0]
+        except BaseException as error:
+            raise without_panic(error) from None
+
+
+def max_excerpt_size(max_length: int) -> int:
+    """Return the usual number of characters that are tokenized for `max_length` tokens."""
+    return 2 * max_length * _CHARACTERS_PER_TOKEN

@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.cooperative import Cooperative
 from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot, around
 from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer, cut
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 
 _MIN_ROOM = 2  # tokens: one token of the query and one of the document
@@ -71,7 +71,7 @@ class FormattedPairTokenizer:
         side: Side | None = None,
         count_limit: float = 0,
         max_second: int | None = None,
-    ) -> Cooperative[list[TruncatedIds]]:
+    ) -> Steps[list[TruncatedIds]]:
         """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
 
         Raises UnpairedTextError for a text alone, and UnsplittableTextError.
@@ -79,13 +79,13 @@ class FormattedPairTokenizer:
         side = side or self._tokenizer.side
         cleaned = [self._clean(pair, index) for index, pair in enumerate(pairs)]
         texts = [document.join(around(self._segments, query)) for query, document in cleaned]
-        rows = yield from self._tokenizer.encode_cooperatively(texts, "right", count_limit)
+        rows = yield from self._tokenizer.encode_in_steps(texts, "right", count_limit)
         for index, ((query, document), row) in enumerate(zip(cleaned, rows, strict=True)):
             if row.dropped or max_second is not None:
                 rows[index] = yield from self._cut(query, document, side, count_limit, max_second)
         return rows
 
-    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
+    def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
         """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
         query, document = self._clean((first, second), 0)
         max_query = max(self._room // 2, 1)
@@ -120,9 +120,9 @@ class FormattedPairTokenizer:
 
     def _cut(
         self, query: str, document: str, side: Side, count_limit: float, max_second: int | None
-    ) -> Cooperative[TruncatedIds]:
+    ) -> Steps[TruncatedIds]:
         surroundings = yield from self._surroundings(query, side, self._room)
-        encode = self._tokenizer.encode_cooperatively
+        encode = self._tokenizer.encode_in_steps
         if side == "right":  # the text before the document influences its first tokens
             (row,) = yield from encode([surroundings.text + document], side, count_limit)
             before, ids = _split(surroundings, row.ids)
@@ -134,8 +134,8 @@ class FormattedPairTokenizer:
         dropped = surroundings.dropped + row.dropped + len(ids) - len(remaining)
         return TruncatedIds([*before, *remaining, *surroundings.after], dropped)
 
-    def _surroundings(self, query: str, side: Side, max_query: int) -> Cooperative[_Surroundings]:
-        (row,) = yield from self._tokenizer.encode_cooperatively([query], side)
+    def _surroundings(self, query: str, side: Side, max_query: int) -> Steps[_Surroundings]:
+        (row,) = yield from self._tokenizer.encode_in_steps([query], side)
         if not row.dropped and len(row.ids) <= max_query:
             text, text_after = around(self._segments, query)
             before, after = self._ids(text), self._last_ids(text_after)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 
 Pair = tuple[str, str | None]
@@ -26,9 +26,9 @@ class PairEncoder(Protocol):
         side: Side | None = None,
         count_limit: float = 0,
         max_second: int | None = None,
-    ) -> Cooperative[list[TruncatedIds]]: ...
+    ) -> Steps[list[TruncatedIds]]: ...
 
-    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]: ...
+    def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]: ...
 
 
 class PairTokenizer:
@@ -46,8 +46,8 @@ class PairTokenizer:
                 f"the tokenizer has ids up to {tokenizer.max_id}, the table of the model up to "
                 f"{config.vocab_size - 1}"
             )
-        self._tokenizer, self._template = tokenizer, tokenizer.pair_template()
-        self._second_offset = config.vocab_size if config.two_segments else 0
+        self._tokenizer = tokenizer
+        self._template = tokenizer.pair_template(config.vocab_size if config.two_segments else 0)
         self._last_count = ((0, -1), 0)  # (hash, characters) of a text, and its number of tokens
 
     def with_instruction(self, instruction: str) -> "PairTokenizer":
@@ -60,7 +60,7 @@ class PairTokenizer:
         side: Side | None = None,
         count_limit: float = 0,
         max_second: int | None = None,
-    ) -> Cooperative[list[TruncatedIds]]:
+    ) -> Steps[list[TruncatedIds]]:
         """Return the ids of each pair, in steps; the longer text of a pair is truncated first.
 
         count_limit: see Tokenizer.encode. max_second: maximum number of tokens of a second text.
@@ -68,7 +68,7 @@ class PairTokenizer:
         """
         side = side or self._tokenizer.side
         texts = list(dict.fromkeys(text for pair in pairs for text in pair if text is not None))
-        rows = yield from self._tokenizer.encode_cooperatively(texts, side, count_limit)
+        rows = yield from self._tokenizer.encode_in_steps(texts, side, count_limit)
         row_of = dict(zip(texts, rows, strict=True))
         joined = []
         for a, b in pairs:
@@ -79,14 +79,14 @@ class PairTokenizer:
             joined.append(self._join(row_of[a], row_of[b], side, max_second, first_is_longer))
         return joined
 
-    def windows(self, first: str, second: str, max_tokens: int) -> Cooperative[list[list[int]]]:
+    def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
         """Split the second text of a pair into parts that fit beside the first, in steps.
 
         A first text that takes more than half of the room is truncated. max_tokens: maximum number
         of tokens of the second text. Raises UnsplittableTextError.
         """
         room = self._tokenizer.max_length - len(self._template)
-        (row,) = yield from self._tokenizer.encode_cooperatively([first], "right")
+        (row,) = yield from self._tokenizer.encode_in_steps([first], "right")
         a = self._tokenizer.strip(row)[: max(room // 2, 1)]
         b: list[int] = []
         for chunk in self._tokenizer.id_chunks(second, special=False):
@@ -96,17 +96,15 @@ class PairTokenizer:
             yield
         size = max(room - len(a), 1)
         parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
-        return [self._template.join(a, part, self._second_offset) for part in parts]
+        return [self._template.join(a, part) for part in parts]
 
-    def _is_longer(
-        self, a: str, first: TruncatedIds, b: str, second: TruncatedIds
-    ) -> Cooperative[bool]:
+    def _is_longer(self, a: str, first: TruncatedIds, b: str, second: TruncatedIds) -> Steps[bool]:
         if not (first.dropped and second.dropped):
             return len(first.ids) + first.dropped > len(second.ids) + second.dropped
         first_count = yield from self._count_first(a)  # `dropped` is a lower bound
         return first_count > (yield from self._tokenizer.count_tokens(b))
 
-    def _count_first(self, text: str) -> Cooperative[int]:
+    def _count_first(self, text: str) -> Steps[int]:
         # A query is the first text of many pairs. Its hash is cached, because it is private.
         key, counted = (hash(text), len(text)), self._last_count
         if counted[0] != key:
@@ -128,7 +126,7 @@ class PairTokenizer:
         b = cut(b, len(b) if max_second is None else max_second, side)
         lengths = truncated_lengths(len(a), len(b), room, first_is_longer)
         a, b = (cut(ids, count, side) for ids, count in zip((a, b), lengths, strict=True))
-        ids = self._template.join(a, b, self._second_offset)
+        ids = self._template.join(a, b)
         return TruncatedIds(ids, dropped - len(a) - len(b))
 
 

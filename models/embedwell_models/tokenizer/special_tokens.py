@@ -1,7 +1,7 @@
-"""Special tokens that a tokenizer adds around every text."""
+"""Special tokens that a tokenizer adds around every text, and around and between two texts."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from typing import TypeVar
@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.truncation import Side, TruncatedIds
 
 T = TypeVar("T")
 
@@ -46,6 +46,15 @@ class SpecialTokens:
             return first or second
         return [*first[: len(first) - len(self.suffix)], *second[len(self.prefix) :]]
 
+    def truncate(self, ids: Sequence[int], max_length: int, side: Side) -> TruncatedIds:
+        """Truncate ids on a side; the special tokens around a text remain."""
+        dropped = len(ids) - max_length
+        if dropped <= 0:
+            return TruncatedIds(list(ids))
+        return TruncatedIds(
+            [ids[index] for index in self.truncated_indices(ids, max_length, side)], dropped
+        )
+
     def truncated_indices(self, ids: Sequence[int], max_length: int, side: Side) -> list[int]:
         """Return the indices of the ids that remain after truncation, special tokens included."""
         before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
@@ -55,6 +64,54 @@ class SpecialTokens:
         room = max_length - before - after
         remaining = body[:room] if side == "right" else body[max(len(body) - room, 0) :]
         return [*range(before), *remaining, *range(len(ids) - after, len(ids))]
+
+
+@dataclass(frozen=True, slots=True)
+class PairTemplate:
+    """Special tokens before, between and after two texts, and the segments of the texts.
+
+    Ids of the second segment are greater by a number, see embedwell_models.encoder.batch.
+    first_offset, second_offset: this number for a text in the second segment, else 0.
+    """
+
+    before: list[int]
+    between: list[int]
+    after: list[int]
+    first_offset: int
+    second_offset: int
+
+    @classmethod
+    def detect(
+        cls, rust: tokenizers.Tokenizer, sample: str, segment_offset: int = 0
+    ) -> "PairTemplate":
+        """Find the special tokens that a tokenizer adds, and the segments in which it puts texts.
+
+        sample: a text with other tokens. segment_offset: number that is added to ids of the second
+        segment; 0 if the model has a single segment.
+
+        Raises ModelError for a segment that the model cannot have.
+        """
+        encoding = rust.encode(sample, sample)
+        _check_segments(rust, sample, encoding.type_ids, segment_offset)
+        offsets = [segment * segment_offset for segment in encoding.type_ids]
+        ids = [id + offset for id, offset in zip(encoding.ids, offsets, strict=True)]
+        first, second = map(encoding.sequence_ids.index, (0, 1))
+        before, between, after = _special_runs(ids, encoding.sequence_ids)
+        return cls(before, between, after, offsets[first], offsets[second])
+
+    def __len__(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def join(self, first: Sequence[int], second: Sequence[int]) -> list[int]:
+        """Add the special tokens around the ids of two texts."""
+        a, b = self.first_offset, self.second_offset
+        return [
+            *self.before,
+            *([id + a for id in first] if a else first),
+            *self.between,
+            *([id + b for id in second] if b else second),
+            *self.after,
+        ]
 
 
 def sample_text(rust: tokenizers.Tokenizer) -> str:
@@ -96,3 +153,23 @@ def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:
         for step in state.get("processors", [state])
         if step["type"] == "ByteLevel"
     ]
+
+
+def _check_segments(
+    rust: tokenizers.Tokenizer, sample: str, segments: Sequence[int], segment_offset: int
+) -> None:
+    single = rust.encode(sample).type_ids
+    if segment_offset and (max(segments) > 1 or any(single)):
+        raise ModelError(
+            f"the post-processor in tokenizer.json puts a text into the segments {single} and a "
+            f"pair into {list(segments)}; supported: 0 for a single text, 0 and 1 for a pair"
+        )
+
+
+def _special_runs(ids: Sequence[int], sequence_ids: Sequence[int | None]) -> Iterator[list[int]]:
+    # Special tokens before, between and after the two texts.
+    texts = [index for index, sequence in enumerate(sequence_ids) if sequence is not None]
+    second = sequence_ids.index(1)
+    first_end = max(index for index in texts if sequence_ids[index] == 0) + 1
+    for start, end in ((0, texts[0]), (first_end, second), (texts[-1] + 1, len(ids))):
+        yield list(ids[start:end])

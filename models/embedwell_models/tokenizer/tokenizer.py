@@ -9,14 +9,18 @@ from itertools import chain
 from pathlib import Path
 
 from embedwell_models.errors import ModelError, PromptTooLongError
-from embedwell_models.tokenizer.chunked import ChunkedTokenizer
-from embedwell_models.tokenizer.cooperative import Cooperative, run_to_completion
-from embedwell_models.tokenizer.excerpts import ExcerptTokenizer, max_excerpt_size
+from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
 from embedwell_models.tokenizer.loading import loader
-from embedwell_models.tokenizer.pair_template import PairTemplate
+from embedwell_models.tokenizer.panics import panics_as_model_errors
 from embedwell_models.tokenizer.pipeline import unknown_id
-from embedwell_models.tokenizer.special_tokens import SpecialTokens, append_text, sample_text
+from embedwell_models.tokenizer.special_tokens import (
+    PairTemplate,
+    SpecialTokens,
+    append_text,
+    sample_text,
+)
 from embedwell_models.tokenizer.split_points import SplitPoints
+from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.token import Token, ids_of, tokens_of
 from embedwell_models.tokenizer.truncation import Side, TruncatedIds
 from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
@@ -58,31 +62,32 @@ class Tokenizer:
         to twice as many. max_chunk_size: maximum characters of a text that cannot be split, at
         least as many as max_length tokens need.
         """
-        loaded = loader.load(folder, file_only, lowercase, special_tokens)
-        loader.register_markers(loaded.rust, markers)
-        if text_after:
-            append_text(loaded.rust, text_after)
-        self._rust, self.side = loaded.rust, side or loaded.side
-        self._special_by_role = loaded.special
-        self._dropped_id = None if keep_unknown else self._unknown_id
-        self.max_length = max_length
-        self.model_type = type(self._rust.model).__name__
-        self.vocab_size: int = self._rust.get_vocab_size()
-        # Ids of added tokens may leave a gap after the other ids.
-        self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
-        self._special_tokens = SpecialTokens.detect(self._rust)
-        self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
-        if max_length <= len(self._special_tokens):
-            raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
-        self.max_excerpt = max_excerpt_size(max_length)
-        split_points = SplitPoints(
-            self._rust, max(max_chunk_size, self.max_excerpt), loaded.splits_at_spaces
-        )
-        self._chunked = ChunkedTokenizer(self._rust, self._special_tokens, split_points, chunk_size)
-        self._excerpts = ExcerptTokenizer(
-            self._chunked, self._special_tokens, split_points, max_length
-        )
-        self._max_short = min(self.max_excerpt, 2 * chunk_size)  # characters
+        self._folder = folder
+        with panics_as_model_errors(folder):
+            loaded = loader.load(folder, file_only, lowercase, special_tokens)
+            loader.register_markers(loaded.rust, markers)
+            if text_after:
+                append_text(loaded.rust, text_after)
+            self._rust, self.side = loaded.rust, side or loaded.side
+            self._special_by_role = loaded.special
+            self._dropped_id = None if keep_unknown else self._unknown_id
+            self.max_length = max_length
+            self.model_type = type(self._rust.model).__name__
+            self.vocab_size: int = self._rust.get_vocab_size()
+            # Ids of added tokens may leave a gap after the other ids.
+            self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
+            self._special_tokens = SpecialTokens.detect(self._rust)
+            self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
+            if max_length <= len(self._special_tokens):
+                raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
+            self.max_excerpt = max_excerpt_size(max_length)
+            split_points = SplitPoints(
+                self._rust, max(max_chunk_size, self.max_excerpt), loaded.splits_at_spaces
+            )
+            self._chunked = ChunkedTokenizer(
+                self._rust, self._special_tokens, split_points, chunk_size, max_length
+            )
+            self._max_short = min(self.max_excerpt, 2 * chunk_size)  # characters
 
     def encode(
         self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
@@ -92,24 +97,24 @@ class Tokenizer:
         count_limit: maximum number of tokens of a long text that are counted, to report the number
         of truncated tokens. Raises UnsplittableTextError.
         """
-        return run_to_completion(self.encode_cooperatively(texts, side, count_limit))
+        return run_to_completion(self.encode_in_steps(texts, side, count_limit))
 
-    def encode_cooperatively(
+    def encode_in_steps(
         self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
-    ) -> Cooperative[list[TruncatedIds]]:
+    ) -> Steps[list[TruncatedIds]]:
         """Like `encode`, in steps."""
         side = side or self.side
         if all(len(text) <= self._max_short for text in texts):
             rows = [self.truncate(ids, side) for ids in self._chunked.encode(texts)]
         else:
-            rows = yield from self._excerpts.encode(texts, side, count_limit)
+            rows = yield from self._chunked.encode_truncated(texts, side, count_limit)
         return [self._without_unknown(row) for row in rows]
 
     def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
-    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
-        """Like `encode_cooperatively`, for a prompt and a text, with the token of each id."""
-        row, tokens = yield from self._excerpts.encode_with_tokens(
+    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
+        """Like `encode_in_steps`, for a prompt and a text, with the token of each id."""
+        row, tokens = yield from self._chunked.encode_with_tokens(
             text, prompt, side or self.side, count_limit
         )
         return self._without_unknown(row), [t for t in tokens if t.id != self._dropped_id]
@@ -118,7 +123,7 @@ class Tokenizer:
         self, ids: Sequence[int], side: Side | None = None, max_length: int | None = None
     ) -> TruncatedIds:
         """Truncate ids to max_length, by default the model's; keep special tokens around them."""
-        return self._excerpts.truncate(ids, side or self.side, max_length or self.max_length)
+        return self._special_tokens.truncate(ids, max_length or self.max_length, side or self.side)
 
     def with_start(
         self, row: TruncatedIds, start: Sequence[int], side: Side, max_length: int | None = None
@@ -157,15 +162,16 @@ class Tokenizer:
         token = self._special_by_role.get(role)
         return None if token is None else self.token_id(token)
 
-    def pair_template(self) -> PairTemplate:
-        """Return the special tokens of a pair of texts."""
-        return PairTemplate.detect(self._rust, sample_text(self._rust))
+    def pair_template(self, segment_offset: int) -> PairTemplate:
+        """Return the special tokens and segments of a pair of texts, see PairTemplate.detect."""
+        with panics_as_model_errors(self._folder):
+            return PairTemplate.detect(self._rust, sample_text(self._rust), segment_offset)
 
     def count_limit(self, first: int, side: Side) -> int:
         """Return the count_limit that suffices to know how many of the first tokens remain."""
         return self.max_length + first if first and side == "left" else 0
 
-    def ids_without_special(self, text: str) -> Cooperative[Sequence[int]]:
+    def ids_without_special(self, text: str) -> Steps[Sequence[int]]:
         """Return all ids of a text, in steps, without special tokens and without truncation.
 
         Raises UnsplittableTextError.
@@ -177,7 +183,7 @@ class Tokenizer:
             yield
         return ids
 
-    def count_tokens(self, text: str) -> Cooperative[int]:
+    def count_tokens(self, text: str) -> Steps[int]:
         """Count the ids that `encode` would return without truncation, in steps."""
         ids = yield from self.ids_without_special(text)
         return len(self._special_tokens) + len(ids)

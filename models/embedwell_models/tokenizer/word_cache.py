@@ -8,10 +8,11 @@ tokenized directly, and a few of these words are added to the cache.
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from tokenizers import Tokenizer
 
+from embedwell_models.tokenizer.panics import without_panic
 from embedwell_models.tokenizer.pipeline import pipeline_steps
 
 _SINGLE = r"!-/:-@\[-`{-~一-鿿"  # characters that are always words
@@ -32,8 +33,11 @@ class UncachedTokenizer:
         self._rust = rust
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of each text."""
-        return [encoding.ids for encoding in self._rust.encode_batch_fast(list(texts))]
+        """Return the ids of each text; raises TokenizerPanicError."""
+        try:
+            return [encoding.ids for encoding in self._rust.encode_batch_fast(list(texts))]
+        except BaseException as error:
+            raise without_panic(error) from None
 
 
 class CachingTokenizer:
@@ -78,8 +82,11 @@ class CachingTokenizer:
         # A full cache is replaced and not cleared, because other threads may still read it.
         cache = self.cache if len(self.cache) < self._max_words else {}
         new = (word for word in words if word not in cache and len(word) <= _MAX_WORD_LENGTH)
-        for word in islice(new, _MAX_NEW_WORDS):
-            cache[word] = self._rust.encode(word, add_special_tokens=False).ids
+        try:
+            for word in islice(new, _MAX_NEW_WORDS):
+                cache[word] = self._rust.encode(word, add_special_tokens=False).ids
+        except BaseException as error:
+            raise without_panic(error) from None
         self.cache = cache
         return cache
 
@@ -92,14 +99,20 @@ def fastest_tokenizer(
     prefix, suffix: ids of the special tokens around a text.
     """
     uncached, caching = UncachedTokenizer(rust), CachingTokenizer(rust, prefix, suffix)
-    samples = [_SAMPLE] * len(_SAMPLE)  # repeated until all words are cached
+    # An added token in the whole sample would hide the other words. Each text is repeated until
+    # all its words are cached.
+    pairs = [first + second for first, second in pairwise(_SAMPLE)]
+    samples = [_SAMPLE] * len(_SAMPLE) + pairs * 2
     if _splits_at_words(rust) and caching.encode(samples) == uncached.encode(samples):
         return caching
     return uncached
 
 
 def _splits_at_words(rust: Tokenizer) -> bool:
-    types = {step["type"] for step in pipeline_steps(rust)}
+    steps = pipeline_steps(rust)
+    types = {step["type"] for step in steps}
+    # Otherwise Chinese characters are parts of words.
+    chinese = all(step.get("handle_chinese_chars", True) for step in steps)
     # The other added tokens are matched in the normalized text.
     exact = not any(token.normalized for token in rust.get_added_tokens_decoder().values())
-    return exact and _BERT <= types <= _BERT | {"Lowercase"}
+    return exact and chinese and _BERT <= types <= _BERT | {"Lowercase"}

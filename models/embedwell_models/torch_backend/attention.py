@@ -13,6 +13,7 @@ from torch import Tensor
 
 from embedwell_models.encoder.position_hooks import PositionHooks
 from embedwell_models.encoder.sequence_layout import PaddedGroup, SequenceLayout
+from embedwell_models.encoder.text_products import text_products
 
 _BLOCK = 512  # queries that share one mask, to bound its memory
 
@@ -138,5 +139,6 @@ class _GroupAttention:
             return F.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask, scale=options.scale
             )
-        scores = (query @ key.mT) * (options.scale / options.softcap)
-        return (scores.tanh() * options.softcap + mask).softmax(dim=-1) @ value
+        scores = text_products(query, key.mT) * (options.scale / options.softcap)
+        weights = (scores.tanh() * options.softcap + mask).softmax(dim=-1)
+        return text_products(weights, value)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.vectors import Floats
 
@@ -21,18 +22,19 @@ class AttentionPooling:
     number to all scores of a head, so the softmax cancels it.
     """
 
-    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
-        heads, size = config.num_heads, config.head_size
+    def __init__(self, config: EncoderConfig, arrays: Weights) -> None:
+        weights = to_tensors(arrays)
+        heads, size = config.attention.heads, config.attention.head_size
         query = F.linear(weights["pool.probe"], weights["pool.query.weight"])
         query = (query + weights["pool.query.bias"]).view(heads, 1, size)
         keys = weights["pool.key.weight"].view(heads, size, -1)
-        self._scores = (query @ keys).squeeze(1) * config.scale  # (H, D)
+        self._scores = (query @ keys).squeeze(1) * config.attention.scale  # (H, D)
         self._values = weights["pool.value.weight"].view(heads, size, -1)  # (H, Dh, D)
         names = [f"pool.{name}" for name in ("output", "norm", "up", "down")]
         parts = [f"{name}.{part}" for name in names for part in ("weight", "bias")]
         self._weights = {name: weights[name] for name in (*parts, "pool.value.bias")}
         self._eps = config.norm_eps
-        self._activation = ACTIVATIONS[config.activation].function
+        self._activation = ACTIVATIONS[config.feed_forward.activation].function
 
     @torch.inference_mode()
     def __call__(self, states: Floats) -> Floats:

@@ -4,13 +4,17 @@ A CUDA graph reads and writes the same memory at each replay. A batch is therefo
 buffers of the smallest recorded shape that holds it.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from embedwell_models.encoder.sequence_layout import BatchShape, LayoutFunction, SequenceLayout
+
+log = logging.getLogger(__name__)
 
 Forward = Callable[[Tensor, SequenceLayout], Tensor]
 """Forward pass: token ids (T,) and their layout -> hidden states (T, D)."""
@@ -23,6 +27,23 @@ _ROWS = (16, 32, 64, 128, 256, 384, 512, 768, 1024)
 RECORDED_SHAPES = [
     BatchShape(rows, texts, rows) for rows in _ROWS for texts in sorted({4, rows // 4})
 ]
+
+
+@dataclass
+class RecordedShapes:
+    """Batch shapes of a model that have a CUDA graph, and those whose recording failed."""
+
+    recorded: list[BatchShape] = field(default_factory=list)
+    failed: list[BatchShape] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Describe them; the state is "off" if no shape has a graph."""
+        return {
+            "state": "on" if self.recorded else "off",
+            "failed": [
+                {"tokens": shape.rows, "texts": shape.max_sequences} for shape in self.failed
+            ],
+        }
 
 
 class ForwardRunner(Protocol):
@@ -65,7 +86,10 @@ class EagerRunner:
 
 
 class CudaGraphRunner:
-    """Runner that replays recorded forward passes; larger batches run eagerly."""
+    """Runner that replays recorded forward passes.
+
+    Larger batches, and those of a shape whose recording failed, run eagerly.
+    """
 
     shares_memory = True
 
@@ -74,17 +98,19 @@ class CudaGraphRunner:
         forward: Forward,
         device: torch.device,
         record: Record,
+        outcome: RecordedShapes,
         shapes: Sequence[BatchShape] = RECORDED_SHAPES,
     ) -> None:
+        """outcome: filled by `warm`."""
         self._forward, self._device, self._record = forward, device, record
-        self._shapes = shapes  # in ascending order
+        self._outcome, self._shapes = outcome, shapes  # in ascending order
         self._recorded: dict[BatchShape, _RecordedForward] = {}
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
         tokens, count = sum(lengths), len(lengths)
-        for shape in self._recorded:
+        for shape in self._shapes:
             if tokens <= shape.rows and count <= shape.max_sequences:
-                return shape
+                return shape if shape in self._recorded else BatchShape.of(lengths)
         return BatchShape.of(lengths)
 
     def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
@@ -92,12 +118,23 @@ class CudaGraphRunner:
         return (recorded or self._forward)(ids, layout)
 
     def warm(self) -> None:
+        recorded: dict[BatchShape, _RecordedForward] = {}
+        failed: dict[BatchShape, str] = {}
         # The largest shape first, because the others then fit in its memory.
-        recorded = {
-            shape: _RecordedForward(self._forward, self._device, shape, self._record)
-            for shape in reversed(self._shapes)
-        }
-        self._recorded = {shape: recorded[shape] for shape in self._shapes}
+        for shape in reversed(self._shapes):
+            try:
+                recorded[shape] = _RecordedForward(self._forward, self._device, shape, self._record)
+            except RuntimeError as error:
+                # If the recording cannot even be ended, the context is the cause.
+                failed[shape] = str(error.__context__ or error).partition("\n")[0]
+        self._recorded = recorded
+        self._outcome.recorded, self._outcome.failed = [*recorded], [*failed]
+        if failed:
+            log.warning(
+                "%d of %d batch shapes have no CUDA graph, and small batches of them are slower. "
+                "The recording failed: %s",
+                *(len(failed), len(self._shapes), next(iter(failed.values()))),
+            )
 
 
 class _RecordedForward:
@@ -147,11 +184,17 @@ class CudaGraphRecorder:
 
     def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(self._device):
+        # After a failure torch does not restore the stream itself.
+        with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.current_stream()):
             # Allocations at first use (cuBLAS's workspace) must not become part of the graph.
             self._stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(self._stream):
                 compute()
-            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-                result = compute()
+            try:
+                with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                    result = compute()
+            except RuntimeError:
+                # torch may still count the pool as in use.
+                self._pool = torch.cuda.graph_pool_handle()
+                raise
         return graph.replay, result

@@ -20,6 +20,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import pool
 from embedwell_models.encoder.position_tensors import input_position_hooks
 from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.encoder.tensors import Tensors, to_tensors
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
@@ -33,7 +34,8 @@ class InputEmbeddings:
     A look-up is cheap, and float32 keeps the sum of the tables exact.
     """
 
-    def __init__(self, config: EncoderConfig, weights: Weights, device: torch.device) -> None:
+    def __init__(self, config: EncoderConfig, arrays: Weights, device: torch.device) -> None:
+        weights = to_tensors(arrays)
         self.config, self.device = config, device
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
@@ -68,7 +70,7 @@ class InputEmbeddings:
         return part
 
 
-def _projection(weights: Weights, device: torch.device) -> Norm:
+def _projection(weights: Tensors, device: torch.device) -> Norm:
     if "project.weight" not in weights:
         return identity
     return torch_linear_factory(device, torch.float32)(

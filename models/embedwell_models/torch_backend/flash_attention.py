@@ -1,8 +1,7 @@
 """FlashAttention over packed sequences on GPUs, without padding and mask."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,8 +16,12 @@ from embedwell_models.torch_backend.attention import (
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
-Kernel = Callable[..., Any]
-"""torch.nn.attention.varlen.varlen_attn, or a function with the same arguments."""
+Kernel = Callable[..., Sequence[Tensor]]
+"""Operator aten::_flash_attention_forward, or a function with the same arguments and results.
+
+Several query heads may share a key head. torch's public function for it takes such heads only from
+torch 2.12 on.
+"""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,15 @@ class FlashAttention:
         max_queries = max(layout.shape.max_length, 2)
         # If no sequence is longer than the window, the kernel also takes another path.
         max_keys = max(max_queries, window + 1)
-        output: Tensor = self.kernel(
+        output = self.kernel(
             *(query, key, value, layout.cu_seqlens, layout.cu_seqlens, max_queries, max_keys),
+            dropout_p=0.0,
+            is_causal=options.causal and options.window is None,
+            return_debug_mask=False,
             scale=options.scale,
-            window_size=(window, 0 if options.causal else window),
-            enable_gqa=query.shape[1] != key.shape[1],
-        )
+            window_size_left=window,
+            window_size_right=0 if options.causal else window,
+        )[0]
         return output.flatten(1)
 
 
@@ -60,7 +66,5 @@ def choose_attention(
     fits = options.positions.adds_no_scores and not options.softcap
     fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
     if fits and is_ampere_or_newer(device):
-        from torch.nn.attention.varlen import varlen_attn  # loads torch's compiler
-
-        return FlashAttention(varlen_attn)
+        return FlashAttention(torch.ops.aten._flash_attention_forward)
     return padded_attention

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.tensors import Tensors
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import Norm, build_norm
 
@@ -37,7 +37,7 @@ class InputGate:
 
 
 def input_gates(
-    config: EncoderConfig, weights: Weights, linear: LinearFactory, device: torch.device
+    config: EncoderConfig, weights: Tensors, linear: LinearFactory, device: torch.device
 ) -> list[InputGate]:
     """Build the gate of each layer; return an empty list for a model without gates."""
     if "gates.weight" not in weights:
@@ -54,7 +54,9 @@ def input_gates(
             features=project(f"{name}.gate_features", gate_features(config, weights, index)),
             features_norm=norm("gates_norm"),
             down=project(
-                f"{name}.gate_down", weights[f"{name}.gate_down.weight"], config.activation
+                f"{name}.gate_down",
+                weights[f"{name}.gate_down.weight"],
+                config.feed_forward.activation,
             ),
             up=project(f"{name}.gate_up", weights[f"{name}.gate_up.weight"]),
             norm=norm(f"{name}.gate_norm"),
@@ -64,7 +66,7 @@ def input_gates(
     ]
 
 
-def gate_features(config: EncoderConfig, weights: Weights, layer: int) -> Tensor:
+def gate_features(config: EncoderConfig, weights: Tensors, layer: int) -> Tensor:
     """Return the feature matrix (P, D) of a layer, from the matrix (L * P, D) of all layers."""
     scale: float = config.hidden_size**-0.5
     return weights["gates.weight"].tensor_split(config.num_layers)[layer] * scale

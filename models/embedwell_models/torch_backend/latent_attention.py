@@ -37,15 +37,18 @@ class LatentAttention:
     @torch.inference_mode()
     def __call__(self, states: Floats) -> Floats:
         """Compute the pooled state of each token: (T, D) -> (T, D)."""
-        rows = torch.split(torch.from_numpy(states), _ROWS)
-        result: Floats = torch.cat([self._apply(part) for part in rows]).numpy()
+        x = torch.from_numpy(states).to(self._device, self._dtype)
+        result: Floats = self.attend(x).cpu().numpy()
         return result
 
-    def _apply(self, states: Tensor) -> Tensor:
-        x = states.to(self._device, self._dtype)
+    def attend(self, states: Tensor) -> Tensor:
+        """Compute the same on the device: (T, D) -> (T, D) in float32."""
+        return torch.cat([self._apply(part) for part in torch.split(states, _ROWS)])
+
+    def _apply(self, x: Tensor) -> Tensor:
         scores = self._scores(self._attention_norm(x)).view(len(x), self._heads, -1)
         x = self._values(scores.softmax(dim=-1).flatten(1), x)
-        return self._down(self._up(self._ffn_norm(x)), x).float().cpu()
+        return self._down(self._up(self._ffn_norm(x)), x).float()
 
     def _norm(self, parts: tuple[Tensor, Tensor]) -> LayerNorm:
         weight, bias = (part.to(self._device, self._dtype) for part in parts)

@@ -8,9 +8,17 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
-from embedwell_models.config.encoder_config import EncoderConfig, Heads
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.layer_spec import (
+    AttentionSpec,
+    ConvolutionSpec,
+    FeedForwardSpec,
+    LayerSpec,
+    Mixer,
+)
 from embedwell_models.encoder.position_tensors import layer_position_hooks
 from embedwell_models.encoder.sequence_layout import SequenceLayout, rounded_rows
+from embedwell_models.encoder.tensors import Tensors, to_tensors
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
@@ -39,18 +47,20 @@ class TorchLayers:
     def __init__(
         self,
         config: EncoderConfig,
-        weights: Weights,
+        arrays: Weights | Tensors,
         linear_factory: LinearFactory,
         device: torch.device,
         attention: ChooseAttention = choose_attention,
     ) -> None:
-        self.dtype = linear_factory.dtype
+        self.dtype, weights = linear_factory.dtype, to_tensors(arrays)
         self._device, self._width = device, config.hidden_size
         build = _Builder(config, weights, linear_factory, device, attention)
-        self._layers = [build.layer(i) for i in range(config.num_layers)]
+        self._layers = [build.layer(layer) for layer in config.layers]
         self._gates = input_gates(config, weights, linear_factory, device)
         mixers = [layer.attention for layer in self._layers]
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
+        hooks = [each.options.positions for each in self._attentions]
+        self._positions = {each.cache_key: each for each in hooks}
         self._final = build.norm("final_norm")
 
     def __len__(self) -> int:
@@ -68,6 +78,8 @@ class TorchLayers:
         """Compute the layout's values for attention while the device may compute another batch."""
         if any(each.attend is padded_attention for each in self._attentions):
             _ = layout.groups
+        for positions in self._positions.values():
+            positions.prepare_layout(layout, self.dtype)
 
     def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
         """Apply the first `num_layers` layers; after all, also the final norm: (T, D) -> (T, D)."""
@@ -103,52 +115,52 @@ FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the che
 @dataclass(frozen=True)
 class _Builder:
     config: EncoderConfig
-    weights: Weights
+    weights: Tensors
     linear_factory: LinearFactory
     device: torch.device
     choose_attention: ChooseAttention
     built: dict[str, Linear] = field(default_factory=dict)
 
-    def layer(self, index: int) -> Layer:
-        config = self.config
-        name = f"layers.{index * config.distinct_layers // config.num_layers}"
-        return LAYER_CLASSES[config.arrangement](
-            attention=self.mixer(name, index),
+    def layer(self, spec: LayerSpec) -> Layer:
+        name = f"layers.{spec.weights}"
+        return LAYER_CLASSES[self.config.arrangement](
+            attention=self.mixer(name, spec.mixer),
             attention_norm=self.norm(f"{name}.attention_norm"),
-            ffn=self.ffn(name, index),
+            ffn=self.ffn(name, spec.feed_forward),
             ffn_norm=self.norm(f"{name}.ffn_norm"),
             attention_output_norm=self.norm(f"{name}.attention_output_norm"),
             ffn_output_norm=self.norm(f"{name}.ffn_output_norm"),
         )
 
-    def ffn(self, name: str, index: int) -> FeedForward | MixtureOfExperts:
-        config = self.config
-        if index not in config.expert_layers:
-            return FeedForward(self.up(name), self.linear(name, "down"))
+    def ffn(self, name: str, spec: FeedForwardSpec) -> FeedForward | MixtureOfExperts:
+        if not spec.experts:
+            return FeedForward(self.up(name, spec), self.linear(name, "down"))
         ups, downs = (
-            self.weights[f"{name}.experts_{part}.weight"].chunk(config.experts)
+            self.weights[f"{name}.experts_{part}.weight"].chunk(spec.experts)
             for part in ("up", "down")
         )
         return MixtureOfExperts(
             router=self.unbiased(f"{name}.router", self.weights[f"{name}.router.weight"]),
             experts=[
                 FeedForward(
-                    self.unbiased(f"{name}.experts.{index}.up", up, config.activation),
+                    self.unbiased(f"{name}.experts.{index}.up", up, spec.activation),
                     self.unbiased(f"{name}.experts.{index}.down", down.T.contiguous()),
                 )
                 for index, (up, down) in enumerate(zip(ups, downs, strict=True))
             ],
             bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
-            top=config.top_experts,
+            top=spec.top,
         )
 
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
 
-    def mixer(self, name: str, index: int) -> Attention | ShortConvolution:
-        if index in self.config.convolution_layers:
+    def mixer(self, name: str, spec: Mixer | None) -> Attention | ShortConvolution:
+        if isinstance(spec, ConvolutionSpec):
             return self.convolution(f"{name}.convolution")
-        return self.attention(name, index)
+        if isinstance(spec, AttentionSpec):
+            return self.attention(name, spec)
+        raise ValueError(f"layers of {self.config.family} have neither attention nor convolution")
 
     def convolution(self, name: str) -> ShortConvolution:
         parts = {part: self.biased(f"{name}{part}") for part in ("_input", "", "_output")}
@@ -165,49 +177,48 @@ class _Builder:
         weight = self.weights[f"{name}.weight"]
         return weight, self.weights.get(f"{name}.bias", weight.new_zeros(len(weight)))
 
-    def attention(self, name: str, index: int) -> Attention:
-        heads, options = self.config.heads(index), self.options(name, index)
+    def attention(self, name: str, spec: AttentionSpec) -> Attention:
+        options = self.options(name, spec)
         return Attention(
             qkv=self.linear(name, "qkv"),
             output=self.linear(name, "output"),
-            query_norm=self.head_norm(f"{name}.query_norm", heads),
-            key_norm=self.head_norm(f"{name}.key_norm", heads),
-            value_norm=self.value_norm(heads),
-            heads=(heads.count, heads.kv_count, heads.kv_count),
+            query_norm=self.head_norm(f"{name}.query_norm", spec),
+            key_norm=self.head_norm(f"{name}.key_norm", spec),
+            value_norm=self.value_norm(spec),
+            heads=(spec.heads, spec.kv_heads, spec.kv_heads),
             options=options,
             attend=self.choose_attention(
-                options, heads.size, self.linear_factory.dtype, self.device
+                options, spec.head_size, self.linear_factory.dtype, self.device
             ),
         )
 
-    def options(self, name: str, index: int) -> AttentionOptions:
-        config = self.config
+    def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
         like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)
         return AttentionOptions(
-            positions=layer_position_hooks(config, self.weights, name, config.scheme(index), like),
-            scale=config.scale,
-            causal=config.causal,
-            window=config.windows[index],
-            softcap=config.softcap,
+            positions=layer_position_hooks(self.config, self.weights, name, spec, like),
+            scale=spec.scale,
+            causal=self.config.causal,
+            window=spec.window,
+            softcap=spec.softcap,
         )
 
     def norm(self, name: str) -> Norm:
         return build_norm(self.config, self.weights, name, self.device, self.linear_factory.dtype)
 
-    def head_norm(self, name: str, heads: Heads) -> Norm:
+    def head_norm(self, name: str, spec: AttentionSpec) -> Norm:
         norm, weight = self.norm(name), self.weights.get(f"{name}.weight")
-        all_heads = weight is not None and len(weight) != heads.size
+        all_heads = weight is not None and len(weight) != spec.head_size
         return AllHeadsNorm(norm) if all_heads else norm
 
-    def value_norm(self, heads: Heads) -> Norm:
-        if not self.config.normed_values:
+    def value_norm(self, spec: AttentionSpec) -> Norm:
+        if not spec.normed_values:
             return identity
-        ones = torch.ones(heads.size, dtype=self.linear_factory.dtype, device=self.device)
+        ones = torch.ones(spec.head_size, dtype=self.linear_factory.dtype, device=self.device)
         return RMSNorm(ones, self.config.norm_eps)
 
-    def up(self, layer: str) -> Linear:
-        name, activation = f"{layer}.up", self.config.activation
-        if not self.config.gated:
+    def up(self, layer: str, spec: FeedForwardSpec) -> Linear:
+        name, activation = f"{layer}.up", spec.activation
+        if not spec.gated:
             return self.linear(layer, "up", activation)
         if name not in self.built:
             gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
@@ -223,7 +234,7 @@ class _Builder:
         return self.built[name]
 
 
-def fused_weight_and_bias(weights: Weights, layer: str, name: str) -> tuple[Tensor, Tensor]:
+def fused_weight_and_bias(weights: Tensors, layer: str, name: str) -> tuple[Tensor, Tensor]:
     """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""
     parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
     rows = [weights[f"{part}.weight"] for part in parts]

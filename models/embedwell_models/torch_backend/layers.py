@@ -152,9 +152,9 @@ class SandwichNormLayer(Layer):
 
 LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
     "post": PostNormLayer,
-    "twice": DoublePostNormLayer,
+    "double_post": DoublePostNormLayer,
     "pre": PreNormLayer,
     "parallel": ParallelLayer,
-    "shared": ParallelSharedNormLayer,
+    "parallel_one_norm": ParallelSharedNormLayer,
     "sandwich": SandwichNormLayer,
 }

@@ -152,50 +152,6 @@ class _PrepackedLinear:
         return ops.binary(x, residual, self.weight, self.bias, "add")  # type: ignore[no-any-return]
 
 
-class ObserverLinearFactory(LinearFactory):
-    """Factory of float32 linear layers that record the magnitude of their inputs, for int8."""
-
-    dtype = torch.float32
-
-    def __init__(self) -> None:
-        self._inputs: dict[str, _InputMagnitudes] = {}
-
-    def __call__(
-        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
-    ) -> Linear:
-        self._inputs[name] = _InputMagnitudes(weight.shape[1])
-        return _ObservedLinear(_PlainLinear(weight, bias, activation), self._inputs[name])
-
-    def input_magnitudes(self) -> dict[str, Tensor]:
-        """Return the fourth root of the inputs' mean fourth power for each layer: name -> (in,).
-
-        Rare large inputs count more than in a mean of squares. No single input decides, as it would
-        in a maximum.
-        """
-        return {name: inputs.magnitudes() for name, inputs in self._inputs.items()}
-
-
-class _InputMagnitudes:
-    def __init__(self, width: int) -> None:
-        self._powers, self._rows = torch.zeros(width, dtype=torch.float64), 0
-
-    def add(self, x: Tensor) -> None:
-        self._powers += x.double().square().square().sum(dim=0)
-        self._rows += len(x)
-
-    def magnitudes(self) -> Tensor:
-        return (self._powers / max(self._rows, 1)).sqrt().sqrt().float()
-
-
-class _ObservedLinear:
-    def __init__(self, linear: _PlainLinear, inputs: _InputMagnitudes) -> None:
-        self._linear, self._inputs = linear, inputs
-
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        self._inputs.add(x)
-        return self._linear(x, residual)
-
-
 def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
     """Choose the faster of torch's factories; on a CPU, output rows depend only on their input row.
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.tensors import Tensors
 
 Norm = Callable[[Tensor], Tensor]
 """Function of a norm: (..., D) -> (..., D)."""
@@ -54,7 +54,7 @@ def identity(x: Tensor) -> Tensor:
 
 def build_norm(
     config: EncoderConfig,
-    weights: Weights,
+    weights: Tensors,
     name: str,
     device: torch.device,
     dtype: torch.dtype = torch.float32,

@@ -13,8 +13,8 @@ from torch import Tensor
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
 from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
+from embedwell_models.model_files.sparse import Splade
 from embedwell_models.outputs.text_outputs import SparseVector
-from embedwell_models.sentence_transformers.sparse import Splade
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats
@@ -60,21 +60,25 @@ class SpladeHead:
 
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""
-        x = torch.from_numpy(states).to(self._device, self._dtype)
-        x = self._norm(self._dense(x))
+        pooled = self.pool(torch.from_numpy(states).to(self._device, self._dtype), lengths)
+        weights: Floats = pooled.cpu().numpy()
+        return weights
+
+    def pool(self, states: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Pool the states of B sequences on their device: (T, D) -> (B, V)."""
+        x = self._norm(self._dense(states))
         texts = torch.split(x, list(lengths))
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
             pooled = self._log(self._maximum(x, lengths))
         else:
             pooled = torch.stack([self._sum(rows) for rows in texts])
         # relu and max may hide values that are not finite.
-        pooled[[not rows.isfinite().all() for rows in texts]] = torch.nan
-        weights: Floats = pooled.float().cpu().numpy()
-        return weights
+        finite = torch.stack([rows.isfinite().all() for rows in texts])
+        return pooled.masked_fill(~finite[:, None], torch.nan).float()
 
     def _sum(self, rows: Tensor) -> Tensor:
         assert self._logits is not None
-        total = torch.zeros(1)
+        total = rows.new_zeros(1, dtype=torch.float32)
         for part in torch.split(rows, _ROWS):
             total = total + self._log(self._logits(part).relu()).sum(dim=0)
         return total

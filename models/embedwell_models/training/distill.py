@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 
 _MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"},
@@ -33,7 +33,7 @@ def distill(source: Path, folder: Path, dimensions: int) -> None:
     components and weighted by the token's estimated frequency. Raises ModelError for a model that
     cannot be distilled.
     """
-    original = Folder.read(source)
+    original = ModelDescription.read(source)
     if not original.spec.config.num_layers:
         raise ModelError(f"{source} is already a table; use `compress` to make it smaller")
     static = _distill(original.encoder, dimensions)
@@ -46,7 +46,7 @@ def distill(source: Path, folder: Path, dimensions: int) -> None:
     config = {**static.config, "tokenizer_name": source.name, "embedding_dtype": rows.dtype.name}
     (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
     (folder / "modules.json").write_text(json.dumps(_MODULES, indent=2), encoding="utf-8")
-    Folder.read(folder).tokenizer()
+    ModelDescription.read(folder).tokenizer()
 
 
 def _distill(encoder: Path, dimensions: int) -> Any:

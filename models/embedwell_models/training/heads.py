@@ -19,9 +19,9 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
 from embedwell_models.outputs.names import DENSE
-from embedwell_models.sentence_transformers.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
 from embedwell_models.training.pairs import Pairs
 from embedwell_models.training.token_heads import TokenHeads, TokenStates
 
@@ -55,7 +55,7 @@ def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining
     source: the model's folder. folder: an empty folder. Raises ModelError for a model without
     states of tokens, for a model with other outputs than dense vectors, and for unusable pairs.
     """
-    model = Folder.read(source)
+    model = ModelDescription.read(source)
     if model.outputs != (DENSE,) or not model.spec.config.num_layers:
         raise ModelError(f"{source}: choose a model with layers and only dense vectors")
     embedder = Embedder.load(source, device="cpu", dtype=training.dtype)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from embedwell_models.convert.words.folder import Choices, write_words
 from embedwell_models.convert.words.source import PlainVectors, WordVectors
+from embedwell_models.convert.words.word_embeddings import Choices, write_words
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.words.subwords import Subwords
 from embedwell_models.training.corpus import Corpus, WordSequences

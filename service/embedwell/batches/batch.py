@@ -67,7 +67,7 @@ class Batch(BaseModel):
     metadata: dict[str, str] | None = None
 
 
-class Progress(BaseModel):
+class ProcessedBytes(BaseModel):
     """Bytes of a batch's three files that have been processed."""
 
     input: int = 0
@@ -88,5 +88,5 @@ class StoredBatch(BaseModel):
     """A batch, and the data to resume it after a restart."""
 
     batch: Batch
-    progress: Progress = Field(default_factory=Progress)
+    progress: ProcessedBytes = Field(default_factory=ProcessedBytes)
     ending: Ending | None = None

@@ -3,15 +3,17 @@
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from embedwell.batches.batch import FINAL, Batch, StoredBatch
-from embedwell.batches.file_store import FileStore
-from embedwell.batches.ids import BATCH, is_id, new_id
+from embedwell.batches.file_store import FileStore, remove_abandoned
+from embedwell.batches.ids import BATCH, is_id, new_id, newest_first
 from embedwell.batches.json_file import read_json, write_json
 from embedwell.batches.limits import BatchLimits
 from embedwell.errors import NotFound
+
+_SAVED_BYTES = 1 << 12  # approximate bytes of a saved batch
 
 
 class BatchStore:
@@ -20,7 +22,9 @@ class BatchStore:
     def __init__(self, folder: Path, files: FileStore, limits: BatchLimits) -> None:
         """files: the files with the requests of batches."""
         self._folder, self._files, self._limits = folder, files, limits
-        self._ended: set[str] = set()  # batches that `next` need not read again
+        # The runner reads each batch once to know which are unfinished, and when those expire.
+        self._expiry: dict[str, int] = {}
+        self._ended: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
 
     def create(
@@ -30,7 +34,7 @@ class BatchStore:
         completion_window: tuple[str, int],
         metadata: Mapping[str, str] | None,
     ) -> Batch:
-        """Create a batch; raises NotFound if the file does not exist.
+        """Create a batch; raises NotFound if the file does not exist, and TooLarge without room.
 
         completion_window: the time limit of the batch, as the client wrote it and in seconds.
         """
@@ -46,8 +50,13 @@ class BatchStore:
         )
         folder = self.folder(id)
         folder.mkdir()
-        os.link(content, folder / "input.jsonl")  # the link remains if the client deletes the file
-        self.save(StoredBatch(batch=batch))
+        try:
+            os.link(content, folder / "input.jsonl")  # it remains if the client deletes the file
+            with self._files.space.room_for(_SAVED_BYTES):
+                self.save(StoredBatch(batch=batch))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         return batch
 
     def folder(self, id: str) -> Path:
@@ -56,23 +65,27 @@ class BatchStore:
 
     def load_stored(self, id: str) -> StoredBatch:
         """Return a saved batch with the runner's data; raises NotFound."""
-        fields = read_json(self.folder(id) / "batch.json") if is_id(id, BATCH) else None
-        if fields is None:
+        stored = self._load(id) if is_id(id, BATCH) else None
+        if stored is None:
             raise NotFound(f"there is no batch {id!r}", code="batch_not_found", param="id")
-        return StoredBatch(**fields)
+        return stored
 
     def get(self, id: str) -> Batch:
         """Return a batch as clients see it, perhaps as cancelling; raises NotFound."""
         return self._seen(self.load_stored(id).batch)
 
-    def all(self) -> list[Batch]:
-        """Return all batches as clients see them, newest first."""
-        stored = self._stored(sorted(self._ids(), reverse=True))
-        return [self._seen(item.batch) for item in stored]
+    def newest_first(self, after: str = "") -> Iterator[Batch]:
+        """Read the batches one by one as clients see them, the newest first.
+
+        after: id of a batch; only those before it in time are read.
+        """
+        for id in newest_first(self._folder, BATCH, after):
+            if (stored := self._load(id)) is not None:
+                yield self._seen(stored.batch)
 
     def save(self, stored: StoredBatch) -> None:
         """Replace the saved data of a batch."""
-        write_json(self.folder(stored.batch.id) / "batch.json", stored.model_dump())
+        write_json(self.folder(stored.batch.id) / "batch.json", stored)
 
     def cancel(self, id: str) -> Batch:
         """Request that the runner ends a batch early; does nothing for a batch that has ended."""
@@ -87,21 +100,34 @@ class BatchStore:
         except FileNotFoundError:
             return None
 
-    def next(self) -> StoredBatch | None:
-        """Return the oldest batch that is unfinished."""
-        for stored in self._stored(sorted({*self._ids()} - self._ended)):
-            if stored.batch.status not in FINAL:
-                return stored
-            self._ended.add(stored.batch.id)
-        return None
+    def unfinished(self) -> list[tuple[str, int]]:
+        """Return the unfinished batches that can be read and when they expire, oldest first."""
+        ids = {*newest_first(self._folder, BATCH)}
+        self._ended &= ids
+        self._expiry = {id: self._expiry[id] for id in self._expiry.keys() & ids}
+        for id in ids - self._ended - self._expiry.keys():
+            if (self.folder(id) / "batch.json").exists():  # else it is being created
+                self._note(id, self._load(id))
+        return sorted(self._expiry.items())
+
+    def _note(self, id: str, stored: StoredBatch | None) -> None:
+        if stored is None or stored.batch.status in FINAL:
+            self._ended.add(id)
+            self._expiry.pop(id, None)
+        else:
+            self._expiry[id] = stored.batch.expires_at
+
+    def note_changed(self, id: str) -> None:
+        """Read again whether a batch has ended."""
+        self._note(id, self._load(id))
 
     def remove_expired(self) -> None:
         """Delete batches that ended and have been kept for the retention time."""
         oldest = time.time() - self._limits.retention
-        for batch in [stored.batch for stored in self._stored([*self._ids()])]:
+        for batch in self.newest_first():
             if batch.status in FINAL and batch.expires_at <= oldest:
                 shutil.rmtree(self.folder(batch.id), ignore_errors=True)
-                self._ended.discard(batch.id)
+        remove_abandoned(self._folder, "batch.json")
 
     def _seen(self, batch: Batch) -> Batch:
         cancelled = self.cancelled_at(batch.id)
@@ -109,11 +135,5 @@ class BatchStore:
             batch.status, batch.cancelling_at = "cancelling", cancelled
         return batch
 
-    def _stored(self, ids: Iterable[str]) -> Iterator[StoredBatch]:
-        for id in ids:
-            fields = read_json(self.folder(id) / "batch.json")
-            if fields is not None:  # None if it was removed meanwhile
-                yield StoredBatch(**fields)
-
-    def _ids(self) -> Iterator[str]:
-        return (path.parent.name for path in self._folder.glob(f"{BATCH}*/batch.json"))
+    def _load(self, id: str) -> StoredBatch | None:
+        return read_json(self.folder(id) / "batch.json", StoredBatch)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
@@ -15,6 +15,7 @@ from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine, check_requests, request_groups
 from embedwell.batches.route_calls import RouteResponse
 
+_MAX_TOGETHER = 1000  # requests that are computed at once; each may take 64 KB
 _ENDED_EARLY = {
     "cancelled": ("batch_cancelled", "the batch was cancelled before this request was computed"),
     "expired": ("batch_expired", "the batch expired before this request was computed"),
@@ -40,11 +41,14 @@ class BatchWork:
         """The batch as it is saved, never as cancelling."""
         return self._stored.batch
 
-    def start(self) -> bool:
-        """Check a new batch, or resume one; return whether requests are left."""
+    def publish_end(self) -> bool:
+        """Complete an end that was interrupted, if any; return whether the batch has ended."""
         if self._stored.ending is not None:
             self._publish(self._stored.ending)
-            return False
+        return self._stored.ending is not None
+
+    def start(self) -> bool:
+        """Check a new batch, or resume one; return whether requests are left."""
         if self.batch.status == "validating":
             total, problems = check_requests(
                 self._input, self.batch.endpoint, self._limits.line_bytes
@@ -55,39 +59,61 @@ class BatchWork:
             self.batch.status, self.batch.in_progress_at = "in_progress", int(time.time())
             self.batch.request_counts.total = total
             self._batches.save(self._stored)
-        _truncate(self._output, self._stored.progress.output)
-        _truncate(self._errors, self._stored.progress.errors)
+        self._truncate()
         return True
 
     def next_requests(self, max_bytes: int) -> list[RequestLine]:
         """Return the next requests, up to so many bytes or a single one; none at the end."""
-        return next(request_groups(self._input, self._stored.progress.input, max_bytes), [])
+        return next(self._rest(max_bytes, _MAX_TOGETHER), [])
 
     def record(self, results: Sequence[tuple[RequestLine, RouteResponse]]) -> None:
         """Write results and count their requests; raises TooLarge if the folder is full."""
         counts, progress = self.batch.request_counts, self._stored.progress
-        good = [_result_line(*result) for result in results if result[1].status == 200]
-        bad = [_result_line(*result) for result in results if result[1].status != 200]
-        progress.output += _append(self._output, good)
-        progress.errors += _append(self._errors, bad)
+        good = [part for result in results if result[1].status == 200 for part in _line(*result)]
+        bad = [part for result in results if result[1].status != 200 for part in _line(*result)]
+        with self._files.space.room_for(_size(good) + _size(bad)):
+            _append(self._output, good)
+            _append(self._errors, bad)
+        progress.output += _size(good)
+        progress.errors += _size(bad)
         progress.input = results[-1][0].end
-        counts.completed += len(good)
-        counts.failed += len(bad)
-        self._files.check_space(progress.output + progress.errors)
+        succeeded = sum(response.status == 200 for _, response in results)
+        counts.completed += succeeded
+        counts.failed += len(results) - succeeded
         self._batches.save(self._stored)
 
     def finish(self, status: Status) -> None:
-        """End the batch; requests that were not computed become errors."""
-        progress = self._stored.progress
-        for group in request_groups(self._input, progress.input, self._limits.line_bytes):
-            lines = [_error_line(line, *_ENDED_EARLY[status]) for line in group]
-            progress.errors += _append(self._errors, lines)
+        """End the batch; requests that were not computed become errors.
+
+        There are no such errors if the batch ends before its requests were checked. Raises TooLarge
+        if the folder is full.
+        """
+        if self.batch.status == "in_progress":
+            self._truncate()
+            for group in self._rest(self._limits.line_bytes, _MAX_TOGETHER):
+                lines = [_error_line(line, *_ENDED_EARLY[status]) for line in group]
+                with self._files.space.room_for(_size(lines)):
+                    _append(self._errors, lines)
+                self._stored.progress.errors += _size(lines)
         self._end(Ending(status=status))
 
     def fail(self, code: str, message: str) -> None:
         """End the batch for a reason that none of its requests caused."""
-        problems = Problems(data=[Problem(code=code, message=message)])
-        self._end(Ending(status="failed", errors=problems))
+        if not self.publish_end():
+            problems = Problems(data=[Problem(code=code, message=message)])
+            self._truncate()
+            self._end(Ending(status="failed", errors=problems))
+
+    def _rest(self, max_bytes: int, max_requests: int) -> Iterator[list[RequestLine]]:
+        start, line_bytes = self._stored.progress.input, self._limits.line_bytes
+        return request_groups(self._input, start, max_bytes, line_bytes, max_requests)
+
+    def _truncate(self) -> None:
+        """Remove results that were written but not counted."""
+        progress = self._stored.progress
+        for path, size in ((self._output, progress.output), (self._errors, progress.errors)):
+            with path.open("ab") as file:
+                file.truncate(size)
 
     def _end(self, ending: Ending) -> None:
         progress = self._stored.progress
@@ -112,30 +138,29 @@ class BatchWork:
         batch.cancelling_at = self._batches.cancelled_at(batch.id)
         setattr(batch, f"{batch.status}_at", int(time.time()))
         self._batches.save(self._stored)
-        self._input.unlink(missing_ok=True)
+        for path in (self._input, self._output, self._errors):
+            path.unlink(missing_ok=True)
 
 
-def _truncate(path: Path, size: int) -> None:
-    with path.open("ab") as file:
-        file.truncate(size)
+def _append(path: Path, parts: Sequence[bytes]) -> None:
+    """Append bytes to a file and sync it to the disk."""
+    if parts:
+        with path.open("ab") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def _append(path: Path, lines: Sequence[bytes]) -> int:
-    """Append lines to a file and sync it to the disk; return the number of bytes."""
-    content = b"".join(lines)
-    with path.open("ab") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return len(content)
+def _size(parts: Sequence[bytes]) -> int:
+    return sum(map(len, parts))
 
 
-def _result_line(line: RequestLine, response: RouteResponse) -> bytes:
+def _line(line: RequestLine, response: RouteResponse) -> tuple[bytes, ...]:
+    """Return the line of a result in parts: its body is large, and JSON already."""
     head = {"id": response.request_id, "custom_id": line.custom_id, "error": None}
     described = {"status_code": response.status, "request_id": response.request_id}
-    # The body is large, and JSON already.
     start, inner = orjson.dumps(head)[:-1], orjson.dumps(described)[:-1]
-    return b'%s,"response":%s,"body":%s}}\n' % (start, inner, response.body)
+    return b'%s,"response":%s,"body":' % (start, inner), response.body, b"}}\n"
 
 
 def _error_line(line: RequestLine, code: str, message: str) -> bytes:

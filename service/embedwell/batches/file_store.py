@@ -1,18 +1,23 @@
 """The files of batches: uploaded requests, and results."""
 
+import contextlib
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 from pydantic import BaseModel
 
-from embedwell.batches.ids import FILE, is_id, new_id
+from embedwell.batches.disk_space import DiskSpace
+from embedwell.batches.ids import FILE, is_id, new_id, newest_first
 from embedwell.batches.json_file import read_json, write_json
 from embedwell.batches.limits import BatchLimits
-from embedwell.errors import NotFound, TooLarge
+from embedwell.errors import NotFound
+
+_MAX_STEP = 8 << 20  # bytes that an upload reserves ahead
+_ABANDONED = 3600.0  # seconds after which an upload without an end was cut off by a kill
 
 Purpose = Literal["batch", "batch_output"]
 
@@ -30,86 +35,108 @@ class StoredFile(BaseModel):
     status: Literal["processed"] = "processed"
 
 
+class Upload:
+    """A file that a client is sending. It reserves disk space before the bytes are written."""
+
+    def __init__(self, store: "FileStore", folder: Path, space: DiskSpace) -> None:
+        self._store, self._folder, self._space = store, folder, space
+        self._content = folder / "content"
+        self.reserved = 0
+        folder.mkdir()
+
+    def reserve(self, size: int) -> None:
+        """Reserve so many bytes in all, and some more; raises TooLarge if the folder is full."""
+        ahead = min(size, _MAX_STEP)
+        self.reserved = self._space.extend(self._content, size, size + ahead)
+
+    def finish(self, source: IO[bytes], filename: str) -> StoredFile:
+        """Store the received bytes as a file."""
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        self.reserve(size)
+        with self._content.open("rb+") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+            target.truncate(size)
+        return self._store.describe(self._folder, size, filename, "batch")
+
+    def discard(self) -> None:
+        """Delete what was received."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 class FileStore:
     """A folder of files that several processes can use at once."""
 
-    def __init__(self, folder: Path, limits: BatchLimits) -> None:
-        self._folder, self._limits = folder, limits
+    def __init__(self, folder: Path, limits: BatchLimits, space: DiskSpace) -> None:
+        """space: the disk space of the folder and of the batches."""
+        self._folder, self._limits, self.space = folder, limits, space
         folder.mkdir(parents=True, exist_ok=True)
 
-    def add(self, source: IO[bytes], filename: str) -> StoredFile:
-        """Store an upload of a client; raises TooLarge if the folder is full."""
-        size = source.seek(0, os.SEEK_END)
-        source.seek(0)
-        self.check_space(size)
-        file = self._describe(new_id(FILE), size, filename, "batch")
-        folder = self._folder / file.id
-        folder.mkdir()
-        try:
-            with (folder / "content").open("wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-            write_json(folder / "file.json", file.model_dump())
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return file
+    def upload(self) -> Upload:
+        """Begin the upload of a file, which the caller finishes or discards."""
+        return Upload(self, self._folder / new_id(FILE), self.space)
 
     def adopt(self, path: Path, id: str, filename: str) -> None:
         """Move a file of results into the folder; does nothing if that was done before."""
         if path.exists():
-            file = self._describe(id, path.stat().st_size, filename, "batch_output")
-            (self._folder / id).mkdir(exist_ok=True)
-            write_json(self._folder / id / "file.json", file.model_dump())
-            path.replace(self._folder / id / "content")
+            folder = self._folder / id
+            folder.mkdir(exist_ok=True)
+            self.describe(folder, path.stat().st_size, filename, "batch_output")
+            path.replace(folder / "content")
 
-    def get(self, id: str) -> StoredFile:
-        """Return the description of a file; raises NotFound."""
-        fields = read_json(self._folder / id / "file.json") if is_id(id, FILE) else None
-        if fields is None:
-            raise NotFound(f"there is no file {id!r}", code="file_not_found", param="id")
-        return StoredFile(**fields)
-
-    def content(self, id: str) -> Path:
-        """Return the path of a file's content; raises NotFound."""
-        return self._folder / self.get(id).id / "content"
-
-    def all(self) -> list[StoredFile]:
-        """Return all files, newest first."""
-        return sorted(self._files(), key=lambda file: file.id, reverse=True)
-
-    def remove(self, id: str) -> None:
-        """Delete a file; raises NotFound."""
-        shutil.rmtree(self._folder / self.get(id).id, ignore_errors=True)
-
-    def remove_expired(self) -> None:
-        """Delete the files that have been kept for the retention time."""
-        for file in self._files():
-            if file.expires_at <= time.time():
-                self.remove(file.id)
-
-    def check_space(self, size: int) -> None:
-        """Raise TooLarge if the folder has no room for so many more bytes."""
-        used = sum(file.bytes for file in self._files())
-        if used + size > self._limits.folder_bytes:
-            raise TooLarge(
-                f"the files take {used} of {self._limits.folder_bytes} bytes, and {size} more "
-                "do not fit; delete files, or raise EMBEDWELL_BATCH_MAX_BYTES",
-                code="storage_full",
-            )
-
-    def _describe(self, id: str, size: int, filename: str, purpose: Purpose) -> StoredFile:
+    def describe(self, folder: Path, size: int, filename: str, purpose: Purpose) -> StoredFile:
+        """Write the description of a file, which then exists for clients."""
         now = time.time()
-        return StoredFile(
-            id=id,
+        file = StoredFile(
+            id=folder.name,
             bytes=size,
             created_at=int(now),
             expires_at=int(now + self._limits.retention),
             filename=filename,
             purpose=purpose,
         )
+        write_json(folder / "file.json", file)
+        return file
 
-    def _files(self) -> Iterator[StoredFile]:
-        for folder in self._folder.iterdir():
-            fields: Any = read_json(folder / "file.json")
-            if fields is not None:
-                yield StoredFile(**fields)
+    def get(self, id: str) -> StoredFile:
+        """Return the description of a file; raises NotFound."""
+        file = self._load(id) if is_id(id, FILE) else None
+        if file is None:
+            raise NotFound(f"there is no file {id!r}", code="file_not_found", param="id")
+        return file
+
+    def content(self, id: str) -> Path:
+        """Return the path of a file's content; raises NotFound."""
+        return self._folder / self.get(id).id / "content"
+
+    def newest_first(self, after: str = "") -> Iterator[StoredFile]:
+        """Read the files one by one, the newest first.
+
+        after: id of a file; only those before it in time are read.
+        """
+        for id in newest_first(self._folder, FILE, after):
+            if (file := self._load(id)) is not None:
+                yield file
+
+    def remove(self, id: str) -> None:
+        """Delete a file; raises NotFound."""
+        shutil.rmtree(self._folder / self.get(id).id, ignore_errors=True)
+
+    def remove_expired(self) -> None:
+        """Delete files that have been kept for the retention time, and abandoned uploads."""
+        for file in self.newest_first():
+            if file.expires_at <= time.time():
+                self.remove(file.id)
+        remove_abandoned(self._folder, "file.json")
+
+    def _load(self, id: str) -> StoredFile | None:
+        return read_json(self._folder / id / "file.json", StoredFile)
+
+
+def remove_abandoned(folder: Path, description: str) -> None:
+    """Delete old folders in a folder that lack their description: a kill cut them off."""
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process removed it
+            changed = max(item.stat().st_mtime for item in (path, *path.iterdir()))
+            if changed < time.time() - _ABANDONED and not (path / description).exists():
+                shutil.rmtree(path, ignore_errors=True)

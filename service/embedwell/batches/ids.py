@@ -1,12 +1,16 @@
 """Names of files and batches."""
 
+import os
 import re
 import secrets
 import time
+from pathlib import Path
 
 FILE, BATCH, REQUEST = "file-", "batch_", "batch_req_"
 LOCK = "lock"
 """Name of the lock file in the folder of batches; the process that computes them holds the lock."""
+SPACE_LOCK = "space.lock"
+"""Name of the lock file that a process holds while it reserves disk space."""
 _DIGITS = re.compile(r"[0-9a-f]{24}")
 
 
@@ -18,3 +22,12 @@ def new_id(prefix: str) -> str:
 def is_id(text: str, prefix: str) -> bool:
     """Return whether a text has the form of an id, so that it is safe as part of a path."""
     return text.startswith(prefix) and _DIGITS.fullmatch(text.removeprefix(prefix)) is not None
+
+
+def newest_first(folder: Path, prefix: str, after: str = "") -> list[str]:
+    """Return the ids that name a folder's entries, the newest first.
+
+    after: only ids before this one in time; "" for all.
+    """
+    ids = [name for name in os.listdir(folder) if is_id(name, prefix)]
+    return sorted((id for id in ids if not after or id < after), reverse=True)

@@ -1,6 +1,5 @@
 """Call the routes of this server without HTTP."""
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +10,14 @@ from starlette.types import Message, Scope
 
 from embedwell.batches.ids import REQUEST, new_id
 from embedwell.errors import BadRequest, InternalError, ServiceError
-from embedwell.request.error_body import respond
-from embedwell.request.error_responses import to_service_error
-from embedwell.request.memory_budget import MemoryBudget, Reservation
-from embedwell.request.request_context import RequestContext
+from embedwell.http.error_body import respond
+from embedwell.http.error_responses import to_service_error
+from embedwell.http.request_context import RequestContext
+from embedwell.limits.memory_budget import MemoryBudget, Reservation
 
-_TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
-_MAX_PAUSE = 10.0  # seconds until a temporarily rejected request is sent again
+TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+"""Statuses of a request that is sent again later."""
+_BODY_COPIES = 2  # copies of a body in memory: read from the file, and parsed
 _JSON = (b"content-type", b"application/json")
 
 log = logging.getLogger(__name__)
@@ -43,27 +43,28 @@ class RouteCalls:
 
         budget: memory for large requests, shared with clients.
         """
-        self._routes, self._budget = routes, budget
+        self._routes, self.budget = routes, budget
 
     @property
     def paths(self) -> list[str]:
         """Paths of the routes."""
         return [*self._routes]
 
-    async def post(self, path: str, body: bytes) -> RouteResponse:
-        """Call a route with a body; wait and retry while the server rejects it temporarily."""
-        while True:
-            context = RequestContext(new_id(REQUEST), path, memory=Reservation(self._budget))
-            try:
-                return RouteResponse(context.id, 200, await self._call(context, body))
-            except Exception as error:
-                failure = self._failure(error, context)
-            finally:
-                context.memory.release()
-            if failure.status not in _TEMPORARY:
-                response = respond(failure, context.id, path)
-                return RouteResponse(context.id, failure.status, bytes(response.body))
-            await asyncio.sleep(min(failure.retry_after or 1.0, _MAX_PAUSE))
+    async def post(self, path: str, body: bytes, memory: Reservation) -> RouteResponse:
+        """Call a route with a body; the caller releases the memory of both.
+
+        Raises ServiceError if the server rejects the request temporarily.
+        """
+        context = RequestContext(new_id(REQUEST), path, memory=memory)
+        try:
+            memory.grow(_BODY_COPIES * len(body))
+            return RouteResponse(context.id, 200, await self._call(context, body))
+        except Exception as error:
+            failure = self._failure(error, context)
+        if failure.status in TEMPORARY:
+            raise failure
+        response = respond(failure, context.id, path)
+        return RouteResponse(context.id, failure.status, bytes(response.body))
 
     async def _call(self, context: RequestContext, body: bytes) -> bytes:
         scope: Scope = {"type": "http", "method": "POST", "state": {"context": context}}

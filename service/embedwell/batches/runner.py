@@ -2,31 +2,37 @@
 
 import asyncio
 import contextlib
+import errno
 import fcntl
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from embedwell.batches.batch import Batch, Status
+from embedwell.batches.batch import FINAL, Status
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
 from embedwell.batches.file_store import FileStore
+from embedwell.batches.group_calls import Result, compute_group
 from embedwell.batches.ids import LOCK
 from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine
-from embedwell.batches.route_calls import RouteCalls, RouteResponse
-from embedwell.errors import ServiceError
-
-R = TypeVar("R")
+from embedwell.batches.route_calls import TEMPORARY, RouteCalls
+from embedwell.errors import InternalError, ServiceError
+from embedwell.http.error_responses import UNEXPECTED
+from embedwell.limits.run_in_thread import access_files_in_thread
 
 log = logging.getLogger(__name__)
 
 _POLL = 0.5  # seconds between searches for a batch, and attempts to become the runner
 _SWEEP = 600.0  # seconds between searches for expired batches and files
-_PAUSE = 10.0  # seconds to wait after an error that no request caused
+_PAUSE = 10.0  # seconds to wait after a fault, and the longest after a rejected request
+_TURN = 2.0  # seconds of work on one batch; then those that are cancelled or expired are ended
+_SHARED_FAULTS = {  # error numbers of faults that no batch causes
+    *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+}
 _GROUP_SECONDS = 0.1  # seconds of work that the engine gets at a time
 _TOKEN_BYTES = 4  # approximate bytes per token of English text
 _MIN_GROUP_BYTES, _MAX_GROUP_BYTES = 1 << 12, 1 << 22
@@ -55,63 +61,124 @@ class BatchRunner:
         self._calls = calls
         self._limits, self._busy, self._tokens_per_second = limits, busy, tokens_per_second
         self._swept = -_SWEEP
+        # When batches go on: those with a request that was rejected, and those with a fault.
+        self._refused: dict[str, float] = {}
+        self._faulty: dict[str, float] = {}
 
     async def run(self) -> None:
         """Compute batches until cancelled; an unfinished batch is resumed later."""
         async with self._alone():
             while True:
                 try:
-                    if not await self._compute_next():
+                    if not await self._work_on_next():
                         await asyncio.sleep(_POLL)
-                except Exception:  # such as a full disk; saved data is not lost
-                    log.exception("batches cannot be computed; trying again in a few seconds")
+                except OSError as error:  # such as a full disk; saved data is not lost
+                    log.error("batches wait for some seconds: %s", error)
                     await asyncio.sleep(_PAUSE)
 
-    async def _compute_next(self) -> bool:
-        """Compute the oldest batch; return False if there is none."""
-        await _in_thread(self._sweep)
-        stored = await _in_thread(self._batches.next)
-        if stored is not None:
-            await self._compute(BatchWork(stored, self._batches, self._files, self._limits))
-        return stored is not None
+    async def _work_on_next(self) -> bool:
+        """Work on a batch for a while; return False if all wait.
+
+        Raises OSError for a fault that stops all batches.
+        """
+        try:
+            await access_files_in_thread(self._sweep)
+            id = await access_files_in_thread(self._next)
+        except Exception:
+            log.exception("the folder of batches cannot be read; trying again in some seconds")
+            await asyncio.sleep(_PAUSE)
+            return False
+        if id is None:
+            return False
+        try:
+            await self._work_on(id)
+        except Exception as error:
+            if _stops_all(error):
+                raise
+            log.exception("batch %s cannot be saved; trying again in some seconds", id)
+            self._faulty[id] = time.monotonic() + _PAUSE
+        return True
+
+    def _next(self) -> str | None:
+        """Return the oldest batch that ends early, else the oldest that need not wait."""
+        now, unfinished = time.monotonic(), self._batches.unfinished()
+        ready = [(id, expiry) for id, expiry in unfinished if self._faulty.get(id, 0.0) <= now]
+        ending = (id for id, expiry in ready if self._early_end(id, expiry) is not None)
+        computable = (id for id, _ in ready if self._refused.get(id, 0.0) <= now)
+        return next(itertools.chain(ending, computable), None)
+
+    async def _work_on(self, id: str) -> None:
+        stored = await access_files_in_thread(partial(self._batches.load_stored, id))
+        work = BatchWork(stored, self._batches, self._files, self._limits)
+        try:
+            await self._advance(work)
+        except ServiceError as error:
+            if error.status in TEMPORARY:
+                self._refused[id] = time.monotonic() + min(error.retry_after or 1.0, _PAUSE)
+                return
+            await access_files_in_thread(partial(work.fail, error.code, error.message))
+        except Exception as error:
+            if _stops_all(error):
+                raise
+            log.exception("batch %s fails", id)
+            await access_files_in_thread(partial(work.fail, InternalError.code, UNEXPECTED))
+        await access_files_in_thread(partial(self._batches.note_changed, id))
+        if work.batch.status in FINAL:
+            self._refused.pop(id, None)
+            self._faulty.pop(id, None)
+            log.info("batch %s: %s", id, work.batch.status)
+
+    async def _advance(self, work: BatchWork) -> None:
+        """End a batch, or compute some of its requests."""
+        if await access_files_in_thread(work.publish_end):
+            return
+        early = self._early_end(work.batch.id, work.batch.expires_at)
+        if early is not None:
+            await access_files_in_thread(partial(work.finish, early))
+        elif await access_files_in_thread(work.start):
+            await self._compute(work)
 
     async def _compute(self, work: BatchWork) -> None:
-        try:
-            if await _in_thread(work.start):
-                log.info("batch %s: %d requests", work.batch.id, work.batch.request_counts.total)
-                status = await self._send(work)
-                await _in_thread(partial(work.finish, status))
-        except ServiceError as error:
-            await _in_thread(partial(work.fail, error.code, error.message))
-        log.info("batch %s: %s", work.batch.id, work.batch.status)
-
-    async def _send(self, work: BatchWork) -> Status:
-        """Send all requests, or as many as the time limit allows; return how the batch ends."""
-        while True:
-            requests = await _in_thread(partial(work.next_requests, self._group_bytes()))
+        """Compute requests until the batch ends early, or its turn ends."""
+        end = time.monotonic() + _TURN
+        while time.monotonic() < end:
+            if self._busy():
+                await asyncio.sleep(_IDLE_POLL)
+                continue
+            requests = await access_files_in_thread(
+                partial(work.next_requests, self._group_bytes())
+            )
             if not requests:
-                return "completed"
-            computing = asyncio.ensure_future(self._respond(work.batch.endpoint, requests))
-            try:
-                while not computing.done():
-                    if (early := self._early_end(work.batch)) is not None:
-                        return early
-                    await asyncio.wait([computing], timeout=_POLL)
-            finally:
-                computing.cancel()  # unfinished requests count as not computed
-            results = zip(requests, computing.result(), strict=True)
-            await _in_thread(partial(work.record, [*results]))
+                await access_files_in_thread(partial(work.finish, "completed"))
+                return
+            if not await self._compute_group(work, requests):
+                return
 
-    async def _respond(self, path: str, requests: Sequence[RequestLine]) -> list[RouteResponse]:
-        """Compute requests when no client waits for the engine."""
-        while self._busy():
-            await asyncio.sleep(_IDLE_POLL)
-        return await asyncio.gather(*[self._calls.post(path, line.body) for line in requests])
+    async def _compute_group(self, work: BatchWork, requests: Sequence[RequestLine]) -> bool:
+        """Compute requests; return False if the batch ends early meanwhile."""
 
-    def _early_end(self, batch: Batch) -> Status | None:
-        if self._batches.cancelled_at(batch.id) is not None:
+        async def record(results: Sequence[Result]) -> None:
+            await access_files_in_thread(partial(work.record, results))
+
+        batch = work.batch
+        computing = asyncio.ensure_future(
+            compute_group(self._calls, batch.endpoint, requests, record)
+        )
+        try:
+            while not computing.done() and self._early_end(batch.id, batch.expires_at) is None:
+                await asyncio.wait([computing], timeout=_POLL)
+        finally:
+            computing.cancel()  # unfinished requests count as not computed
+            await asyncio.wait([computing])
+        if computing.cancelled():
+            return False
+        computing.result()
+        return True
+
+    def _early_end(self, id: str, expiry: int) -> Status | None:
+        if self._batches.cancelled_at(id) is not None:
             return "cancelled"
-        return "expired" if time.time() >= batch.expires_at else None
+        return "expired" if time.time() >= expiry else None
 
     def _group_bytes(self) -> int:
         # More work would make small requests of clients wait, or be rejected.
@@ -137,10 +204,5 @@ class BatchRunner:
             self._batches.remove_expired()
 
 
-async def _in_thread(work: Callable[[], R]) -> R:
-    """Read or write files in a thread; a cancellation waits for it before the lock is released."""
-    future = asyncio.get_running_loop().run_in_executor(None, work)
-    try:
-        return await asyncio.shield(future)
-    finally:
-        await asyncio.wait([future])
+def _stops_all(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _SHARED_FAULTS

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from embedwell.batches.batch_store import BatchStore
+from embedwell.batches.disk_space import DiskSpace
 from embedwell.batches.file_store import FileStore
 from embedwell.batches.limits import BatchLimits
 from embedwell.batches.route_calls import RouteCalls
@@ -34,7 +35,8 @@ class BatchService:
 
         tokens_per_second: returns the engine's speed; 0 if unknown.
         """
-        self.files = FileStore(folder / "files", limits)
+        space = DiskSpace(folder, limits.folder_bytes)
+        self.files = FileStore(folder / "files", limits, space)
         self.batches = BatchStore(folder / "batches", self.files, limits)
         self.endpoints = calls.paths
         self.run = BatchRunner(

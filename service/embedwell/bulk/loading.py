@@ -2,8 +2,8 @@
 
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel
-from embedwell.engine.process.batch_limit import choose_batch_limit
-from embedwell.engine.process.load import load
+from embedwell.engine.worker.batch_limit import choose_batch_limit
+from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from embedwell.bulk.columns import ROW, Columns
 from embedwell.bulk.origin import FILE, POSITION, REASON, input_columns
 from embedwell.bulk.parts import Part
-from embedwell.bulk.progress import Progress, WindowProgress
+from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
 from embedwell_models.vectors import Floats
 
@@ -43,7 +43,7 @@ class PartEmbedding:
 
     @classmethod
     def begin(
-        cls, part: Part, columns: Columns, encoder: TextEncoder, progress: Progress
+        cls, part: Part, columns: Columns, encoder: TextEncoder, progress: EmbedProgress
     ) -> "PartEmbedding":
         """Like TextEncoder.begin. Raises BulkError."""
         reasons = _reasons(part.rows, columns.id)

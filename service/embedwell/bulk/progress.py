@@ -1,4 +1,4 @@
-"""Progress with the rate and the remaining time, on a terminal or in a log."""
+"""EmbedProgress with the rate and the remaining time, on a terminal or in a log."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _SECONDS_BETWEEN = {
 
 
 @dataclass
-class Progress:
+class EmbedProgress:
     """Counts texts from the first computed one, so that a resumed run shows its own rate.
 
     stream: None for no output.
@@ -71,7 +71,7 @@ class WindowProgress:
     before, after: share of the input without and with them; None if its length is unknown.
     """
 
-    progress: Progress
+    progress: EmbedProgress
     texts: int
     before: float | None
     after: float | None

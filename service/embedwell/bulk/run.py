@@ -9,7 +9,7 @@ from embedwell.bulk.manifest import Manifest, describe_inputs, read_manifest
 from embedwell.bulk.part_embedding import PartEmbedding
 from embedwell.bulk.part_files import PARQUET, part_files
 from embedwell.bulk.parts import cut_into_parts
-from embedwell.bulk.progress import Progress
+from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.source import Source
 from embedwell.bulk.text_encoder import Encoded, TextEncoder
 from embedwell.bulk.write_behind import write_behind
@@ -57,7 +57,7 @@ Load = Callable[[str | None], TextEncoder]
 """Loads a model in a precision; None for the precision of its options."""
 
 
-def run(job: BulkJob, load: Load, progress: Progress) -> Mapping[str, int]:
+def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     """Embed the input, and return the counts of the manifest. Raises BulkError.
 
     load: called after all other checks, with the precision of a run that is resumed.

@@ -1,20 +1,17 @@
-"""The `embedwell` command, and its small commands."""
+"""The `embedwell` command: serving and looking at models; the other commands by their names."""
 
 import json
 import logging
 import os
+import pkgutil
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from embedwell import __version__
-from embedwell.cli.compress import compress
-from embedwell.cli.embed import embed
 from embedwell.cli.env_file import unknown_settings
-from embedwell.cli.evaluate import evaluate
 from embedwell.cli.extras import require_torch, require_tracing
 from embedwell.cli.options import (
     ENGINE,
@@ -25,17 +22,39 @@ from embedwell.cli.options import (
     read,
     read_models,
 )
-from embedwell.cli.plot import plot
-from embedwell.cli.train import train
-from embedwell.process.logging import announce, configure_logging
-from embedwell.process.signals import install_signal_handlers
+from embedwell.launch.logging import announce, configure_logging
+from embedwell.launch.signals import install_signal_handlers
 from embedwell.settings.adapters import expand_adapters
-from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
-from embedwell_models.hub import sources
+
+# The server imports nothing of bulk and tools.
+OTHER_COMMANDS = {
+    "compress": "embedwell.tools.compress:compress",
+    "convert": "embedwell.tools.convert:convert",
+    "embed": "embedwell.bulk.embed:embed",
+    "evaluate": "embedwell.tools.evaluate:evaluate",
+    "plot": "embedwell.tools.plot:plot",
+    "train": "embedwell.tools.train:train",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class LazyGroup(click.Group):
+    """A group of commands that imports those of OTHER_COMMANDS when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *OTHER_COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in OTHER_COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = pkgutil.resolve_name(OTHER_COMMANDS[cmd_name])
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="embedwell")
 def main() -> None:
     """Serve or compute vectors of sentences, tokens and positions.
@@ -59,7 +78,7 @@ def serve(**flags: Any) -> None:
         require_tracing()
     require_torch()
     install_signal_handlers(0)  # a server that is told to stop has not failed
-    from embedwell.server.bootstrap import run
+    from embedwell.launch.bootstrap import run
 
     for name in unknown_settings(os.environ):
         message = f"warning: {name} is not a setting and has no effect; see embedwell serve --help"
@@ -67,8 +86,9 @@ def serve(**flags: Any) -> None:
     try:
         served = [each for model in models for each in expand_adapters(model, model_folder(model))]
         status = run(settings, served)
-    except ModelError as error:
-        raise click.ClickException(str(error)) from None
+    except (ModelError, click.ClickException) as error:
+        announce(f"Error: {error}", logging.ERROR, settings.log_format)
+        status = 1
     sys.exit(status)
 
 
@@ -76,84 +96,9 @@ def serve(**flags: Any) -> None:
 @options(*MODEL)
 def pull(**flags: Any) -> None:
     """Fetch a model into the cache and verify every file of it."""
-    click.echo(model_folder(read(flags)))
-
-
-@main.command()
-@click.argument("model")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=None,
-    help=(
-        "Folder to write; it must not exist. Default: for a model on a hub, a folder in the "
-        "cache, where serve finds it; for a folder, its name with -converted appended."
-    ),
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=None,
-    metavar="NUMBER",
-    help="Word vectors: take only so many of the file's first words.  [default: all]",
-)
-@click.option(
-    "--exact",
-    is_flag=True,
-    help=(
-        "Word vectors: look up words only as they are written, not also in lower case and "
-        "without surrounding punctuation."
-    ),
-)
-@click.option(
-    "--weights",
-    type=click.Choice(["sif", "idf"]),
-    default=None,
-    help="Word vectors: weights of the words in the mean of a text.  [default: equal weights]",
-)
-@click.option(
-    "--corpus",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=None,
-    help=(
-        "Word vectors: file in UTF-8 with a text on each line, whose word counts determine the "
-        "weights."
-    ),
-)
-@options("revision", "cache")
-def convert(
-    output: Path | None,
-    limit: int | None,
-    exact: bool,
-    weights: Any,
-    corpus: Path | None,
-    **flags: Any,
-) -> None:
-    """Convert an older MODEL to safetensors and tokenizer.json.
-
-    MODEL is a folder, organisation/name on a hub, or a file. A file can have word vectors (Word2Vec
-    .bin, .txt; GloVe .txt; fastText .vec, .bin; each also compressed as .gz), or an older encoder
-    with its other files in the same folder (LASER 2 and 3 .pt; ELMo .hdf5; Doc2Vec of gensim
-    .model). Prints the new folder.
-
-    Files of torch.save (pytorch_model.bin, also in shards) are read as tensors only; code in them
-    is not run. SentencePiece files and older vocabularies need packages: pip install transformers
-    sentencepiece protobuf.
-    """
-    settings, source = read(flags), Path(str(flags["model"]))
-    choices = (limit, exact, weights, corpus)
-    try:
-        if source.is_file():
-            click.echo(_converted_file(source, output, choices))
-        elif any(choices):
-            raise click.UsageError(
-                "--limit, --exact, --weights and --corpus need a file of word vectors"
-            )
-        else:
-            click.echo(_converted(settings, output))
-    except ModelError as error:
-        raise click.ClickException(str(error)) from None
+    settings = read(flags)
+    configure_logging(settings.log_level, settings.log_format)
+    click.echo(model_folder(settings))
 
 
 @main.command()
@@ -166,12 +111,12 @@ def inspect(as_json: bool, **flags: Any) -> None:
     The default is the model of the settings.
     """
     from embedwell.cli import inspection
-    from embedwell_models.folder import Folder
+    from embedwell_models.model_description import ModelDescription
 
     settings = read(flags)
     try:
         path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
-        folder = Folder.read(path, settings.pooling, *choices)
+        folder = ModelDescription.read(path, settings.pooling, *choices)
         properties = inspection.inspect(folder)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
@@ -198,40 +143,3 @@ def info(**flags: Any) -> None:
         "fingerprint": embedder.fingerprint,
     }
     click.echo(json.dumps(properties, indent=2))
-
-
-def _converted_file(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
-    from embedwell_models.convert.files import convert_file
-    from embedwell_models.convert.words.folder import Choices
-
-    name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
-    target = output or source.resolve().with_name(f"{name}-converted")
-    configure_logging("info", "text")
-    convert_file(source.resolve(), target, Choices(*choices))
-    return target
-
-
-def _converted(settings: Settings, output: Path | None) -> Path:
-    from embedwell_models.convert.folder import convert_folder
-
-    model, folder = settings.model, Path(settings.model)
-    if folder.is_dir():
-        source = folder.resolve()
-        target = output or source.with_name(f"{source.name}-converted")
-    elif sources.is_hub_name(model):
-        source = sources.fetch_with_pickles(model, settings.revision, settings.cache)
-        target = output or sources.converted_folder(model, source, settings.cache)
-        if output is None and target.is_dir():
-            return target
-    else:
-        raise ModelError(f"no model {model!r}; give a folder, or organisation/name on a hub")
-    configure_logging(settings.log_level, settings.log_format)
-    convert_folder(source, target)
-    return target
-
-
-main.add_command(embed)
-main.add_command(compress)
-main.add_command(plot)
-main.add_command(evaluate)
-main.add_command(train)

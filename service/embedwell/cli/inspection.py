@@ -6,15 +6,12 @@ from dataclasses import asdict
 from typing import Any
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Scheme
 
-_SIZES = ("num_layers", "num_heads", "num_kv_heads", "hidden_size", "intermediate_size")
-_KINDS = ("activation", "gated", "norm", "arrangement", "causal", "max_positions")
 
-
-def inspect(folder: Folder) -> dict[str, Any]:
+def inspect(folder: ModelDescription) -> dict[str, Any]:
     """Return the properties of a model folder; raises ModelError if it cannot be read."""
     config, sentence = folder.spec.config, folder.sentence
     tokenizer, footprint, images = folder.tokenizer(), Footprint.of(folder), folder.images
@@ -22,7 +19,8 @@ def inspect(folder: Folder) -> dict[str, Any]:
         "task": folder.task,
         "labels": list(folder.classifier.labels) if folder.classifier else [],
         "family": config.family,
-        **{name: getattr(config, name) for name in (*_SIZES, *_KINDS)},
+        **_layers(config),
+        "max_positions": config.max_positions,
         "positions": list(_positions(config)),
         "tokenizer": {"kind": tokenizer.model_type, "vocab_size": tokenizer.vocab_size},
         "max_length": sentence.max_length,
@@ -52,10 +50,28 @@ def lines(properties: Mapping[str, Any]) -> Iterator[str]:
             yield f"{'' if index else name:{width}}{_as_text(part)}"
 
 
+def _layers(config: EncoderConfig) -> dict[str, Any]:
+    # Of sizes that differ among layers, those of the first.
+    attention, network = config.attention, config.feed_forward
+    return {
+        "num_layers": config.num_layers,
+        "num_heads": attention.heads,
+        "num_kv_heads": attention.kv_heads,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": network.inner,
+        "activation": network.activation,
+        "gated": network.gated,
+        "norm": config.norm,
+        "arrangement": config.arrangement,
+        "causal": config.causal,
+    }
+
+
 def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
-    # The schemes of the input, of the attention, and of its local layers.
-    for scheme in (config.input_positions, config.positions, config.local_positions):
-        if scheme is not None and scheme.name != Scheme.name:
+    # The different schemes of the input and of the layers.
+    schemes = (config.input_positions, *(layer.positions for layer in config.layers))
+    for scheme in dict.fromkeys(schemes):
+        if scheme.name != Scheme.name:
             yield {"scheme": scheme.name, **asdict(scheme)}
 
 

@@ -16,7 +16,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
 
 MODEL = ("model", "revision", "cache")
-ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads")
+ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,7 +102,7 @@ def model_folder(settings: Settings) -> Path:
 def load_embedder(settings: Settings) -> Any:
     """Load the model as an Embedder. Raises ClickException."""
     require_torch()
-    from embedwell.engine.process.load import load
+    from embedwell.engine.worker.load import load
 
     try:
         return load(model_folder(settings), settings)

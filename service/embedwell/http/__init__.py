@@ -1,1 +1,1 @@
-"""HTTP below the routes: middleware, limits, timeouts, headers, keys and error responses."""
+"""HTTP before a route: the protocol, middleware, headers, keys, errors, and a request's context."""

@@ -1,4 +1,4 @@
-"""Log failed requests, at most so many lines a second."""
+"""Log failed requests and invalid ones, at most so many lines a second."""
 
 import logging
 import time
@@ -26,3 +26,18 @@ class FailureLog:
             log.warning("request %s to %s: %d %s", request_id, path, status, message, extra=fields)
         else:
             self._dropped += 1
+
+
+class InvalidRequestLog:
+    """Logs at most one line a second about bytes that are not HTTP, with their number."""
+
+    def __init__(self) -> None:
+        self._second, self._count = 0, 0
+
+    def write(self) -> None:
+        """Count an invalid request, and log the number since the last line once a second."""
+        self._count += 1
+        second = int(time.monotonic())
+        if second != self._second:
+            log.warning("clients sent bytes that are not a valid HTTP request (%d)", self._count)
+            self._second, self._count = second, 0

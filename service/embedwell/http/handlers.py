@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 
-from embedwell.errors import NotFound, ServiceError, WrongMethod
-from embedwell.request.error_body import respond
-from embedwell.request.error_responses import to_service_error
-from embedwell.request.request_context import RequestContext
+from embedwell.errors import BadRequest, NotFound, ServiceError, WrongMethod
+from embedwell.http.error_body import respond
+from embedwell.http.error_responses import to_service_error
+from embedwell.http.request_context import RequestContext
 
 _COMPARED = 100  # characters of an unknown path in the message
 
@@ -37,7 +37,8 @@ async def _http(request: Request, error: Exception) -> Response:
     kinds: dict[int, Callable[[Request], ServiceError]] = {404: _not_found, 405: _wrong_method}
     if error.status_code in kinds:
         return await _respond(request, kinds[error.status_code](request))
-    wrapped = ServiceError(str(error.detail))
+    kind = BadRequest if error.status_code < 500 else ServiceError
+    wrapped = kind(str(error.detail))
     wrapped.status = error.status_code
     return await _respond(request, wrapped)
 

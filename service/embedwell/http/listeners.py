@@ -15,7 +15,9 @@ def open_exclusive(host: str, port: int) -> list[socket.socket]:
     try:
         sockets = _open(host, port)
     except OSError as error:
-        raise OSError(f"cannot listen on {host} port {port}: {error}") from None
+        raise OSError(
+            f"cannot listen on {host} port {port}: {error}; choose others with --host or --port"
+        ) from None
     for listener in sockets:
         # SO_REUSEPORT set before bind would share the port with another server.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Collection, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
+from typing import Protocol
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,8 +17,11 @@ from embedwell.errors import (
     ServiceError,
     ShuttingDown,
 )
+from embedwell.gc_tuning import FreeMemory
 from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.failure_log import FailureLog
+from embedwell.http.error_body import respond
+from embedwell.http.error_responses import to_service_error
+from embedwell.http.failure_log import FailureLog, InvalidRequestLog
 from embedwell.http.headers import (
     JSON,
     Headers,
@@ -34,12 +38,8 @@ from embedwell.http.request_body import (
     LimitedReceive,
     body_too_large_error,
 )
-from embedwell.metrics.metrics import OTHER, Metrics
-from embedwell.process.gc_tuning import return_free_memory
-from embedwell.request.error_body import respond
-from embedwell.request.error_responses import to_service_error
-from embedwell.request.memory_budget import SMALL, Reservation
-from embedwell.request.request_context import RequestContext
+from embedwell.http.request_context import RequestContext
+from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response to send at a time
@@ -48,6 +48,13 @@ log = logging.getLogger(__name__)
 
 _WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
 _PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
+
+
+class RequestCounter(Protocol):
+    """Counts requests."""
+
+    def observe(self, context: RequestContext, path: str, status: int) -> None:
+        """Count a request with a response; a path of "" is that of a malformed request."""
 
 
 class Middleware:
@@ -63,7 +70,7 @@ class Middleware:
         limits: HttpLimits,
         uploads: Mapping[str, HttpLimits] = MappingProxyType({}),
         keys: ApiKeys,
-        metrics: Metrics,
+        metrics: RequestCounter,
         browsers: BrowserChecks,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
@@ -77,7 +84,8 @@ class Middleware:
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
         self.limits, self._uploads = limits, uploads
         self._keys, self._metrics, self._browsers = keys, metrics, browsers
-        self._failures = FailureLog()
+        self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
+        self._free_memory = FreeMemory()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +103,10 @@ class Middleware:
         context = RequestContext(
             request_id_of(headers), path, task, accept, memory=Reservation(limits.budget)
         )
-        scope.setdefault("state", {})["context"] = context
+        state = scope.setdefault("state", {})
+        if "has_hung_up" in state:  # uvicorn's connection is ours
+            context.started, context.has_hung_up = state["started"], state["has_hung_up"]
+        state["context"] = context
         request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
@@ -114,12 +125,12 @@ class Middleware:
         finally:
             request_body.stop_timer()
             if context.memory.size > SMALL:
-                _release(context.memory)
+                self._release(context.memory)
 
     def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
         """Return the response for a request that the parser rejected, and count it."""
         context = RequestContext(request_id_of(headers))
-        self._metrics.observe(context, OTHER, error.status)
+        self._metrics.observe(context, context.path, error.status)
         response = respond(error, context.id)
         response.raw_headers += context.headers()
         return response
@@ -129,6 +140,12 @@ class Middleware:
         if path in self._paths or not path.startswith(f"{self._root_path}/"):
             return path
         return path.removeprefix(self._root_path)
+
+    def _release(self, memory: Reservation) -> None:
+        large = memory.size > _LARGE
+        memory.release()
+        if large:
+            self._free_memory.return_soon()
 
     def _check(self, needs_key: bool, headers: Headers, scope: Scope, max_size: int) -> None:
         if needs_key:
@@ -143,7 +160,9 @@ class Middleware:
 class _ResponseSender:
     """Sends a response with the headers of its context, and counts it."""
 
-    def __init__(self, metrics: Metrics, failures: FailureLog, scope: Scope, send: Send) -> None:
+    def __init__(
+        self, metrics: RequestCounter, failures: FailureLog, scope: Scope, send: Send
+    ) -> None:
         self._metrics, self._failures, self._scope, self._send = metrics, failures, scope, send
         self._context: RequestContext = scope["state"]["context"]
         self._started = False
@@ -193,13 +212,6 @@ def _decompressed(
 def _is_open(path: str) -> bool:
     """Return whether a path needs no key."""
     return path in _WITHOUT_KEY or path == _PLAYGROUND or path.startswith(f"{_PLAYGROUND}/")
-
-
-def _release(memory: Reservation) -> None:
-    large = memory.size > _LARGE
-    memory.release()
-    if large:
-        return_free_memory()
 
 
 def _service_error(error: BaseException, context: RequestContext) -> ServiceError:

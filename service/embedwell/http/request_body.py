@@ -1,6 +1,7 @@
 """Receive a request's body within limits of time, size and compression."""
 
 import sys
+import time
 import zlib
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,19 +9,21 @@ from functools import partial
 from starlette.types import Message, Receive
 
 from embedwell.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
+from embedwell.http.request_context import RequestContext
 from embedwell.http.timeouts import Timeouts
-from embedwell.request.memory_budget import MemoryBudget, Reservation
-from embedwell.request.request_context import RequestContext
-from embedwell.request.run_in_thread import run_in_thread
+from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell.limits.run_in_thread import run_in_thread
 
 # zlib's window bits for the encodings of
 # https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.
 _GZIP = zlib.MAX_WBITS + 16
 _FORMATS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
+_PROGRESS = 1 << 18  # bytes after which a client that sends a body is not slow
 _COPIES = 3  # copies of a body in memory: chunks, joined, and parsed
 _RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes allowed at any ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
+_IDLE_SECONDS = 75.0  # longer than gateways keep idle connections
 _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each member
 
 
@@ -32,12 +35,14 @@ class HttpLimits:
     timeouts: time limits of bodies and of heads.
     budget: memory for all large requests together.
     connections: maximum count of connections.
+    idle_timeouts: time limit of connections between requests.
     """
 
     size: int
     timeouts: Timeouts
     budget: MemoryBudget = field(default_factory=MemoryBudget)
     connections: int = sys.maxsize
+    idle_timeouts: Timeouts = field(default_factory=partial(Timeouts, _IDLE_SECONDS))
 
 
 class LimitedReceive:
@@ -46,10 +51,12 @@ class LimitedReceive:
     def __init__(self, receive: Receive, limits: HttpLimits, context: RequestContext) -> None:
         self._receive, self._limits, self._context = receive, limits, context
         self._remaining = limits.size
+        self._waited, self._received = 0.0, 0  # seconds and bytes since the latest progress
 
     async def __call__(self) -> Message:
         self._limits.timeouts.begin(self)
-        message = await self._receive()
+        holds_memory = self._context.memory.reserved
+        message = await (self._receive_or_give_way() if holds_memory else self._receive())
         if not message.get("more_body", False):
             self.stop_timer()
         size = len(message.get("body", b""))
@@ -63,10 +70,38 @@ class LimitedReceive:
         """Stop the time limit of the body."""
         self._limits.timeouts.end(self)
 
+    @property
+    def memory(self) -> Reservation:
+        """The reservation of the request."""
+        return self._context.memory
+
+    def give_way(self) -> None:
+        """Abort the request, because others need the memory of its incomplete body."""
+        self._context.abort(
+            ReceiveTimeout(
+                "the body arrives too slowly, and other requests need its memory; send it without "
+                "pauses, or send smaller requests"
+            )
+        )
+
     def expire(self) -> None:
         """Abort the request."""
         error = ReceiveTimeout("the body did not arrive in time; send it without pauses")
         self._context.abort(error)
+
+    async def _receive_or_give_way(self) -> Message:
+        """Receive, unless the client sends too little while others need the memory of its body."""
+        budget, started = self.memory.budget, time.monotonic()
+        budget.pause(self, self._waited)
+        try:
+            message = await self._receive()
+        finally:
+            budget.resume(self)
+        self._received += len(message.get("body", b""))
+        self._waited += time.monotonic() - started
+        if self._received >= _PROGRESS:
+            self._waited, self._received = 0.0, 0
+        return message
 
 
 class DecompressingReceive:

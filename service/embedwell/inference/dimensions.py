@@ -1,7 +1,7 @@
 """Dimensions to which clients may truncate vectors."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Literal
 
 from embedwell.errors import BadRequest
 from embedwell_models.errors import ModelError
@@ -36,10 +36,10 @@ class AllowedDimensions:
                 )
         return cls(full, numbers)
 
-    def as_json(self) -> dict[str, Any]:
-        """Describe the dimensions for /info."""
-        allowed = "any" if isinstance(self._allowed, range) else self._allowed
-        return {"full": self.full, "allowed": allowed}
+    @property
+    def allowed(self) -> Literal["any"] | list[int]:
+        """The dimensions below `full` to which vectors may be truncated."""
+        return "any" if isinstance(self._allowed, range) else [*self._allowed]
 
     def check(self, requested: int | None, param: str = "dimensions") -> None:
         """Raise BadRequest for dimensions that are not offered.

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedwell.errors import ServiceError
-from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.input_row import InputRow
 from embedwell_models.vectors import Floats
 
-ItemResult = tuple[TokenizedInput, Floats] | ServiceError
+ItemResult = tuple[InputRow, Floats] | ServiceError
 """A tokenized input and its vector (D,), or its error."""
 
 
-def stack_results(results: Sequence[ItemResult]) -> tuple[list[TokenizedInput], Floats]:
+def stack_results(results: Sequence[ItemResult]) -> tuple[list[InputRow], Floats]:
     """Return the rows, and their vectors (B, D); raises the first error."""
     pairs = []
     for result in results:

@@ -1,26 +1,27 @@
 """Token vectors of queries and documents, and their scores (MaxSim)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from embedwell.engine.protocol.messages import TokenIds
+from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.inputs.text_pair import TextPair
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.request.limits import check_response_numbers
-from embedwell.request.request_context import RequestContext
-from embedwell.request.run_in_thread import FEW_OPERATIONS, run_in_thread
+from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
+from embedwell.limits.request_limits import check_response_numbers
+from embedwell_models.model_files.multi_vector import TextRole
+from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.outputs.names import MULTI
-from embedwell_models.sentence_transformers.multi_vector import TextRole
-from embedwell_models.sentence_transformers.multi_vector_rules import MultiVectorRules
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 
 _BYTES_PER_NUMBER = 8  # float32, once in the engine's response and once without the skipped tokens
+_OPERATIONS_PER_PAIR = 1 << 16  # calling numpy for a pair takes as long as so many multiplications
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class TokenVectors:
     token_ids: for each text, the ids of those tokens (n,).
     """
 
-    rows: list[TokenizedInput]
+    rows: list[InputRow]
     vectors: list[Floats]
     token_ids: list[TokenIds]
 
@@ -42,12 +43,19 @@ class TokenVectors:
 class MultiVectors:
     """Computes token vectors of texts, for every API."""
 
-    def __init__(self, pipeline: Pipeline, rules: MultiVectorRules | None, dim: int) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        rules: MultiVectorRules | None,
+        dim: int,
+        comparisons: Comparisons,
+    ) -> None:
         """rules: which tokens have a vector; None for a model without token vectors.
 
         dim: dimensions of a vector.
         """
         self._pipeline, self._rules, self.dim = pipeline, rules, dim
+        self._comparisons = comparisons
 
     @property
     def offered(self) -> bool:
@@ -82,7 +90,7 @@ class MultiVectors:
         context: RequestContext,
         pairs: Sequence[TextPair],
         options: InputOptions,
-    ) -> tuple[list[TokenizedInput], Floats]:
+    ) -> tuple[list[InputRow], Floats]:
         """Score pairs of a query and a document; returns tokenized documents and scores (B,).
 
         A score sums over the query's vectors the largest product with a document's vector. If the
@@ -123,11 +131,14 @@ class MultiVectors:
         return texts[:count], texts[count:]
 
     async def maxsim_scores(self, pairs: Sequence[tuple[Floats, Floats]]) -> Floats:
-        """Score pairs of a query's and a document's vectors (B,), in a thread if they are many."""
+        """Score pairs of a query's and a document's vectors (B,).
+
+        Raises Overloaded if many pairs would wait too long, and TimedOut.
+        """
         operations = sum(len(query) * document.size for query, document in pairs)
+        operations += len(pairs) * _OPERATIONS_PER_PAIR
         mean = self._checked_rules().options.mean_scores
-        work: Callable[[], Floats] = partial(_scores, pairs, mean)
-        return await run_in_thread(work, operations <= FEW_OPERATIONS)
+        return await self._comparisons.run(_scores(pairs, mean), operations)
 
     async def _read(
         self,
@@ -135,7 +146,7 @@ class MultiVectors:
         inputs: Sequence[Input],
         options: InputOptions,
         role: TextRole,
-    ) -> list[TokenizedInput]:
+    ) -> list[InputRow]:
         rules = self._checked_rules()
         limit = rules.max_length(role)
         options = replace(options, max_length=min(options.max_length or limit, limit))
@@ -150,7 +161,7 @@ class MultiVectors:
     async def _compute(
         self,
         context: RequestContext,
-        rows: list[TokenizedInput],
+        rows: list[InputRow],
         roles: Sequence[TextRole],
         max_values: int | None = None,
     ) -> TokenVectors:
@@ -194,8 +205,13 @@ def _first_indices(texts: Iterable[str]) -> dict[str, int]:
     return indices
 
 
-def _scores(pairs: Sequence[tuple[Floats, Floats]], mean: bool) -> Floats:
-    sums = np.array([maxsim(query, document) for query, document in pairs], dtype=np.float64)
+def _scores(pairs: Sequence[tuple[Floats, Floats]], mean: bool) -> Steps[Floats]:
+    sums = np.zeros(len(pairs))
+    for index, (query, document) in enumerate(pairs):
+        rows = max(1, STEP_OPERATIONS // max(document.size, 1))
+        for start in range(0, len(query), rows):
+            sums[index] += maxsim(query[start : start + rows], document)
+            yield
     counts = np.array([max(len(query), 1) for query, _ in pairs]) if mean else 1.0
     scores: Floats = (sums / counts).astype(np.float32)
     return scores

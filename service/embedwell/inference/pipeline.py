@@ -1,49 +1,54 @@
 """Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Protocol
+from itertools import chain
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from embedwell.engine.protocol.messages import IMAGE, Job, Result
-from embedwell.engine.protocol.sizes import size_class
-from embedwell.errors import BadRequest, EncodingFailed, ServiceError, TimedOut, reindexed
+from embedwell.engine.wire.messages import IMAGE, Job, Result
+from embedwell.engine.wire.sizes import size_class
+from embedwell.errors import (
+    BadRequest,
+    EncodingFailed,
+    NotOffered,
+    ServiceError,
+    TimedOut,
+    reindexed,
+)
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.item_result import ItemResult
+from embedwell.inference.vector_cache import PlannedJob
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
-from embedwell.inputs.reader import InputReader
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
-from embedwell.inputs.tokenized_input import TokenizedInput
 from embedwell.inputs.windows import (
     merge_by_average,
     merge_by_maximum,
     split_windows,
     window_input_indices,
 )
-from embedwell.request.admission import Admission
-from embedwell.request.request_context import RequestContext
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell.limits.admission import Admission
+from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.outputs.names import DENSE
 from embedwell_models.outputs.text_outputs import TextOutputs
-from embedwell_models.sentence_transformers.classifier import ClassifierOptions
 from embedwell_models.vectors import Floats
 
-ROUTES = {
-    DENSE: "POST /embed",
-    MULTI: "POST /embed, a vector for each token",
-    SPARSE: "POST /embed_sparse",
-    SPARSE_QUERY: "of queries",
-}
-"""The route of each output, for error messages."""
+R = TypeVar("R")
+
+_PART_TEXTS = 16
+"""Texts of a part: SPLADE's full vectors of so many have a quarter of the numbers allowed."""
+_NO_VECTORS: Floats = np.empty((0, 0), dtype=np.float32)
 
 
-class JobExecutor(Protocol):
-    """Computes jobs: the vector cache, or ReplayingEngine."""
+class JobPlanner(Protocol):
+    """Interface of VectorCache."""
 
-    async def submit(self, job: Job, timeout: float) -> Result: ...
-
-    def tokens_to_compute(self, job: Job) -> int:
-        """Return the tokens to compute for a job."""
+    def plan(self, job: Job) -> PlannedJob: ...
 
 
 class Pipeline:
@@ -51,9 +56,9 @@ class Pipeline:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        reader: InputReader,
+        reader: RequestTokenizer,
         admission: Admission,
-        engine: JobExecutor,
+        planner: JobPlanner,
         timeout: float,
         *,
         classifier: ClassifierOptions | None = None,
@@ -64,22 +69,18 @@ class Pipeline:
         output_names: outputs of an embedder, by their names in `outputs.names`.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
-        self._admission, self._engine, self._timeout = admission, engine, timeout
+        self._admission, self._planner, self._timeout = admission, planner, timeout
 
     @property
     def classifier(self) -> ClassifierOptions:
         """The classifier, which knows the labels; raises BadRequest for an embedder."""
         if self._classifier is None:
-            raise BadRequest(
-                "this model only embeds texts; send the request to /embed, or to /similarity "
-                "to compare texts",
-                code="not_offered",
-            )
+            raise NotOffered.by_embedder()
         return self._classifier
 
     async def embed(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
-    ) -> tuple[list[TokenizedInput], Floats]:
+    ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized inputs, and their pooled vectors (B, D), not normalized."""
         self.check_outputs([DENSE])
         rows = await self.reader.read(context, inputs, options)
@@ -88,19 +89,53 @@ class Pipeline:
         return rows, (await self.submit(context, rows, DENSE)).vectors
 
     async def compute_outputs(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], names: Sequence[str]
+        self, context: RequestContext, rows: Sequence[InputRow], names: Sequence[str]
     ) -> list[TextOutputs]:
         """Compute outputs of tokenized inputs in one pass, by the names of `outputs.names`."""
         if list(names) == [DENSE]:
             result = await self.submit(context, rows, DENSE)
             return [TextOutputs(dense=vector) for vector in result.vectors]
         result = await self.submit(context, rows, "+".join(names))
-        packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-        return [TextOutputs.unpack(column) for column in packed]
+        return _unpack(result)
+
+    async def compute_in_parts(
+        self,
+        context: RequestContext,
+        rows: Sequence[InputRow],
+        names: Sequence[str],
+        keep: Callable[[TextOutputs], R],
+    ) -> list[R]:
+        """Compute outputs as `compute_outputs` does, and keep of each text what `keep` returns.
+
+        The texts are computed in parts. An error that `keep` raises cancels those parts that are
+        not computed yet, so a response is refused soon after it has become too large.
+        """
+        if not rows:
+            return []
+        if len(rows) <= _PART_TEXTS:
+            return [keep(text) for text in await self.compute_outputs(context, rows, names)]
+        _check_texts(rows)
+        output, tokens = "+".join(names), sum(row.tokens for row in rows)
+        starts = range(0, len(rows), _PART_TEXTS)
+        jobs = self._plan(
+            _job(rows[start : start + _PART_TEXTS], output, tokens) for start in starts
+        )
+        results: list[Result] = []
+
+        async def compute(start: int, job: PlannedJob) -> list[R]:
+            with reindexed(range(start, start + _PART_TEXTS)):
+                result = await self._compute(context, job)
+            results.append(replace(result, vectors=_NO_VECTORS, row_counts=()))
+            return [keep(text) for text in _unpack(result)]
+
+        with self._admit(context, jobs):
+            parts = await _gather(map(compute, starts, jobs))
+        _record(context, results)
+        return [*chain.from_iterable(parts)]
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
-    ) -> tuple[list[TokenizedInput], Floats]:
+    ) -> tuple[list[InputRow], Floats]:
         """Return tokenized inputs, and the logits (B, labels) of text pairs or single texts.
 
         A pair that was split into windows has their maximum.
@@ -114,10 +149,10 @@ class Pipeline:
         """Like `embed`, but returns an error for each input that fails."""
         self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
-        valid = {index: row for index, row in enumerate(rows) if isinstance(row, TokenizedInput)}
+        valid = {index: row for index, row in enumerate(rows) if isinstance(row, InputRow)}
         tokens = sum(row.tokens for row in valid.values())
         jobs = [_job(split_windows([row]), DENSE, tokens) for row in valid.values()]
-        results = await self._submit_all(context, jobs)
+        results = await self._compute_each(context, jobs)
         item_results: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
@@ -141,7 +176,7 @@ class Pipeline:
         ]
 
     async def hidden(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
     ) -> list[Floats]:
         """Return hidden states after some layers, or a summand of the input: (T, D) for each input.
 
@@ -151,7 +186,7 @@ class Pipeline:
         return np.split(states, np.cumsum([len(row.ids) for row in rows])[:-1])
 
     async def submit(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
     ) -> Result:
         """Compute an output of tokenized inputs.
 
@@ -159,27 +194,24 @@ class Pipeline:
         """
         if any(row.image_tokens for row in rows):
             return await self._submit_with_images(context, rows, output)
-        job = _job(rows, output, sum(row.tokens for row in rows))
-        with self._admission.admit(self._engine.tokens_to_compute(job)):
-            result = await self._submit_job(context, job)
+        job = self._planner.plan(_job(rows, output, sum(row.tokens for row in rows)))
+        with self._admit(context, [job]):
+            result = await self._compute(context, job)
         _record(context, [result])
         return result
 
     async def _submit_with_images(
-        self, context: RequestContext, rows: Sequence[TokenizedInput], output: str | int
+        self, context: RequestContext, rows: Sequence[InputRow], output: str | int
     ) -> Result:
         """Submit images and texts as one job each, and return their vectors in order."""
         if output != DENSE:
-            raise BadRequest(
-                "an image has only a dense vector; leave images out of requests for other vectors",
-                code="not_offered",
-            )
+            _check_texts(rows)
         tokens = sum(row.tokens for row in rows)
         texts = [index for index, row in enumerate(rows) if not row.image_tokens]
         images = [index for index, row in enumerate(rows) if row.image_tokens]
         groups = [group for group in (texts, images) if group]
         jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in groups]
-        results = await self._submit_all(context, jobs)
+        results = await self._compute_each(context, jobs)
         parts = [_checked(result, group) for result, group in zip(results, groups, strict=True)]
         vectors = np.empty((len(rows), parts[0].vectors.shape[1]), dtype=np.float32)
         for group, part in zip(groups, parts, strict=True):
@@ -189,54 +221,80 @@ class Pipeline:
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
         if self._classifier is not None:
-            task, route = (
-                ("reranks", "/rerank") if self._classifier.reranks else ("classifies", "/predict")
-            )
-            raise BadRequest(
-                f"this model {task} and does not embed; send the request to {route}",
-                code="not_offered",
-            )
+            raise NotOffered.by_classifier(self._classifier.reranks)
         missing = next((name for name in names if name not in self.output_names), None)
         if missing is not None:
-            offered = " and ".join(f"{name} ({ROUTES[name]})" for name in self.output_names)
-            raise BadRequest(
-                f"this model has no {missing} vectors; it has {offered}", code="not_offered"
-            )
+            raise NotOffered.vectors(missing, self.output_names)
+
+    def _plan(self, jobs: Iterable[Job]) -> list[PlannedJob]:
+        return [self._planner.plan(job) for job in jobs]
+
+    def _admit(
+        self, context: RequestContext, jobs: Sequence[PlannedJob]
+    ) -> AbstractContextManager[None]:
+        tokens = sum(job.tokens for job in jobs)
+        return self._admission.admit(tokens, context.tokenize_us / 1e6)
 
     async def _submit_windows(
         self,
         context: RequestContext,
-        rows: Sequence[TokenizedInput],
-        merge: Callable[[Sequence[TokenizedInput], Floats], Floats],
+        rows: Sequence[InputRow],
+        merge: Callable[[Sequence[InputRow], Floats], Floats],
     ) -> Floats:
         with reindexed(window_input_indices(rows)):
             result = await self.submit(context, split_windows(rows), DENSE)
         return merge(rows, result.vectors)
 
-    async def _submit_all(
+    async def _compute_each(
         self, context: RequestContext, jobs: Sequence[Job]
     ) -> list[Result | EncodingFailed]:
-        with self._admission.admit(sum(map(self._engine.tokens_to_compute, jobs))):
-            results = await asyncio.gather(*(self._try_job(context, job) for job in jobs))
+        planned = self._plan(jobs)
+        with self._admit(context, planned):
+            results = await asyncio.gather(*(self._try_compute(context, job) for job in planned))
         _record(context, [result for result in results if isinstance(result, Result)])
         return results
 
-    async def _try_job(self, context: RequestContext, job: Job) -> Result | EncodingFailed:
+    async def _try_compute(
+        self, context: RequestContext, job: PlannedJob
+    ) -> Result | EncodingFailed:
         try:
-            return await self._submit_job(context, job)
+            return await self._compute(context, job)
         except EncodingFailed as error:
             return error
 
-    async def _submit_job(self, context: RequestContext, job: Job) -> Result:
+    async def _compute(self, context: RequestContext, job: PlannedJob) -> Result:
         remaining = self._timeout - context.tokenize_us / 1e6
         try:
-            return await self._engine.submit(job, remaining)
+            return await job.compute(remaining)
         except TimeoutError:
             raise TimedOut(
                 f"the response took longer than {self._timeout:.0f} s; try again, or send fewer "
                 "inputs",
                 retry_after=1,
             ) from None
+
+
+def _check_texts(rows: Sequence[InputRow]) -> None:
+    if any(row.image_tokens for row in rows):
+        raise BadRequest(
+            "an image has only a dense vector; leave images out of requests for other vectors",
+            code="not_offered",
+        )
+
+
+async def _gather(coroutines: Iterable[Coroutine[None, None, R]]) -> list[R]:
+    """Return the results of coroutines; raise the first error and cancel the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _unpack(result: Result) -> list[TextOutputs]:
+    packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
+    return [TextOutputs.unpack(column) for column in packed]
 
 
 def _checked(result: Result | EncodingFailed, indices: Sequence[int]) -> Result:
@@ -263,7 +321,7 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
         context.compute_us += end - start
 
 
-def _job(rows: Sequence[TokenizedInput], output: str | int, tokens: int) -> Job:
+def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
     """Build a job of texts, or of images.
 
     tokens: tokens of all jobs of the request.

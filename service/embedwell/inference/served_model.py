@@ -2,30 +2,31 @@
 
 from typing import Literal
 
-from embedwell.engine.client.current_engine import CurrentEngine
+from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.replaying_engine import ReplayingEngine
-from embedwell.engine.protocol.model_state import EngineState
-from embedwell.inference.candidates import Candidates
+from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.neighbor_table import NeighborTable
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.vector_cache import VectorCache
 from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.input_queue import InputQueue
-from embedwell.inputs.reader import InputReader
-from embedwell.process.shared_counters import Slot
-from embedwell.request.admission import Admission
-from embedwell.request.limits import MAX_UNSPLIT_CHARACTERS
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.admission import Admission
+from embedwell.limits.comparisons import Comparisons
+from embedwell.limits.request_limits import MAX_UNSPLIT_CHARACTERS
+from embedwell.limits.work_queue import WorkQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
-from embedwell_models.sentence_transformers.classifier import Task
-from embedwell_models.sentence_transformers.matryoshka import declared_dimensions
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.loading.word_table import WordTable
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.classifier import Task
+from embedwell_models.model_files.matryoshka import declared_dimensions
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.word_table import WordTable
 
 State = Literal["loaded", "loading", "unloaded"]
 
@@ -42,9 +43,10 @@ class ServedModel:
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         settings: Settings,
-        folder: Folder,
-        engine: CurrentEngine,
-        queue: InputQueue,
+        folder: ModelDescription,
+        engine: EngineSession,
+        queue: WorkQueue,
+        comparisons: Comparisons,
         *,
         vector_cache_bytes: int = 0,
         index: int = 0,
@@ -52,25 +54,29 @@ class ServedModel:
         """settings: settings of the model.
 
         queue: of long texts, which all models share.
+        comparisons: runs comparisons of vectors, of all models.
         vector_cache_bytes: memory for the cached vectors of the model; 0 for no cache.
         index: position among the served models.
         """
         self.settings, self.folder, self.engine, self.index = settings, folder, engine, index
-        self.reader = _reader(settings, folder, queue, index)
+        self.comparisons = comparisons
+        tokenizer = folder.tokenizer(MAX_UNSPLIT_CHARACTERS)
+        self.reader = _reader(settings, folder, tokenizer, queue, index)
         self.admission = _admission(settings, engine)
         self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
             self.reader,
             self.admission,
-            VectorCache(self.replay, vector_cache_bytes) if vector_cache_bytes else self.replay,
+            VectorCache(self.replay, vector_cache_bytes),
             settings.request_timeout,
             classifier=folder.classifier,
             output_names=folder.outputs,
         )
-        self.words = _words(folder, self.reader.tokenizer)
-        tokens = folder.multi_vector_rules(self.reader.tokenizer)
-        self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim)
-        lengths = declared_dimensions(folder.encoder, folder.dim)
+        self.words = _words(folder, tokenizer)
+        tokens = folder.multi_vector_rules(tokenizer)
+        self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim, comparisons)
+        full = folder.sentence.vector_width(folder.spec.config, truncated=False)
+        lengths = declared_dimensions(folder.encoder, full, folder.dim)
         self.dimensions = AllowedDimensions.from_setting(settings.dimensions, folder.dim, lengths)
 
     @property
@@ -110,6 +116,11 @@ class ServedModel:
         return self.engine.ready
 
     @property
+    def ready_or_idle(self) -> bool:
+        """Whether the model computes, or is unloaded and loads with the next request for it."""
+        return self.ready or self.engine.state.engine is EngineState.UNLOADED
+
+    @property
     def state(self) -> State:
         """Whether an engine has loaded the model or is loading it."""
         if self.engine.connected:
@@ -124,17 +135,18 @@ class ServedModel:
         except ModelError:  # the engine will report the same error and exit
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])
-        self.engine.counters.row[Slot.WEIGHT_BYTES] = weight_bytes
+        self.engine.counters.row[CounterSlot.WEIGHT_BYTES] = weight_bytes
 
 
-def _words(folder: Folder, tokenizer: Tokenizer) -> Candidates | None:
+def _words(folder: ModelDescription, tokenizer: Tokenizer) -> NeighborTable | None:
     table = WordTable.of(folder)
-    return None if table is None else Candidates(table, tokenizer.name)
+    return None if table is None else NeighborTable(table, tokenizer.name)
 
 
-def _reader(settings: Settings, model: Folder, queue: InputQueue, index: int) -> InputReader:
-    tokenizer = model.tokenizer(MAX_UNSPLIT_CHARACTERS)
-    return InputReader(
+def _reader(
+    settings: Settings, model: ModelDescription, tokenizer: Tokenizer, queue: WorkQueue, index: int
+) -> RequestTokenizer:
+    return RequestTokenizer(
         tokenizer,
         model.sentence,
         queue,
@@ -158,11 +170,12 @@ def _reader(settings: Settings, model: Folder, queue: InputQueue, index: int) ->
     )
 
 
-def _admission(settings: Settings, engine: CurrentEngine) -> Admission:
+def _admission(settings: Settings, engine: EngineSession) -> Admission:
     return Admission(
         settings.max_wait,
         lambda: engine.rate.latest,
         engine.counters,
+        max_wait_large=settings.max_wait_large,
         timeout=settings.request_timeout,
         reliable_rate=lambda: engine.rate.reliable_rate,
     )

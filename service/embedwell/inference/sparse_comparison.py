@@ -3,39 +3,49 @@
 from collections.abc import Sequence
 
 from embedwell.errors import TooLarge, reindexed
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.request.request_context import RequestContext
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import SparseVector, common_entries, over_entries
+from embedwell_models.outputs.text_outputs import (
+    SparseVector,
+    TextOutputs,
+    common_entries,
+    over_entries,
+)
 from embedwell_models.vectors import Floats
 
 
-async def compute_sparse_vectors(
+async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
     pipeline: Pipeline,
     context: RequestContext,
     inputs: Sequence[Input],
     options: InputOptions,
+    *,
     num_queries: int,
-) -> tuple[list[TokenizedInput], list[SparseVector]]:
-    """Return the tokenized inputs and their sparse vectors; the first ones are queries."""
+    max_values: int,
+) -> tuple[list[InputRow], list[SparseVector]]:
+    """Return the tokenized inputs and their sparse vectors; the first ones are queries.
+
+    Raises TooLarge as soon as `as_matrix` would need more than max_values numbers.
+    """
     pipeline.check_outputs([SPARSE])
     rows = await pipeline.reader.read(context, inputs, options)
     of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
+
+    def keep(text: TextOutputs) -> SparseVector:
+        assert text.sparse is not None
+        _check_matrix(len(rows), len(text.sparse.indices), max_values)
+        return text.sparse
+
     if of_queries == SPARSE:
-        return rows, await _vectors(pipeline, context, rows, SPARSE)
-    queries = await _vectors(pipeline, context, rows[:num_queries], of_queries)
+        return rows, await pipeline.compute_in_parts(context, rows, [SPARSE], keep)
+    first, others = rows[:num_queries], rows[num_queries:]
+    queries = await pipeline.compute_in_parts(context, first, [of_queries], keep)
     with reindexed(range(num_queries, len(rows))):
-        documents = await _vectors(pipeline, context, rows[num_queries:], SPARSE)
+        documents = await pipeline.compute_in_parts(context, others, [SPARSE], keep)
     return rows, [*queries, *documents]
-
-
-async def _vectors(
-    pipeline: Pipeline, context: RequestContext, rows: Sequence[TokenizedInput], output: str
-) -> list[SparseVector]:
-    outputs = await pipeline.compute_outputs(context, rows, [output]) if rows else []
-    return [text.sparse for text in outputs if text.sparse is not None]
 
 
 def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_values: int) -> Floats:
@@ -44,12 +54,16 @@ def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_valu
     Raises TooLarge for more than max_values numbers.
     """
     entries = common_entries(vectors)
-    numbers = len(vectors) * len(entries)
-    if numbers > max_values:
+    _check_matrix(len(vectors), len(entries), max_values)
+    context.memory.grow_by_numbers(len(vectors) * len(entries))
+    return over_entries(vectors, entries)
+
+
+def _check_matrix(texts: int, entries: int, max_values: int) -> None:
+    if texts * entries > max_values:
         raise TooLarge(
-            f"comparing {len(vectors)} sparse vectors with {len(entries)} different entries "
-            f"needs {numbers} numbers, but the limit is {max_values}; compare fewer texts",
+            f"comparing {texts} sparse vectors with {entries} different entries or more needs "
+            f"{texts * entries} numbers or more, but the limit is {max_values}; compare fewer "
+            "texts",
             code="too_many_values",
         )
-    context.memory.grow_by_numbers(numbers)
-    return over_entries(vectors, entries)

@@ -1,14 +1,15 @@
 """LRU cache of vectors, for texts that are sent repeatedly."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
 
-from embedwell.engine.protocol.messages import EngineDescription, Job, Result, is_hidden_state
+from embedwell.engine.wire.messages import EngineDescription, Job, Result, is_hidden_state
 from embedwell.errors import reindexed
 from embedwell_models.vectors import Floats
 
@@ -30,6 +31,18 @@ class Engine(Protocol):
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
 
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job whose cached vectors are looked up.
+
+    tokens: those that the engine has to compute. compute: computes the job within some seconds, and
+    raises like the engine.
+    """
+
+    tokens: int
+    compute: Callable[[float], Awaitable[Result]]
+
+
 class VectorCache:
     """Returns cached vectors, and computes the others.
 
@@ -37,20 +50,33 @@ class VectorCache:
     """
 
     def __init__(self, engine: Engine, size: int) -> None:
-        """size: maximum bytes of all entries."""
+        """size: maximum bytes of all entries; 0 for no cache."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
 
-    async def submit(self, job: Job, timeout: float) -> Result:
-        """Compute a job; raises like the engine."""
-        if is_hidden_state(job.output):
-            return await self._engine.submit(job, timeout)
+    def plan(self, job: Job) -> PlannedJob:
+        """Look up the texts of a job; each distinct text that is not cached is computed once."""
+        if not self._size or is_hidden_state(job.output):
+            return PlannedJob(job.tokens, partial(self._engine.submit, job))
         keys = self._keys(job)
-        vectors = {key: self._vectors[key] for key in keys if key in self._vectors}
-        missing = {key: position for position, key in enumerate(keys) if key not in vectors}
+        cached = {key: self._vectors[key] for key in keys if key in self._vectors}
+        missing = {key: position for position, key in enumerate(keys) if key not in cached}
+        lengths = job.lengths
+        tokens = sum(lengths[position] for position in missing.values())
+        return PlannedJob(tokens, partial(self._compute, job, keys, cached, missing))
+
+    async def _compute(
+        self,
+        job: Job,
+        keys: Sequence[Key],
+        cached: Mapping[Key, Floats],
+        missing: Mapping[Key, int],
+        timeout: float,
+    ) -> Result:
+        vectors = dict(cached)
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
         if missing:
-            result = await self._compute(job, list(missing.values()), timeout)
+            result = await self._submit(job, list(missing.values()), timeout)
             vectors |= zip(missing, _split(result), strict=True)
         self._store((key, vectors[key]) for key in keys)
         parts = [vectors[key] for key in keys]
@@ -61,14 +87,7 @@ class VectorCache:
             cached=len(keys) - len(missing),
         )
 
-    def tokens_to_compute(self, job: Job) -> int:
-        """Return the tokens of a job's distinct texts that are not cached."""
-        if is_hidden_state(job.output):
-            return job.tokens
-        sizes = zip(self._keys(job), job.lengths, strict=True)
-        return sum({key: size for key, size in sizes if key not in self._vectors}.values())
-
-    async def _compute(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
+    async def _submit(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
         rows, counts = [job.texts_ids[position] for position in missing], _prompt_token_counts(job)
         counts = [counts[position] for position in missing]
         part = replace(job, texts_ids=rows, prompt_token_counts=counts)

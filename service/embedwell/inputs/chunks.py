@@ -6,14 +6,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from embedwell.engine.protocol.messages import TokenIds
+from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.inputs.span_pooling import SpanPooling, pool
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.spans import SpanPooling, pool
 from embedwell.inputs.token_collector import TokenCollector
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.request.limits import prompt_too_long_error, unsplittable_text_error
+from embedwell.limits.request_limits import prompt_too_long_error, unsplittable_text_error
 from embedwell_models.errors import UnsplittableTextError
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -26,16 +26,14 @@ class ChunkedDocument:
     dropped: for each chunk, the number of tokens that were cut off.
     """
 
-    row: TokenizedInput
+    row: InputRow
     ranges: list[tuple[int, int]]
     dropped: list[int]
 
-    def chunk_inputs(self) -> list[TokenizedInput]:
+    def chunk_inputs(self) -> list[InputRow]:
         """Return each chunk as a separate input."""
         ids = [self.row.ids[start:stop] for start, stop in self.ranges]
-        return [
-            TokenizedInput(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)
-        ]
+        return [InputRow(sizes, dropped) for sizes, dropped in zip(ids, self.dropped, strict=True)]
 
     def pool(self, states: Floats, method: SpanPooling) -> list[Floats | ServiceError]:
         """Pool hidden states (T, D) to a vector (D,) of each chunk, or its error if empty."""
@@ -66,9 +64,7 @@ class ChunkReader:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def read(
-        self, texts: Sequence[str], prompt: str, side: Side | None
-    ) -> Cooperative[ChunkedDocument]:
+    def read(self, texts: Sequence[str], prompt: str, side: Side | None) -> Steps[ChunkedDocument]:
         """Tokenize chunks in steps, and cut the row at `side`.
 
         Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
@@ -88,7 +84,7 @@ class ChunkReader:
                 raise _too_long(index, total, room)
         return self._cut(head, ids, room, side or "right")
 
-    def _first_chunk(self, text: str, prompt: str) -> Cooperative[TokenCollector]:
+    def _first_chunk(self, text: str, prompt: str) -> Steps[TokenCollector]:
         collector = TokenCollector()
         try:
             for tokens in self._tokenizer.id_chunks(text, prompt, special=False):
@@ -98,7 +94,7 @@ class ChunkReader:
             raise unsplittable_text_error(error, 0) from None
         return collector
 
-    def _ids(self, text: str, index: int) -> Cooperative[Sequence[int]]:
+    def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
         try:
             return (yield from self._tokenizer.ids_without_special(text))
         except UnsplittableTextError as error:
@@ -110,7 +106,7 @@ class ChunkReader:
         body = np.concatenate(ids)
         low = max(len(body) - room, 0) if side == "left" else 0
         parts = [_as_array(head), body[low : low + room], _as_array(self._tokenizer.suffix)]
-        row = TokenizedInput(np.concatenate(parts), max(len(body) - room, 0))
+        row = InputRow(np.concatenate(parts), max(len(body) - room, 0))
         borders = [
             len(head) + min(max(border - low, 0), room)
             for border in accumulate(map(len, ids), initial=0)

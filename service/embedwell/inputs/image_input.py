@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from embedwell.errors import ServiceError
-from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.input_row import InputRow
 from embedwell_models.errors import ImageError
 
 _SCHEME = 20  # characters within which another URL's scheme ends
@@ -46,13 +46,13 @@ class ImageInput(BaseModel):
 class PreparedImage:
     """An image as a tokenized input, or the error of an image that cannot be read."""
 
-    result: TokenizedInput | ServiceError
+    result: InputRow | ServiceError
 
     def __len__(self) -> int:
         """Return the number of characters to tokenize: none."""
         return 0
 
-    def row(self) -> TokenizedInput:
+    def row(self) -> InputRow:
         """Return the tokenized input, which holds the pixels; raises the error."""
         if isinstance(self.result, ServiceError):
             raise self.result

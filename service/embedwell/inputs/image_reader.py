@@ -3,18 +3,18 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from embedwell.engine.protocol.messages import pack_pixels
+from embedwell.engine.wire.messages import pack_pixels
 from embedwell.errors import BadRequest
+from embedwell.http.request_context import RequestContext
 from embedwell.inputs.image_input import ImageInput, PreparedImage
-from embedwell.inputs.input_queue import InputQueue
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, TextOrIds
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.request.limits import check_input_count, check_tokens
-from embedwell.request.request_context import RequestContext
-from embedwell_models.config.checkpoint_spec import ImageSpec
+from embedwell.limits.request_limits import check_input_count, check_tokens
+from embedwell.limits.work_queue import WorkQueue
+from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell_models.tokenizer.steps import Steps
 
 
 class ImageReader:
@@ -22,7 +22,7 @@ class ImageReader:
 
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
-        queue: InputQueue,
+        queue: WorkQueue,
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         *,
@@ -76,7 +76,7 @@ class ImageReader:
         check_tokens(context.tokens + len(images) * self._spec.tokens, self._max_tokens)
         context.memory.grow(len(images) * 3 * self._spec.image_size**2)
 
-    def _run(self, images: Mapping[int, ImageInput]) -> Cooperative[dict[int, PreparedImage]]:
+    def _run(self, images: Mapping[int, ImageInput]) -> Steps[dict[int, PreparedImage]]:
         prepared = {}
         for index, image in images.items():
             prepared[index] = self._prepared(image, index)
@@ -95,4 +95,4 @@ class ImageReader:
                     index=index,
                 )
             )
-        return PreparedImage(TokenizedInput(pack_pixels(pixels), 0, image_tokens=self._spec.tokens))
+        return PreparedImage(InputRow(pack_pixels(pixels), 0, image_tokens=self._spec.tokens))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from embedwell.errors import BadRequest
-from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.model_files.sentence import VectorRecipe
 
 Role = Literal["query", "document", "classification", "clustering"]
 
@@ -37,15 +37,11 @@ class Prompt:
     name: str | None
     text: str
 
-    def as_json(self) -> dict[str, str | None]:
-        """Describe the prompt for a response."""
-        return {"name": self.name, "text": self.text}
-
 
 class Prompts:
     """Prompts of a model."""
 
-    def __init__(self, sentence: SentenceConfig) -> None:
+    def __init__(self, sentence: VectorRecipe) -> None:
         self._texts = sentence.prompts
         names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
         self._default = Prompt(next(names, None), sentence.default_prompt)

@@ -1,16 +1,18 @@
-"""Spans of characters, and the vectors of the tokens that overlap them."""
+"""Spans of characters, and the pooled vectors of the tokens that overlap them."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from pydantic import NonNegativeInt
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.span_pooling import SpanPooling, pool
 from embedwell_models.tokenizer.tokenizer import Token
 from embedwell_models.vectors import Floats
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
+SpanPooling = Literal["mean", "max"]
+"""Method to combine the token vectors of a span or chunk into one vector."""
 
 
 def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
@@ -30,6 +32,16 @@ def check_spans(spans: Sequence[Sequence[Span]], texts: Sequence[str]) -> None:
                     param="spans",
                     index=index,
                 )
+
+
+def pool(vectors: Floats, method: SpanPooling) -> Floats:
+    """Return the mean or maximum of each dimension: (T, D) -> (D,) for T of at least 1."""
+    if method == "max":
+        largest: Floats = vectors.max(axis=0)
+        return largest
+    # In float32 the sum of large numbers can overflow although their mean does not.
+    mean: Floats = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return mean
 
 
 def pool_spans(

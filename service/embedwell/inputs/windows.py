@@ -5,10 +5,10 @@ from itertools import accumulate
 
 import numpy as np
 
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.token_collector import TokenCollector
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.request.limits import check_window_tokens, prompt_too_long_error
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell.limits.request_limits import check_window_tokens, prompt_too_long_error
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -24,7 +24,7 @@ class WindowSplitter:
         """max_tokens: maximum tokens of all windows of one input."""
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
-    def split_text(self, text: str, prompt: str, index: int) -> Cooperative[TokenizedInput]:
+    def split_text(self, text: str, prompt: str, index: int) -> Steps[InputRow]:
         """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
         collector = TokenCollector()
         for tokens in self._tokenizer.id_chunks(text, prompt):
@@ -35,47 +35,47 @@ class WindowSplitter:
             collector.ids, collector.tokens_before_text, collector.tokens_after_text, index
         )
 
-    def split_ids(self, ids: list[int], index: int) -> TokenizedInput:
+    def split_ids(self, ids: list[int], index: int) -> InputRow:
         """Split token ids; raises BadRequest and TooLarge."""
         prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
         before = len(prefix) if ids[: len(prefix)] == prefix else 0
         after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
         return self._cut(ids, before, after, index)
 
-    def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> TokenizedInput:
+    def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> InputRow:
         all_ids = np.array(ids, dtype=np.int32)
         head, body, tail = np.split(all_ids, [before, len(ids) - after])
         room = self._tokenizer.max_length - before - after
         if room < 1:
             raise prompt_too_long_error(self._tokenizer.max_length)
         if not len(body):  # the text has no tokens
-            return TokenizedInput(all_ids, 0)
+            return InputRow(all_ids, 0)
         starts = range(0, len(body), room)
         tokens = len(starts) * (before + after) + len(body)
         check_window_tokens(tokens, self._max_tokens, index)
         parts = [body[start : start + room] for start in starts]
         windows = [np.concatenate([head, part, tail]) for part in parts]
         weights = [len(part) for part in parts]
-        return TokenizedInput(np.concatenate(windows), 0, windows=windows, weights=weights)
+        return InputRow(np.concatenate(windows), 0, windows=windows, weights=weights)
 
 
-def split_windows(rows: Sequence[TokenizedInput]) -> list[TokenizedInput]:
+def split_windows(rows: Sequence[InputRow]) -> list[InputRow]:
     """Replace rows with their windows; rows without windows are kept."""
     return [part for row in rows for part in _windows_of(row)]
 
 
-def window_input_indices(rows: Sequence[TokenizedInput]) -> list[int]:
+def window_input_indices(rows: Sequence[InputRow]) -> list[int]:
     """Return the index of the input that each window belongs to."""
     return [index for index, row in enumerate(rows) for _ in _windows_of(row)]
 
 
-def merge_by_maximum(rows: Sequence[TokenizedInput], scores: Floats) -> Floats:
+def merge_by_maximum(rows: Sequence[InputRow], scores: Floats) -> Floats:
     """Take the maximum of the windows of each row: (windows, D) -> (B, D)."""
     best: Floats = np.maximum.reduceat(scores, _window_starts(rows), axis=0)
     return best
 
 
-def merge_by_average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
+def merge_by_average(rows: Sequence[InputRow], vectors: Floats) -> Floats:
     """Average the windows of each row, weighted by `weights`: (windows, D) -> (B, D)."""
     weights = np.array([w for row in rows for w in (row.weights or [1])], dtype=np.float64)
     starts = _window_starts(rows)
@@ -84,9 +84,9 @@ def merge_by_average(rows: Sequence[TokenizedInput], vectors: Floats) -> Floats:
     return means
 
 
-def _window_starts(rows: Sequence[TokenizedInput]) -> list[int]:
+def _window_starts(rows: Sequence[InputRow]) -> list[int]:
     return [*accumulate((len(row.windows) or 1 for row in rows[:-1]), initial=0)]
 
 
-def _windows_of(row: TokenizedInput) -> list[TokenizedInput]:
-    return [TokenizedInput(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]
+def _windows_of(row: InputRow) -> list[InputRow]:
+    return [InputRow(ids, 0, row.prompt_token_count) for ids in row.windows] or [row]

@@ -16,8 +16,8 @@ from prometheus_client.core import (
     Metric,
 )
 
-from embedwell.process.shared_counters import SharedCounters
-from embedwell.request.request_context import RequestContext
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.http.request_context import RequestContext
 
 OTHER = "other"  # the path of requests that match no route or are malformed
 _STATUSES = (

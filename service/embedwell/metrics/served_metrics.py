@@ -18,7 +18,12 @@ _GAUGES: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (
         "Tokens per second of the engine under full load.",
         lambda m: m.engine.rate.latest,
     ),
-    ("ready", "1 if the engine computes and responds, else 0.", lambda m: m.ready),
+    (
+        "ready",
+        "1 if the engine computes and responds, or is unloaded and loads on demand, else 0.",
+        lambda m: m.ready_or_idle,
+    ),
+    ("loaded", "1 if an engine has loaded the model, else 0.", lambda m: m.engine.connected),
     ("engine_restarts", "Restarts of the engine.", lambda m: m.engine.restarts),
 )
 _COUNTERS: Sequence[tuple[str, str, Callable[[ServedModel], float]]] = (

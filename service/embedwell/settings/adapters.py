@@ -26,12 +26,12 @@ def served_task(name: str, task: str) -> str:
 
 
 def _all_tasks(settings: Settings, folder: Path) -> list[str]:
-    from embedwell_models.config.checkpoint_spec import (
+    from embedwell_models.config.checkpoint_layout import (
         NO_ADAPTER,  # a large import, like all modules that read a model
     )
-    from embedwell_models.folder import Folder
+    from embedwell_models.model_description import ModelDescription
 
-    model = Folder.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)
+    model = ModelDescription.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)
     adapters = model.spec.adapters
     return [*adapters.names] if adapters else [ALL_ADAPTERS]  # which is rejected with its reason
 

@@ -11,7 +11,7 @@ from embedwell.settings.settings import Settings
 
 _OPTIONS = (
     *("revision", "device", "dtype", "pooling", "rerank_format", "adapter"),
-    *("threads", "max_batch_tokens", "keep", "idle_unload"),
+    *("threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
 _OF_ONE_MODEL = ("served_name", "revision")

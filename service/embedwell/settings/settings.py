@@ -30,7 +30,7 @@ from embedwell.settings.setting_types import (
     Port,
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
-from embedwell_models.sentence_transformers.pooling import MODES, Mode
+from embedwell_models.model_files.pooling import MODES, Mode
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 ALL_ADAPTERS = "all"
@@ -53,6 +53,13 @@ class Settings(BaseSettings):
     )
     cache: CacheFolder = Field(
         default_factory=default_cache, description="Folder for fetched models."
+    )
+    startup_cache: bool = Field(
+        default=True,
+        description=(
+            "Whether to keep what a start measures (the precision of auto, the speed) in the "
+            "cache folder, so that the next start on this machine takes less time."
+        ),
     )
     served_name: ModelNames = Field(
         default=None,
@@ -101,7 +108,7 @@ class Settings(BaseSettings):
         default="auto",
         description=(
             "Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto (the fastest on "
-            "this device whose vectors stay close to float32)."
+            "this CPU whose vectors stay close to float32; bfloat16 on a GPU that has it)."
         ),
     )
     isa: Literal["auto", "amx", "bf16", "vnni", "avx512", "avx2", "none"] = Field(
@@ -146,6 +153,13 @@ class Settings(BaseSettings):
         ge=0,
         le=1024,
         description="CPU threads of the engine; 0: all processors that the process may use.",
+    )
+    cuda_graphs: bool = Field(
+        default=True,
+        description=(
+            "Record forward passes of small batches as CUDA graphs at start, on a GPU. They run "
+            "faster, but take memory."
+        ),
     )
 
     host: Address = Field(
@@ -270,11 +284,18 @@ class Settings(BaseSettings):
         description=(
             "Maximum expected seconds that a request waits, above it 429. They are the seconds "
             "for the whole queue, or twice those for the queued requests that are no larger, if "
-            "that is less. Requests of more than 2048 tokens may wait five times as long."
+            "that is less. For requests of at most 2048 tokens."
+        ),
+    )
+    max_wait_large: PositiveFloat = Field(
+        default=120.0,
+        description=(
+            "The same for requests of more tokens, such as lists of texts. No small request waits "
+            "for them."
         ),
     )
     request_timeout: PositiveFloat = Field(
-        default=60.0, description="Seconds until a response, then 504."
+        default=120.0, description="Seconds until a response, then 504."
     )
     load_timeout: PositiveFloat = Field(
         default=600.0,

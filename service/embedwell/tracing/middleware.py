@@ -30,7 +30,7 @@ class TracingMiddleware:
             await self._app(scope, receive, self._flushing(send))
 
     async def _trace(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, start = 499, time.time_ns()
+        status = 499
 
         def send_noting_status(message: Message) -> Awaitable[None]:
             nonlocal status
@@ -42,7 +42,7 @@ class TracingMiddleware:
             await self._app(scope, receive, send_noting_status)
         finally:
             if scope["state"]["context"].path not in _UNTRACED:
-                self._spans.record(scope, status, start, time.time_ns())
+                self._spans.record(scope, status, time.time_ns())
 
     def _flushing(self, send: Send) -> Send:
         """Send the remaining spans before the server ends."""

@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
 from starlette.types import Scope
 
 from embedwell import __version__
-from embedwell.request.request_context import RequestContext
+from embedwell.http.request_context import RequestContext
 
 _NAME = "embedwell"
 _OPERATIONS = {"rerank": "rerank", "classify": "classify", "text": "tokenize"}
@@ -48,13 +48,14 @@ class RequestSpans:
         self._tracer = self._provider.get_tracer(_NAME, __version__)
         self._models = models
 
-    def record(self, scope: Scope, status: int, start: int, end: int) -> None:
+    def record(self, scope: Scope, status: int, end: int) -> None:
         """Record a request.
 
         status: status code of its response.
-        start, end: times in nanoseconds since 1970.
+        end: time in nanoseconds since 1970.
         """
         context: RequestContext = scope["state"]["context"]
+        start = end - 1000 * context.total_us
         attributes = _http_attributes(scope, status)
         if context.texts:
             attributes |= self._model_attributes(scope, context)

@@ -21,5 +21,5 @@ def _install(token: int) -> None:
     embedwell_models.embedder.Embedder = CrashingEmbedder  # type: ignore[misc]
 
 
-if "embedwell.engine" in sys.orig_argv and "FATAL_TOKEN" in os.environ:
+if "embedwell.launch.fork_server" in sys.orig_argv and "FATAL_TOKEN" in os.environ:
     _install(int(os.environ["FATAL_TOKEN"]))

@@ -72,3 +72,24 @@ def test_files_of_other_names_are_named(tmp_path: Path) -> None:
     named = r"\['weights-1\.safetensors', 'weights-2\.safetensors'\] as its shards: rename"
     with pytest.raises(ModelError, match=named):
         safetensors_files.require_weight_files(tmp_path)
+
+
+def test_a_tensor_at_an_odd_address_is_copied_to_an_even_one(tmp_path: Path) -> None:
+    header = {
+        "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+        "wanted": {"dtype": "F32", "shape": [3], "data_offsets": [1, 13]},
+    }
+    text = json.dumps(header).encode()
+    numbers = np.array([1.5, -2.0, 3.0], "<f4")
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"\x07" + numbers.tobytes())
+    array = safetensors_files.map_arrays(path)["wanted"]
+    assert array.flags.aligned and array.tolist() == numbers.tolist()
+
+
+def test_changed_numbers_never_reach_the_file(tmp_path: Path) -> None:
+    save_file({"table": TABLE}, tmp_path / "model.safetensors")
+    array = safetensors_files.map_folder(tmp_path)["table"]
+    array[:] = 0
+    again = safetensors_files.map_folder(tmp_path)["table"]
+    np.testing.assert_array_equal(again, TABLE.numpy())

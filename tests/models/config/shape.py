@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 
 
 def shape(**different: Any) -> EncoderConfig:
@@ -16,4 +16,4 @@ def shape(**different: Any) -> EncoderConfig:
         "max_positions": 64,
         "norm_eps": 1e-12,
     }
-    return EncoderConfig(**{**sizes, **different})
+    return plain_config(**{**sizes, **different})

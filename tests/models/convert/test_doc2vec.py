@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from gensim.models.doc2vec import Doc2Vec, TaggedDocument, pseudorandom_weak_vector
 
+from embedwell_models.classic.doc2vec.encoder import step
 from embedwell_models.convert.doc2vec import convert_doc2vec
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.torch_backend.doc2vec import step
 from embedwell_models.vectors import Floats, normalize
 
 TOPICS = [
@@ -175,3 +175,14 @@ def test_a_missing_array_and_a_pooling_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.model.syn1neg.npy").unlink()
     with pytest.raises(ModelError, match=r"syn1neg\.npy"):
         convert_doc2vec(tmp_path / "a.model", tmp_path / "other")
+
+
+def test_an_array_of_another_shape_or_with_nan_is_refused_by_name(tmp_path: Path) -> None:
+    train(tmp_path / "a.model", epochs=1)
+    path = tmp_path / "a.model.syn1neg.npy"
+    rows = np.load(path)
+    for values, message in ((rows[:-1], "output_table has the shape"), (rows * np.nan, "has NaN")):
+        np.save(path, values)
+        with pytest.raises(ModelError, match=message):
+            convert_doc2vec(tmp_path / "a.model", tmp_path / "model")
+        assert not (tmp_path / "model").exists()

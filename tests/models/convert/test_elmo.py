@@ -182,3 +182,12 @@ def test_a_missing_or_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "options.json").write_text(json.dumps(OPTIONS), encoding="utf-8")
     with pytest.raises(ModelError, match=r"elmo_weights\.hdf5 cannot be converted"):
         convert_elmo(path, tmp_path / "model")
+
+
+def test_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "elmo_weights.hdf5"
+    write_elmo(path)
+    with h5py.File(path, "r+") as file:
+        file["CNN_high_1/b_carry"][3] = np.inf
+    with pytest.raises(ModelError, match=r"highway_1\.carry\.bias of elmo_weights\.hdf5 has NaN"):
+        convert_elmo(path, tmp_path / "model")

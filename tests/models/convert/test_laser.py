@@ -3,6 +3,7 @@
 import math
 import random
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from embedwell_models.convert.moses import normalizer_steps
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
+from tests.models import raw
 from tests.models.laser_files import HEADS, LAYERS, WIDTH, write_laser2, write_laser3
 
 TEXTS = [
     *("The Licence (c) says: „copyright“.", "x", "a work, such as it is", "ΣΟΦΟΣ “a”... \u200d"),
     *("THIS IS A LONGER TEXT " * 9, '"Quoted," he said', "日本 😀", "a\u00a0b»"),
+    *(unicodedata.normalize("NFD", text) for text in raw.COMPOSED),
+    *("ｶﾞｷﾞ ﾊﾟ", "the ﬁrst\tｗｏｒｋ"),
 ]
 
 
@@ -193,3 +197,43 @@ def test_a_checkpoint_without_its_pieces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "laser2.spm").write_bytes(b"\0\1\2")
     with pytest.raises(ModelError, match=r"laser2\.spm is not a SentencePiece file"):
         convert_laser(tmp_path / "laser2.pt", tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-3], "pieces, but the table has"),
+        (lambda lines: [*lines, "x 1", "y 1"], "pieces, but the table has"),
+        (lambda lines: [*lines[:4], "piece", *lines[5:]], "line 5 is not a piece and its count"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit_the_table_is_refused(
+    tmp_path: Path, change: Callable[[list[str]], list[str]], message: str
+) -> None:
+    write_laser3(tmp_path / "laser3.pt")
+    path = tmp_path / "laser3.cvocab"
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    path.write_text("\n".join(change(lines)) + "\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=rf"laser3\.cvocab.*{message}"):
+        convert_laser(tmp_path / "laser3.pt", tmp_path / "model")
+
+
+@pytest.mark.parametrize("write", [write_laser2, write_laser3])
+def test_a_number_that_is_not_finite_is_refused(
+    tmp_path: Path, write: Callable[[Path], object]
+) -> None:
+    write(path := tmp_path / "a.pt")
+    state = torch.load(path, weights_only=False)
+    next(table for name, table in state["model"].items() if "embed_tokens" in name)[0, 0] = np.nan
+    torch.save(state, path)
+    with pytest.raises(ModelError, match=r"embed_tokens\.weight of a\.pt has NaN"):
+        convert_laser(path, tmp_path / "model")
+
+
+def test_a_row_that_the_table_lacks_is_refused(tmp_path: Path) -> None:
+    write_laser2(path := tmp_path / "a.pt")
+    state = torch.load(path, weights_only=False)
+    state["dictionary"] = {piece: id + 10_000 for piece, id in state["dictionary"].items()}
+    torch.save(state, path)
+    with pytest.raises(ModelError, match="is not a checkpoint of LASER 2 or 3: IndexError"):
+        convert_laser(path, tmp_path / "model")

@@ -11,6 +11,7 @@ from embedwell_models.convert import tokenizer
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models import raw
+from tests.models.convert.pieces import sentencepiece_file
 
 MARKED = [
     "<s> a </s> <mask> b<pad> <unk> <extra_id_0> x",
@@ -21,6 +22,13 @@ MARKED = [
 ]
 # Those that transformers reads as SentencePiece does.
 CASES = [name for name in raw.CASES if name != "llama"]
+UNNORMALIZED = ["deberta", "deberta_split"]  # transformers leaves SentencePiece's table out
+
+
+def is_normal(text: str, folder: Path) -> bool:
+    """Whether the SentencePiece file of a folder changes no character of a text."""
+    normal: str = sentencepiece_file(folder).normalize(text)
+    return normal.removeprefix("▁").replace("▁", " ") == text
 
 
 def converted(source: Path, target: Path) -> Tokenizer:
@@ -51,7 +59,8 @@ def test_ids_equal_those_of_transformers_on_the_original(
     theirs: Any = AutoTokenizer.from_pretrained(original)
     ours = converted(original, tmp_path / "target")
     for text in [*texts, *MARKED]:
-        assert ours.encode([text])[0].ids == theirs(text)["input_ids"], text
+        if name not in UNNORMALIZED or is_normal(text, original):
+            assert ours.encode([text])[0].ids == theirs(text)["input_ids"], text
     assert ours.vocab_size == len(theirs)
 
 

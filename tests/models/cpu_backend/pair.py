@@ -10,18 +10,16 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.encoder.position_tensors import layer_position_hooks
+from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import (
-    LinearFactory,
-    ObserverLinearFactory,
-    TorchLinearFactory,
-)
-from embedwell_models.torch_backend.quantization import quantize_weight
+from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
 from embedwell_models.vectors import Floats
 from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 
@@ -51,10 +49,10 @@ class Pair:
         assert kernels_support(self.config, self.weights)
         self.embeddings = InputEmbeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
-        stack = LayerWeights(config, self.weights, dtype, kernels, self.sizes)
-        like = self.embeddings.tokens
-        scores = layer_position_hooks(config, self.weights, "layers.0", config.positions, like)
-        self.ours = KernelEncoder(self.embeddings, stack, scores)
+        stack = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
+        like, tensors = self.embeddings.tokens, to_tensors(self.weights)
+        self.scores = layer_position_hooks(config, tensors, "layers.0", config.attention, like)
+        self.ours = KernelEncoder(self.embeddings, stack, self.scores)
         self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod
@@ -67,10 +65,10 @@ class Pair:
         layers = TorchLayers(self.config, self.weights, linear_factory, CPU)
         return TorchEncoder(self.embeddings, layers)
 
-    def _sizes(self) -> dict[str, Tensor]:
-        linear_factory = ObserverLinearFactory()
+    def _sizes(self) -> Magnitudes:
+        linear_factory = Observing()
         self.torch(linear_factory).states(batch([40, 8]), self.config.num_layers)
-        return linear_factory.input_magnitudes()
+        return linear_factory.sizes()
 
     def check(self, lengths: Sequence[int], close: float) -> None:
         both, texts = (self.ours, self.twin), batch(lengths)
@@ -81,22 +79,55 @@ class Pair:
         assert error(actual, expected) < close
 
 
+class Observing(LinearFactory):
+    """Layers of torch that remember their inputs."""
+
+    dtype = F32
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, list[Tensor]] = {}
+
+    def __call__(
+        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+    ) -> Linear:
+        self.inputs[name] = []
+        linear = TorchLinearFactory(CPU, F32)(weight, bias, activation)
+        return ObservedLinear(linear, self.inputs[name])
+
+    def sizes(self) -> Magnitudes:
+        """The fourth root of the mean fourth power of each input."""
+        return {name: size(torch.cat(inputs)) for name, inputs in self.inputs.items()}
+
+
+def size(x: Tensor) -> Floats:
+    magnitudes: Floats = x.double().pow(4).mean(dim=0).pow(0.25).float().numpy()
+    return magnitudes
+
+
+class ObservedLinear:
+    def __init__(self, linear: Linear, inputs: list[Tensor]) -> None:
+        self.linear, self.inputs = linear, inputs
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        self.inputs.append(x)
+        return self.linear(x, residual)
+
+
 class Rounded(LinearFactory):
     """A layout that rounds as int8 does, and computes in float32."""
 
     dtype = F32
 
-    def __init__(self, sizes: dict[str, Tensor]) -> None:
+    def __init__(self, sizes: Magnitudes) -> None:
         self.sizes = sizes
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> "RoundedLinear":
-        quantized = quantize_weight(weight, self.sizes[name], name)
-        rows = quantized.weight.to(F32) * quantized.scales[:, None]
-        return RoundedLinear(
-            TorchLinearFactory(CPU, F32)(rows, bias, activation), quantized.smoothing
-        )
+        quantized = quantize_weight(weight.numpy(), self.sizes[name], name)
+        rows = torch.from_numpy(quantized.weight * quantized.scales[:, None])
+        linear = TorchLinearFactory(CPU, F32)(rows, bias, activation)
+        return RoundedLinear(linear, torch.from_numpy(quantized.smoothing))
 
 
 class RoundedLinear:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool
@@ -254,22 +256,35 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     assert error(pair.ours.states(given, 1), expected) < 0.01
 
 
+def with_shared_weights(config: EncoderConfig) -> EncoderConfig:
+    return replace(config, layers=(config.layers[0],) * config.num_layers)
+
+
+def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
+    *first, last = config.layers
+    network = replace(last.feed_forward, **different)
+    return replace(config, layers=(*first, replace(last, feed_forward=network)))
+
+
 @pytest.mark.parametrize(
     "config",
     [
+        with_feed_forward(shape(), activation="relu"),
+        with_feed_forward(shape(), inner=192),
+        modern(local={"scale": 0.5}),
         shape(hidden=96, heads=3),
         shape(inner=100),
         shape(heads=4),
         shape(head_size=96, heads=1),
         shape(softcap=30.0),
         shape(embedding_size=32),
-        shape(distinct_layers=1),
-        *(shape(arrangement=name) for name in ("parallel", "shared", "twice")),
+        with_shared_weights(shape()),
+        *(shape(arrangement=name) for name in ("parallel", "parallel_one_norm", "double_post")),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=TransformerXL()),
         modern(positions=Alibi()),
-        modern(local_positions=Alibi()),
-        modern(local_positions=replace(LONGROPE, dim=32)),
+        modern(local={"positions": Alibi()}),
+        modern(local={"positions": replace(LONGROPE, dim=32)}),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
@@ -278,7 +293,7 @@ def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig)
 
 @pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
-    assert not kernels_support(shape(), random_weights(shape()) | {name: torch.zeros(1)})
+    assert not kernels_support(shape(), random_weights(shape()) | {name: np.zeros(1, np.float32)})
 
 
 def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
@@ -287,14 +302,16 @@ def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
     assert not kernels_support(config, random_weights(config, gate=96))
     other = replace(config, arrangement="pre")
     assert not kernels_support(other, random_weights(other, gate=64))
-    local = replace(config, local_head_size=48)
+    local = config.with_windows((5, None, 40), head_size=48)
     assert not kernels_support(local, random_weights(local, gate=64))
 
 
 def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
     weights = random_weights(shape(), normed=True)
     assert kernels_support(shape(), weights)
-    assert not kernels_support(shape(), weights | {"layers.1.key_norm.weight": torch.ones(64)})
+    assert not kernels_support(
+        shape(), weights | {"layers.1.key_norm.weight": np.ones(64, np.float32)}
+    )
 
 
 @kernels
@@ -302,6 +319,6 @@ def test_weights_are_not_held_once_they_are_packed(kernels: str, dtype: str) -> 
     config = shape()
     sizes, weights = Pair(kernels, dtype, config).sizes, random_weights(config)
     matrices = [weakref.ref(tensor) for tensor in weights.values() if tensor.ndim > 1]
-    stack = LayerWeights(config, weights, dtype, kernels, sizes)
+    stack = LayerWeights(config, weights, kernels, Packing(dtype, sizes))
     del weights
     assert stack.layers and not any(matrix() is not None for matrix in matrices)

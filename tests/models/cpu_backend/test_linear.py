@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.prepack import DTYPES
+from embedwell_models.cpu_backend.prepack import DTYPES, Packing
+from embedwell_models.cpu_backend.quantization import InputObserver
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
@@ -18,12 +20,13 @@ from embedwell_models.torch_backend.linear import (
     TorchLinearFactory,
 )
 from tests.models.built import BUILT, kernels
-from tests.models.cpu_backend.pair import Rounded
+from tests.models.cpu_backend.pair import Rounded, size
 
 CPU = torch.device("cpu")
 F32 = torch.float32
 CLOSE = {"float32": 1e-6, "bfloat16": 0.006, "int8": 0.03}  # of the length of what is expected
 FUNCTIONS = {found.number: name for name, found in ACTIVATIONS.items()}  # under one of their names
+ISAS = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "float32"]
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -61,8 +64,10 @@ class Pair:
     def __init__(self, kernels: str, dtype: str, kind: "Kind") -> None:
         # As in real models, some inputs are larger than others.
         self.scales = 1 + 20 * (numbers(kind.size) > 2)
-        self.sizes = {"layer": 4 * self.scales}
-        self.ours = kind.build(KernelLinearFactory(dtype, kernels, self.sizes), self.scales)
+        self.sizes = {"layer": 4 * self.scales.float().numpy()}
+        self.ours = kind.build(
+            KernelLinearFactory(kernels, Packing(dtype, self.sizes)), self.scales
+        )
         self.twin = kind.build(TorchLinearFactory(CPU, F32), self.scales)
 
     def input(self, rows: int) -> Tensor:
@@ -116,7 +121,10 @@ def test_the_maximum_over_the_rows_of_each_sequence_equals_torchs(
     kind = Kind(size, width)
     pair = Pair(kernels, dtype, kind)
     weight, bias = numbers(width, size, seed=1) / pair.scales / size**0.5, numbers(width) - 1
-    factories = (KernelLinearFactory(dtype, kernels, pair.sizes), TorchLinearFactory(CPU, F32))
+    factories = (
+        KernelLinearFactory(kernels, Packing(dtype, pair.sizes)),
+        TorchLinearFactory(CPU, F32),
+    )
     ours, twin = (factory.row_maximum(weight, bias, name="layer") for factory in factories)
     x = pair.input(sum(lengths))
     maxima, expected = ours(x, lengths), twin(x, lengths)
@@ -130,7 +138,7 @@ def test_a_maximum_over_rows_is_the_same_bits_alone_and_on_one_thread(
     kernels: str, dtype: str
 ) -> None:
     pair = Pair(kernels, dtype, Kind(128, 96))
-    factory = KernelLinearFactory(dtype, kernels, pair.sizes)
+    factory = KernelLinearFactory(kernels, Packing(dtype, pair.sizes))
     maximum = factory.row_maximum(numbers(96, 128, seed=1), numbers(96), name="layer")
     lengths = [3, 400, 1, 77]
     x = pair.input(sum(lengths))
@@ -165,7 +173,7 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
 )
 def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
     x, weight = (numbers(40, 384, seed=i) * 2 ** numbers(40, 384, seed=i + 2) for i in (0, 2))
-    found = KernelLinearFactory("float32", kernels)(weight, torch.zeros(40))(x)
+    found = KernelLinearFactory(kernels, Packing("float32"))(weight, torch.zeros(40))(x)
     expected, size = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
     assert ((found - expected).abs() / size).max() < 2**-21
 
@@ -250,3 +258,19 @@ def test_a_residual_of_another_shape_or_precision_is_not_read(kernels: str, dtyp
     for residual in (numbers(2, 64), numbers(3, 32), numbers(3, 64).double()):
         with pytest.raises(AssertionError):
             layer(numbers(3, 64), residual=residual)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("depth", [1, 64, 100])
+@pytest.mark.parametrize("kernels", ISAS)
+def test_a_layer_observes_all_its_inputs(kernels: str, depth: int, gated: bool) -> None:
+    observer = InputObserver()
+    factory = KernelLinearFactory(kernels, Packing("float32", observer=observer))
+    layer = Kind(depth, 48, gated=gated).build(factory, torch.ones(depth))
+    first, second = numbers(200, depth), -3 * numbers(5, depth)
+    with single_threaded():
+        layer(first)
+        layer(second)
+    magnitudes = observer.magnitudes()["layer"]
+    np.testing.assert_allclose(magnitudes[:depth], size(torch.cat([first, second])), rtol=1e-5)
+    assert not magnitudes[depth:].any()

@@ -1,5 +1,7 @@
 """Tests of the device that a model computes on."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -19,6 +21,18 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     ) as no:
         resolve_device(name)
     assert "\n" not in str(no.value)
+
+
+@pytest.mark.parametrize(("name", "enabled"), [("cuda", False), ("cpu", True)])
+def test_attention_of_cudnn_is_off_on_a_gpu(name: str, enabled: bool) -> None:
+    cudnn_enabled: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
+    before = cudnn_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        resolve_device(name, torch.device)
+        assert cudnn_enabled() == enabled
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 class Broken:

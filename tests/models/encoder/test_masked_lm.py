@@ -9,7 +9,7 @@ from torch import Tensor
 
 from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from embedwell_models.errors import ModelError
-from embedwell_models.sentence_transformers.masked_lm_heads import MaskedLMHead
+from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from tests.models.sparse_encoder import write_masked_lm
 
 HEAD = MaskedLMHead(

@@ -1,15 +1,18 @@
 """Tests of pooling, mode by mode."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedwell_models.encoder.pooling import POOLINGS, pool
 from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.sentence_transformers.pooling import MODES
-from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.model_files.pooling import MODES
+from embedwell_models.model_files.sentence import VectorRecipe
 from tests.models.meta import META, Sent
 
 LENGTHS = [3, 1, 8]
@@ -104,4 +107,40 @@ def test_states_of_low_precision_are_pooled_in_float32() -> None:
 
 def test_every_name_that_a_config_may_give_is_implemented() -> None:
     assert set(MODES) == set(POOLINGS)
-    assert set(SentenceConfig(max_length=1).pooling) <= set(POOLINGS)
+    assert set(VectorRecipe(max_length=1).pooling) <= set(POOLINGS)
+
+
+class Conversions(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Mode that counts the rows that are converted to float32."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.rows = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default and found.dtype == torch.float32:
+            self.rows += len(found)
+        return found
+
+
+@pytest.mark.parametrize("prompt_token_counts", [[0, 0, 0], [2, 0, 9]], ids=str)
+@pytest.mark.parametrize(
+    ("modes", "rows"), [(["cls"], 3), (["lasttoken"], 3), (["cls", "lasttoken"], 6)], ids=str
+)
+def test_only_rows_that_are_read_are_converted(
+    modes: list[str], rows: int, prompt_token_counts: list[int]
+) -> None:
+    exact = HIDDEN.to(torch.bfloat16)
+    with Conversions() as conversions:
+        pooled = pool(exact, PACKING, modes, torch.tensor(prompt_token_counts))
+    assert conversions.rows == rows
+    assert torch.equal(
+        pooled, pool(exact.float(), PACKING, modes, torch.tensor(prompt_token_counts))
+    )
+
+
+@pytest.mark.parametrize("mode", POOLINGS)
+def test_texts_without_tokens_have_the_zero_vector(mode: str) -> None:
+    layout = SequenceLayout([0, 0], torch.device("cpu"))
+    assert pool(torch.empty(0, 5), layout, [mode]).eq(0).all()

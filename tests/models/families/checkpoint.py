@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -13,18 +14,18 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from embedwell_models import families
-from embedwell_models.assembly.state_encoders import load_state_encoder
 from embedwell_models.checkpoint import weights
+from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
 from embedwell_models.config.json_config import read_json
+from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.cpu_backend.linear import row_exact_linear_factory
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
-from embedwell_models.torch_backend.state_encoder import StateEncoder
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
@@ -94,7 +95,7 @@ def assert_same_weights(
     relabel(folder, label, {name: torch.zeros(1) for name in added})
     after = weights.load(folder, families.read(folder))
     assert after.keys() == before.keys()
-    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert all(np.array_equal(after[name], array) for name, array in before.items())
 
 
 def assert_refused(case: Case, options: Mapping[str, Any], folder: Path, named: str = "") -> None:
@@ -120,10 +121,25 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchE
     return TorchEncoder(InputEmbeddings(spec.config, loaded, CPU), layers)
 
 
-def state_encoder(folder: Path) -> StateEncoder:
+def own_layers_encoder(folder: Path) -> OwnLayersEncoder:
     """Load our encoder of a family that is not a plain transformer."""
-    linear = row_exact_linear_factory(frozenset())
-    return load_state_encoder(Folder.read(folder, "mean"), "cpu", linear)
+    read = ModelDescription.read(folder, "mean")
+    load = families.named(read.spec.config.family).import_encoder_loader()
+    assert load is not None
+    encoder = load(read, "cpu", row_exact_linear_factory(frozenset()))
+    assert isinstance(encoder, OwnLayersEncoder)
+    return encoder
+
+
+def attentions(folder: Path) -> list[AttentionSpec]:
+    """Read the attention of each layer that has one."""
+    mixers = [layer.mixer for layer in families.read(folder).config.layers]
+    return [mixer for mixer in mixers if isinstance(mixer, AttentionSpec)]
+
+
+def windows(folder: Path) -> list[int | None]:
+    """Read the window of each layer's attention."""
+    return [attention.window for attention in attentions(folder)]
 
 
 def texts(vocab_size: int, lengths: tuple[int, ...] = LENGTHS) -> list[Tensor]:

@@ -1,11 +1,13 @@
 """One checkpoint of every family, with a tokenizer of few tokens."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from transformers import PreTrainedModel
+import pytest
+from transformers import PreTrainedModel, __version__
 
 from tests.models.families.checkpoint import Case, write
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -27,7 +29,24 @@ _TESTED = (
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
     *("mpnet", "mpt", "nomic", "phi3", "qwen", "qwen3_vl", "roberta", "t5", "xlnet"),
 )
-_MODULES = [import_module(f"tests.models.families.test_{name}") for name in _TESTED]
+
+
+def import_tests(
+    name: str, import_module: Callable[[str], ModuleType] = import_module
+) -> ModuleType | str:
+    """Import the tests of a family; return why they cannot run if transformers lacks a class."""
+    try:
+        return import_module(f"tests.models.families.test_{name}")
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "transformers":
+            raise
+        return f"transformers {__version__}: {error.msg}"
+
+
+_IMPORTED = {name: import_tests(name) for name in _TESTED}
+_MODULES = [each for each in _IMPORTED.values() if isinstance(each, ModuleType)]
+LACKING = {name: reason for name, reason in _IMPORTED.items() if isinstance(reason, str)}
+"""Reasons why the tests of some families cannot run."""
 
 
 def _first(module: ModuleType) -> list[Case]:
@@ -38,6 +57,19 @@ def _first(module: ModuleType) -> list[Case]:
 
 
 EVERY = sorted((case for module in _MODULES for case in _first(module)), key=str)
+
+every_family = pytest.mark.parametrize(
+    "case",
+    [
+        *EVERY,
+        *(
+            pytest.param(None, id=name, marks=pytest.mark.skip(reason=reason))
+            for name, reason in LACKING.items()
+        ),
+    ],
+    ids=str,
+)
+"""Mark of a test that runs for one case of every family, and is skipped for those that lack."""
 
 
 def write_model(case: Case, folder: Path) -> PreTrainedModel:

@@ -40,7 +40,7 @@ def test_layers_share_the_weights_of_their_group(tmp_path: Path) -> None:
 def test_the_activation_is_gelu_new_where_none_is_given(tmp_path: Path) -> None:
     write(Case("albert"), tmp_path)
     edit(tmp_path, "hidden_act")
-    assert families.read(tmp_path).config.activation == "gelu_tanh"
+    assert families.read(tmp_path).config.feed_forward.activation == "gelu_tanh"
 
 
 def test_other_positions_and_groups_of_several_are_refused(tmp_path: Path) -> None:

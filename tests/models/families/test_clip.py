@@ -83,6 +83,6 @@ def test_older_names_load_to_the_same_weights(tmp_path: Path) -> None:
 def test_what_a_file_leaves_out_is_as_in_the_smallest_published_model(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "clip", "text_config": {}}')
     config = families.read(tmp_path).config
-    assert (config.hidden_size, config.num_layers, config.num_heads) == (512, 12, 8)
+    assert (config.hidden_size, config.num_layers, config.attention.heads) == (512, 12, 8)
     assert (config.vocab_size, config.max_positions) == (49_408, 77)
-    assert config.activation == "gelu_sigmoid" and config.norm_eps == 1e-5
+    assert config.feed_forward.activation == "gelu_sigmoid" and config.norm_eps == 1e-5

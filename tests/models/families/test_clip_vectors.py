@@ -18,11 +18,11 @@ from transformers import (
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import SIZES, Case, configure, write
-from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 END = "<|endoftext|>"
@@ -87,7 +87,7 @@ def test_a_model_with_images_gives_projected_features(end: int, tmp_path: Path) 
     folder = whole(tmp_path, eos_token_id=end)
     ours, expected = load(folder), theirs(folder)
     close(ours.embed(ODD), expected)
-    assert ours.dim == Folder.read(folder).dim == expected.shape[1] == 24
+    assert ours.dim == ModelDescription.read(folder).dim == expected.shape[1] == 24
     sentence = ours.sentence
     assert (sentence.pooling, sentence.pooling_source) == (("lasttoken",), "model")
 
@@ -138,18 +138,18 @@ def test_a_text_encoder_gives_the_mean_where_modules_or_the_operator_say_so(
 def test_a_text_encoder_without_a_projection_gives_the_mean(tmp_path: Path) -> None:
     of_texts(tmp_path, CLIPTextModel)
     close(load(tmp_path).embed(ODD), theirs(tmp_path))
-    assert Folder.read(tmp_path).sentence.pooling_source == "assumed"
+    assert ModelDescription.read(tmp_path).sentence.pooling_source == "assumed"
 
 
 def test_a_pooling_over_a_model_with_images_is_refused(tmp_path: Path) -> None:
     whole(tmp_path)
     with pytest.raises(ModelError, match="projects the end of a text"):
-        Folder.read(tmp_path, "mean")
+        ModelDescription.read(tmp_path, "mean")
     (tmp_path / "modules.json").write_text(json.dumps([TRANSFORMER, POOLING]))
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
     with pytest.raises(ModelError, match="projects the end of a text"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 def test_the_module_of_older_releases_is_of_a_model_with_images(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_the_module_of_older_releases_is_of_a_model_with_images(tmp_path: Path) 
     older = {"type": "sentence_transformers.models.CLIPModel", "path": ""}
     (tmp_path / "modules.json").write_text(json.dumps([older]))
     with pytest.raises(ModelError, match="CLIPModel is only for models of texts and images"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 def test_a_projection_of_another_width_is_refused(tmp_path: Path) -> None:
@@ -170,6 +170,7 @@ def test_the_projection_is_counted(tmp_path: Path) -> None:
     of_texts(tmp_path / "without", CLIPTextModel)
     of_texts(tmp_path / "with", CLIPTextModelWithProjection)
     counted = [
-        Footprint.of(Folder.read(tmp_path / name)).parameters for name in ("without", "with")
+        Footprint.of(ModelDescription.read(tmp_path / name)).parameters
+        for name in ("without", "with")
     ]
     assert counted[1] - counted[0] == 24 * 64

@@ -12,17 +12,17 @@ from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.encoder_config import Heads
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
-from embedwell_models.sentence_transformers.chat_template import FILE as TEMPLATE
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.chat_template import FILE as TEMPLATE
 from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
     assert_close,
+    attentions,
     encoder,
     reference,
     states,
@@ -37,7 +37,7 @@ from tests.models.families.files import (
     loaded,
     rename,
 )
-from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SMALL: dict[str, Any] = {
@@ -165,7 +165,7 @@ def test_texts_in_messages_that_are_texts_themselves_are_refused(tmp_path: Path)
     options = {"modality_config": {"text": method, "message": {**method, "format": "flat"}}}
     (tmp_path / "sentence_bert_config.json").write_text(json.dumps(options), encoding="utf-8")
     with pytest.raises(ModelError, match=r"modality_config\.message"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 @pytest.mark.parametrize("file", ["processor_config.json", TEMPLATE])
@@ -173,7 +173,7 @@ def test_texts_in_other_messages_are_refused(file: str, tmp_path: Path) -> None:
     write_sentence_model(tmp_path)
     (tmp_path / file).unlink()
     with pytest.raises(ModelError, match=r"modality_config\.message"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 def test_other_encoders_of_the_checkpoint_are_not_read(tmp_path: Path) -> None:
@@ -193,9 +193,8 @@ def test_what_a_config_leaves_out_is_what_transformers_takes(tmp_path: Path) -> 
     today = families.read(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": TEXT}), encoding="utf-8")
     assert families.read(tmp_path) == today
-    assert today.config.windows == ((512,) * 5 + (None,)) * 4
-    heads = [today.config.heads(layer) for layer in range(24)]
-    assert heads == ([Heads(4, 2, 256)] * 5 + [Heads(4, 1, 512)]) * 4
+    sizes = [(each.window, each.kv_heads, each.head_size) for each in attentions(tmp_path)]
+    assert sizes == ([(512, 2, 256)] * 5 + [(None, 1, 512)]) * 4
 
 
 def test_placeholders_of_other_media_are_padding_tokens(tmp_path: Path) -> None:
@@ -275,7 +274,7 @@ def test_rerankers_are_refused(tmp_path: Path) -> None:
     write_model(CASES[0], tmp_path)
     edit(tmp_path, architectures=["EmbeddingGemma2ForSequenceClassification"])
     with pytest.raises(ModelError, match="classification head of embedding_gemma2"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)
 
 
 def test_the_compiled_encoder_is_faithful_in_every_precision(tmp_path: Path) -> None:

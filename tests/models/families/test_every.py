@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from transformers import AutoConfig
+from transformers import AutoConfig, __version__
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
-from embedwell_models.config.checkpoint_spec import CheckpointSpec
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.families import FAMILIES
+from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
-from tests.models.families.every import EVERY, TEXTS, write_model
+from tests.models.families.every import (
+    EVERY,
+    LACKING,
+    TEXTS,
+    every_family,
+    import_tests,
+    write_model,
+)
 from tests.models.meta import META, OnDevice, Sent
 
 # Of random weights, in which no direction is more important than another; trained ones lose less.
@@ -41,10 +49,29 @@ SIZES = {
     *("num_hidden_layers", "num_layers", "n_layers", "n_layer"),
     *("num_attention_heads", "num_heads", "n_heads", "n_head", "num_key_value_heads"),
     *("intermediate_size", "hidden_dim", "d_ff", "d_inner"),
-    *("layer_types", "attention_types", "per_layer_config", "model_type"),
+    *("layer_types", "attention_types", "attention_layers", "per_layer_config", "model_type"),
 }
 
-every = pytest.mark.parametrize("case", EVERY, ids=str)
+
+def test_a_class_that_transformers_lacks_removes_its_family_alone() -> None:
+    def lack_class(name: str) -> ModuleType:
+        from transformers import BertOfTheFuture  # type: ignore[attr-defined]
+
+        raise AssertionError(f"{name} has {BertOfTheFuture}")
+
+    def lack_ours(name: str) -> ModuleType:
+        from embedwell_models.families import future  # type: ignore[attr-defined]
+
+        raise AssertionError(f"{name} has {future}")
+
+    reason = import_tests("bert", lack_class)
+    assert isinstance(reason, str) and "BertOfTheFuture" in reason and __version__ in reason
+    with pytest.raises(ImportError, match="future"):
+        import_tests("bert", lack_ours)
+
+
+def test_this_transformers_has_the_classes_of_every_family() -> None:
+    assert LACKING == {}
 
 
 def test_there_is_a_case_for_every_family() -> None:
@@ -58,10 +85,10 @@ def test_there_is_a_case_for_every_family() -> None:
     others |= {"canine", "funnel", "mobilebert"}
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}
-    assert {twins.get(name, name) for name in FAMILIES} - others <= known
+    assert {twins.get(name, name) for name in families.BY_MODEL_TYPE} - others <= known
 
 
-@every
+@every_family
 @pytest.mark.full(after=2)
 def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
     case: Case, tmp_path: Path
@@ -78,16 +105,19 @@ def test_every_precision_is_faithful_and_a_text_is_the_same_bits_in_every_batch(
             assert np.array_equal(embedder.embed([text])[0], vector)
 
 
-@every
+@every_family
 def test_what_a_config_leaves_out_is_what_transformers_takes(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)
     path = tmp_path / "config.json"
     told = read_json(path)
     usual = AutoConfig.for_model(case.model_type).to_dict()
 
-    def read(config: dict[str, Any]) -> CheckpointSpec:
+    def read(config: dict[str, Any]) -> CheckpointLayout | str:
         path.write_text(json.dumps(config), encoding="utf-8")
-        return families.read(tmp_path)
+        try:
+            return families.read(tmp_path)
+        except ModelError as error:  # a default that does not fit the sizes of this model
+            return str(error)
 
     for key in usual.keys() - SIZES:
         without = {name: value for name, value in told.items() if name != key}
@@ -103,7 +133,7 @@ class OnePrecision(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-@every
+@every_family
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.full(after=2)
 def test_layers_of_half_precision_are_faithful(
@@ -131,7 +161,7 @@ def on_meta(folder: Path) -> Callable[[], Tensor]:
     return lambda: layers(parts(ids, layout).to(layers.dtype), layout, len(layers))
 
 
-@every
+@every_family
 @pytest.mark.full(after=8)
 def test_what_the_host_knows_of_a_batch_is_sent_once(case: Case, tmp_path: Path) -> None:
     write_model(case, tmp_path)

@@ -1,11 +1,14 @@
-"""Tests of the table of families."""
+"""Tests of the registry of families."""
 
 import json
+import pkgutil
+from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from embedwell_models import families
+from embedwell_models import classic, families
 from embedwell_models.errors import ModelError
 
 
@@ -18,3 +21,37 @@ def test_another_family_is_refused_with_those_there_are(
         ModelError, match=r"config\.json: model_type = .* supported: \[.*'bert'.*'modernbert'"
     ):
         families.read(tmp_path)
+
+
+def test_every_module_that_describes_families_is_in_the_registry() -> None:
+    modules = [
+        import_module(f"{families.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(families.__path__)
+    ]
+    described = [family for module in modules for family in getattr(module, "FAMILIES", ())]
+    assert len(described) == len(families.ALL)
+    assert all(family in families.ALL for family in described)
+
+
+def test_no_two_families_have_a_name_or_a_model_type() -> None:
+    for found in (
+        Counter(name for family in families.ALL for name in family.names),
+        Counter(name for family in families.ALL for name in family.own_types),
+    ):
+        assert found.most_common(1)[0][1] == 1, found.most_common(3)
+
+
+def test_a_variant_is_one_of_another_family() -> None:
+    for family in families.ALL:
+        for variant in family.variants:
+            assert families.BY_MODEL_TYPE[variant.model_type] is not family
+
+
+def test_every_family_has_a_reader_or_is_a_table() -> None:
+    assert all((family.read is None) == (family.table is not None) for family in families.ALL)
+
+
+def test_every_classic_family_is_in_the_registry() -> None:
+    source = Path(families.classic.__file__).read_text(encoding="utf-8")
+    for path in Path(classic.__file__).parent.glob("*/family.py"):
+        assert f"{classic.__name__}.{path.parent.name}.family:" in source, path

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models import families
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -12,6 +11,7 @@ from tests.models.families.checkpoint import (
     assert_same_bits,
     assert_same_weights,
     configure,
+    windows,
     write,
 )
 
@@ -35,6 +35,7 @@ REFUSED: list[dict[str, object]] = [
     {"architectures": ["GPTNeoBiModel"]},
     {"attention_types": [[["global"], 2]]},
     {"attention_types": [[["global", "sparse", "local"], 1]]},
+    {"attention_layers": ["local", "global", "global"]},
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -54,8 +55,8 @@ def test_every_second_of_24_layers_sees_256_tokens_where_nothing_else_is_told(
     tmp_path: Path,
 ) -> None:
     write(Case("gpt_neo", {}, {**SIZES, "hidden_size": 8}), tmp_path)
-    configure(tmp_path, "attention_types", "window_size", num_layers=24)
-    assert families.read(tmp_path).config.windows == (None, 255) * 12
+    configure(tmp_path, "attention_types", "attention_layers", "window_size", num_layers=24)
+    assert windows(tmp_path) == [None, 255] * 12
 
 
 def test_a_checkpoint_with_a_head_and_stored_masks_has_the_same_weights(tmp_path: Path) -> None:

@@ -94,12 +94,12 @@ def test_fixed_scaling_stretches_the_base_and_then_all_frequencies(tmp_path: Pat
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters", **{**OWN, "rope_scaling": {"type": "ntk", "factor": 8.0}})
     config = families.read(tmp_path).config
-    assert isinstance(config.positions, Rotary)
+    assert isinstance(config.attention.positions, Rotary)
     assert config.max_positions == JsonConfig(tmp_path / "config.json")["max_position_embeddings"]
     powers = np.arange(0, 16, 2) / 16
     expected = (50.0 * 8.0) ** -powers / 8.0 ** (2 / 16)
     for length in (1, 100_000):
-        np.testing.assert_allclose(tables.frequencies(config.positions, length), expected)
+        np.testing.assert_allclose(tables.frequencies(config.attention.positions, length), expected)
 
 
 def test_fixed_scaling_turns_as_a_base_and_linear_scaling_do(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ def test_a_bias_of_the_gates_is_refused(tmp_path: Path) -> None:
 def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters")
-    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=160_000.0)
+    assert families.read(tmp_path).config.attention.positions == Rotary(dim=16, base=160_000.0)

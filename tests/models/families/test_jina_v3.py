@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import (
@@ -65,8 +65,8 @@ def test_an_adapter_is_added_to_every_matrix_and_table(tmp_path: Path) -> None:
     spec = families.read(tmp_path / "own").with_adapter("retrieval.passage")
     actual = weights.load(tmp_path / "own", spec)
     assert actual.keys() == expected.keys()
-    for name, tensor in expected.items():
-        torch.testing.assert_close(actual[name], tensor, atol=1e-6, rtol=1e-6)
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, atol=1e-6, rtol=1e-6)
     plain = weights.load(tmp_path / "own", families.read(tmp_path / "own").with_adapter("none"))
     assert all(abs(plain[n] - actual[n]).max() > 0.1 for n in plain if plain[n].ndim > 1)
 
@@ -93,10 +93,10 @@ def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> 
     write_adapters(tmp_path / "merged", tmp_path / "own", 1)
     for folder in (tmp_path / "own", tmp_path / "merged"):
         write_modules(folder)
-    chosen = [Folder.read(tmp_path / "own", adapter=task).fingerprint() for task in TASKS]
+    chosen = [ModelDescription.read(tmp_path / "own", adapter=task).fingerprint() for task in TASKS]
     assert len({*chosen}) == len(TASKS)
     with pytest.raises(ModelError, match="remote code, which is not run"):
-        Folder.read(tmp_path / "merged")
+        ModelDescription.read(tmp_path / "merged")
 
 
 def test_decoders_and_other_turns_are_refused(tmp_path: Path) -> None:
@@ -113,4 +113,4 @@ def test_decoders_and_other_turns_are_refused(tmp_path: Path) -> None:
 def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters")
-    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=20_000.0)
+    assert families.read(tmp_path).config.attention.positions == Rotary(dim=16, base=20_000.0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from embedwell_models import families
+from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
@@ -136,7 +137,8 @@ def test_older_configs_say_the_same(tmp_path: Path) -> None:
     today = families.read(tmp_path)
     configure(tmp_path, "layer_types", "intermediate_size", full_attn_idxs=[1], block_ff_dim=96)
     assert families.read(tmp_path) == today
-    assert today.config.convolution_layers == (0, 2)
+    kinds = [type(layer.mixer) for layer in today.config.layers]
+    assert kinds == [ConvolutionSpec, AttentionSpec, ConvolutionSpec]
 
 
 def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:

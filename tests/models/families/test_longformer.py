@@ -7,8 +7,14 @@ from transformers import LongformerForMaskedLM, LongformerForSequenceClassificat
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
-from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
+from embedwell_models.model_description import ModelDescription
+from tests.models.families.checkpoint import (
+    Case,
+    assert_equal_states,
+    assert_same_bits,
+    windows,
+    write,
+)
 from tests.models.families.files import assert_refused, edit
 
 CASES = [
@@ -40,7 +46,7 @@ def test_positions_begin_after_the_padding_token(tmp_path: Path) -> None:
 def test_a_window_that_is_not_told_is_that_of_transformers(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "attention_window")
-    assert families.read(tmp_path).config.windows == (256,) * 3
+    assert windows(tmp_path) == [256] * 3
 
 
 def test_other_windows_are_refused_by_name(tmp_path: Path) -> None:
@@ -53,4 +59,4 @@ def test_other_windows_are_refused_by_name(tmp_path: Path) -> None:
 def test_rerankers_whose_first_token_sees_all_are_refused(tmp_path: Path) -> None:
     write(Case("longformer", {}, model=LongformerForSequenceClassification), tmp_path)
     with pytest.raises(ModelError, match="classification head of longformer"):
-        Folder.read(tmp_path)
+        ModelDescription.read(tmp_path)

@@ -9,7 +9,14 @@ from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassificat
 from embedwell_models import families
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Rotary
-from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
+from tests.models.families.checkpoint import (
+    Case,
+    assert_equal_states,
+    assert_same_bits,
+    attentions,
+    windows,
+    write,
+)
 from tests.models.families.files import assert_refused, change, edit, loaded
 from tests.models.families.special import SPECIAL
 
@@ -61,23 +68,23 @@ def test_bases_and_the_pattern_have_their_defaults(tmp_path: Path) -> None:
     before = families.read(tmp_path).config
     edit(tmp_path, "layer_types", "rope_parameters")
     assert families.read(tmp_path).config == before
-    assert before.positions == Rotary(dim=16, base=160_000.0)
-    assert before.local_positions == Rotary(dim=16, base=10_000.0)
-    assert before.windows == (None, 5, 5)
+    bases = [Rotary(dim=16, base=base) for base in (160_000.0, 10_000.0, 10_000.0)]
+    assert [layer.positions for layer in before.layers] == bases
+    assert windows(tmp_path) == [None, 5, 5]
 
 
 def test_a_scaling_of_older_releases_is_that_of_all_layers(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters", rope_scaling={"rope_type": "linear", "factor": 2.0})
-    config = families.read(tmp_path).config
-    assert isinstance(config.positions, Rotary) and isinstance(config.local_positions, Rotary)
-    assert config.positions.scaling == config.local_positions.scaling
-    assert config.local_positions.scaling.factor == 2.0
+    for attention in attentions(tmp_path):
+        assert isinstance(attention.positions, Rotary)
+        assert attention.positions.scaling.factor == 2.0
 
 
-def test_another_kind_of_layer_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kinds", [["chunked_attention"] * 3, LAYERS[:1], LAYERS * 2])
+def test_other_kinds_and_numbers_of_layers_are_refused(kinds: list[str], tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
-    assert_refused(tmp_path, layer_types=["chunked_attention"] * 3)
+    assert_refused(tmp_path, layer_types=kinds)
 
 
 def test_a_norm_before_the_first_attention_is_refused(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_plain_network_with_biases_is_a_rotary_roberta(tmp_path: Path) -> None
 def test_half_of_each_head_may_turn_in_pairs_of_neighbours(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, *THEIRS, **{**OWN, "rotary_emb_fraction": 0.5, "rotary_emb_interleaved": True})
-    positions: Any = families.read(tmp_path).config.positions
+    positions: Any = families.read(tmp_path).config.attention.positions
     assert (positions.dim, positions.interleaved) == (8, True)
 
 
@@ -175,4 +175,4 @@ def test_a_bias_that_config_denies_is_refused(tmp_path: Path) -> None:
 def test_the_base_of_the_turns_has_its_default(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     edit(tmp_path, "rope_parameters")
-    assert families.read(tmp_path).config.positions == Rotary(dim=16, base=1000.0)
+    assert families.read(tmp_path).config.attention.positions == Rotary(dim=16, base=1000.0)

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models import Embedder, families
-from embedwell_models.config.checkpoint_spec import LatentSpec
+from embedwell_models.config.checkpoint_layout import LatentSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
-from embedwell_models.footprint import Footprint
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.latent_attention import LatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
@@ -121,8 +121,8 @@ def test_what_a_config_leaves_out_is_what_its_own_code_takes(tmp_path: Path) -> 
     )
     spec = families.read(tmp_path)
     config, latents = spec.config, spec.latents
-    assert (config.hidden_size, config.num_layers, config.num_kv_heads) == (4096, 32, 8)
-    assert (config.intermediate_size, config.max_positions) == (14_336, 131_072)
+    assert (config.hidden_size, config.num_layers, config.attention.kv_heads) == (4096, 32, 8)
+    assert (config.feed_forward.inner, config.max_positions) == (14_336, 131_072)
     assert isinstance(latents, LatentSpec) and not latents.include_prompt and latents.normalize
     assert (latents.count, latents.heads, latents.head_size, latents.inner) == (512, 8, 4096, 16384)
 
@@ -133,7 +133,7 @@ def test_parameters_are_those_that_are_computed_with(tmp_path: Path) -> None:
         3 * SIZES.width + 3 * SIZES.inner
     )  # half as many keys, half as many values
     after = SIZES.width * (2 * SIZES.latent_heads * SIZES.latents + 3 * 4 * SIZES.width)
-    assert Footprint.of(Folder.read(tmp_path)).matrices == SIZES.layers * layer + after
+    assert Footprint.of(ModelDescription.read(tmp_path)).matrices == SIZES.layers * layer + after
 
 
 def test_other_options_and_code_are_refused_by_name(tmp_path: Path) -> None:

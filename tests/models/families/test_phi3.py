@@ -81,7 +81,7 @@ def test_the_older_keys_of_longrope_say_the_same(name: str, tmp_path: Path) -> N
     configure(tmp_path, "rope_parameters", rope_scaling={"type": name, **scaling}, **beside)
     assert families.read(tmp_path) == today
     configure(tmp_path, "original_max_position_embeddings")
-    assert families.read(tmp_path).config.positions != today.config.positions
+    assert families.read(tmp_path).config.attention.positions != today.config.attention.positions
 
 
 def test_a_checkpoint_with_a_head_has_the_same_weights(tmp_path: Path) -> None:

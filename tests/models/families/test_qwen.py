@@ -14,7 +14,7 @@ from torch import Tensor
 from embedwell_models import families
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -24,6 +24,7 @@ from tests.models.families.checkpoint import (
     configure,
     reference,
     relabel,
+    windows,
     write,
 )
 
@@ -62,7 +63,7 @@ def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
     angles = {"rope_parameters": {"rope_theta": 1e6}}
     write(Case(model_type, {**WINDOW, **angles, "max_window_layers": 1}), tmp_path)
     today = families.read(tmp_path)
-    assert today.config.windows == (None, 4, 4)
+    assert windows(tmp_path) == [None, 4, 4]
     configure(tmp_path, "rope_parameters", "layer_types", rope_theta=1e6)
     assert families.read(tmp_path) == today
 
@@ -71,13 +72,13 @@ def test_older_configs_say_the_same(model_type: str, tmp_path: Path) -> None:
 def test_a_window_that_is_not_used_is_none(model_type: str, tmp_path: Path) -> None:
     write(Case(model_type, SHARED), tmp_path)
     configure(tmp_path, "layer_types", sliding_window=131072, max_window_layers=1)
-    assert families.read(tmp_path).config.windows == (None,) * 3
+    assert windows(tmp_path) == [None] * 3
 
 
 def test_a_head_is_as_wide_as_transformers_takes_it(tmp_path: Path) -> None:
     write(Case("qwen3", SHARED), tmp_path)
     configure(tmp_path, "head_dim")
-    assert families.read(tmp_path).config.head_size == 128
+    assert families.read(tmp_path).config.attention.head_size == 128
 
 
 @both
@@ -230,4 +231,4 @@ def test_voyage_has_no_other_pooling_than_the_mean(
 ) -> None:
     write_bidirectional(tmp_path, MODULES, pooling, VOYAGE)
     with pytest.raises(ModelError, match="supports only the pooling mean"):
-        Folder.read(tmp_path, setting)
+        ModelDescription.read(tmp_path, setting)

@@ -7,7 +7,6 @@ import pytest
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
-from embedwell_models.families.remote_code import REPLACED
 from tests.models.families.checkpoint import Case, configure, write
 
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
@@ -28,7 +27,7 @@ def test_code_that_no_family_equals_is_refused(model_type: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("model_type", ["eurobert", "gte", "jina_embeddings_v3", "nomic_bert"])
 def test_code_that_a_family_equals_is_not_needed(model_type: str, tmp_path: Path) -> None:
-    for name in REPLACED[model_type]:
+    for name in families.named(model_type).replaced_code:
         code = {"AutoModel": f"organisation/name--modeling.{name}"}
         assert families.read(coded(tmp_path, model_type, code)).config.family == model_type
 

@@ -75,3 +75,30 @@ def test_a_share_of_a_head_that_transformers_cannot_turn_is_refused(
     configure(tmp_path, rope_parameters=turns)
     with pytest.raises(ModelError, match=r"partial_rotary_factor = 0\.5 is not supported"):
         families.read(tmp_path)
+
+
+ESM = {"position_embedding_type": "rotary", "pad_token_id": 1}
+ODD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("esm", ESM, {"hidden_size": 36}),
+    ("roformer", {}, {"hidden_size": 36}),
+    ("gte", {}, {"hidden_size": 36}),
+    ("jina_embeddings_v3", {}, {"hidden_size": 36}),
+    ("nomic_bert", {}, {"hidden_size": 36, "head_dim": 9}),
+    ("modernbert", MODERNBERT, {"hidden_size": 36}),
+    ("llama", HEADS, {"head_dim": 9}),
+    ("gemma3_text", GEMMA3, {"head_dim": 9}),
+    ("gpt_neox", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 0.2}}),
+    ("gpt_neox", {}, {"rope_parameters": {**TURNS, "partial_rotary_factor": 1.5}}),
+]
+
+
+@pytest.mark.parametrize(("model_type", "options", "changed"), ODD, ids=str)
+def test_features_that_are_not_pairs_are_refused_by_their_number(
+    model_type: str, options: dict[str, Any], changed: dict[str, Any], tmp_path: Path
+) -> None:
+    write(Case(model_type, options), tmp_path)
+    configure(tmp_path, **changed)
+    with pytest.raises(
+        ModelError, match=r"config\.json: rotary positions of \d+ features in heads"
+    ):
+        families.read(tmp_path)

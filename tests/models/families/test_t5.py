@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
 from transformers import (
     MT5EncoderModel,
@@ -75,7 +75,7 @@ def test_the_token_table_has_either_name_or_both(names: list[str], tmp_path: Pat
     both = ["encoder.embed_tokens.weight", "shared.weight"]
     save_file({**tensors, **{name: table.clone() for name in names or both}}, path)
     loaded = weights.load(tmp_path, families.read(tmp_path))
-    assert torch.equal(loaded["token_table"], table)
+    assert np.array_equal(loaded["token_table"], table)
 
 
 def test_a_length_that_is_not_told_is_512(tmp_path: Path) -> None:

@@ -86,6 +86,16 @@ def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
     assert pull(hub).stdout == first.stdout  # which is gone now
 
 
+def test_the_size_of_a_download_is_logged_once(pull: Pull) -> None:
+    files = FILES | {"model.safetensors": b"weights" * 100_000}
+    size = sum(map(len, files.values())) / 1e6
+    with Hub(NAME, files) as hub:
+        first, second = pull(hub), pull(hub)
+    assert f"{NAME} is being fetched" in first.stderr
+    assert f"{NAME} is fetched: {len(files)} files, {size:.1f} MB, after " in first.stderr
+    assert "fetched" not in second.stderr
+
+
 @pytest.mark.parametrize("revision", ["v1", COMMIT])
 @pytest.mark.full
 def test_a_revision_may_be_a_tag_or_a_commit(pull: Pull, revision: str) -> None:
@@ -252,8 +262,9 @@ def test_pickles_of_a_family_that_is_not_served_are_not_fetched(
     assert refused.returncode == 1 and "model_type = 'convnext'" in refused.stderr
 
 
-def test_a_hub_out_of_reach_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="'organisation/name' could not be fetched from the hub"):
+def test_a_hub_out_of_reach_is_told_on_one_line(tmp_path: Path) -> None:
+    message = r"'organisation/name' could not be fetched from the hub: .+\Z"
+    with pytest.raises(ModelError, match=message):
         resolve(NAME, cache=tmp_path)
 
 

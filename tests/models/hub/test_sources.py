@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.checksum import sha256
+from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import (
     BUNDLES,

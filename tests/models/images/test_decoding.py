@@ -24,16 +24,14 @@ def pixels(data: bytes, limit: int = LIMIT) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [
-        *[("PNG", mode) for mode in ("RGB", "RGBA", "L", "LA", "P", "1", "I;16")],
+        *[("PNG", mode) for mode in ("RGB", "RGBA", "L", "LA", "P", "1")],
         *[("JPEG", mode) for mode in ("RGB", "L", "CMYK")],
         *[("WEBP", mode) for mode in ("RGB", "RGBA")],
         *[("GIF", mode) for mode in ("P", "L")],
     ],
 )
 def test_each_format_and_mode_becomes_rgb_as_in_transformers(kind: str, mode: str) -> None:
-    start = "L" if mode == "I;16" else "RGBA"
-    image = picture(40, 30, mode=start).convert(mode)
-    data = encoded(image, kind)
+    data = encoded(picture(40, 30, mode="RGBA").convert(mode), kind)
     with Image.open(BytesIO(data)) as plain:
         expected = convert_to_rgb(plain, return_numpy=True)
     assert pixels(data).shape == (30, 40, 3)
@@ -86,16 +84,52 @@ def test_a_truncated_file_is_refused(kind: str) -> None:
         decode(data[: len(data) // 2], LIMIT)
 
 
+def png(
+    width: int, height: int, depth: int, colours: int, body: bytes = b"", *more: bytes
+) -> bytes:
+    """A PNG with given bits a sample and colour type. more: chunks between header and body."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colours, 0, 0, 0))
+    data = chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + data
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(kind + body))
+    return struct.pack(">I", len(body)) + kind + body + checksum
+
+
 def bomb(width: int, height: int) -> bytes:
     """A PNG whose header alone says that it is large: to decode it would fail otherwise."""
+    return png(width, height, 8, 2)
 
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        checksum = struct.pack(">I", zlib.crc32(kind + body))
-        return struct.pack(">I", len(body)) + kind + body + checksum
 
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    empty = chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + empty
+GREY, RGB, GREY_ALPHA, RGB_ALPHA = (0, 1), (2, 3), (4, 2), (6, 4)
+"""Colour types of a PNG, and their samples for each pixel."""
+
+
+@pytest.mark.parametrize("colours", [GREY, RGB, GREY_ALPHA, RGB_ALPHA])
+def test_sixteen_bits_of_a_sample_are_read_by_their_high_byte(colours: tuple[int, int]) -> None:
+    kind, samples = colours
+    values = np.arange(0, 1 << 16, 257).astype(">u2")  # 0x0000, 0x0101, … 0xffff
+    wide = np.repeat(values, samples).reshape(256, samples)
+    if samples % 2 == 0:
+        wide[:, -1] = 0xFFFF
+    data = png(256, 1, 16, kind, b"\0" + wide.tobytes())
+    np.testing.assert_array_equal(pixels(data)[0], np.repeat(np.arange(256), 3).reshape(256, 3))
+
+
+def test_a_transparent_grey_of_sixteen_bits_is_white() -> None:
+    values = np.array([0x0100, 0x0101, 0x8000, 0x0001], dtype=">u2")
+    transparent = chunk(b"tRNS", struct.pack(">H", 0x0101))
+    data = png(4, 1, 16, 0, b"\0" + values.tobytes(), transparent)
+    assert pixels(data)[0, :, 0].tolist() == [1, 255, 128, 0]
+
+
+def test_a_picture_in_sixteen_bit_grey_equals_its_eight_bit_twin() -> None:
+    grey = picture(40, 30, mode="L")
+    wide = Image.fromarray(np.asarray(grey).astype(np.uint16) * 257)
+    assert wide.mode == "I;16"
+    np.testing.assert_array_equal(pixels(encoded(wide)), pixels(encoded(grey)))
 
 
 @pytest.mark.parametrize("side", [1025, 12_000, 60_000])
@@ -110,9 +144,13 @@ def test_an_image_of_the_limit_is_decoded() -> None:
         decode(encoded(picture(32, 32)), 1023)
 
 
-def test_a_jpeg_of_too_many_scans_is_refused() -> None:
-    data = encoded(picture(64, 64), "JPEG", progressive=True)
+@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
+def test_parts_are_counted_before_the_file_is_opened(kind: str) -> None:
+    image = picture(64, 64)
+    options = {"save_all": True, "append_images": [image]} if kind == "MPO" else {}
+    data = encoded(image, kind, progressive=True, **options)
     assert pixels(data).shape == (64, 64, 3)
-    start = data.rindex(b"\xff\xda")
+    end = data.index(b"\xff\xd9")
+    start = data.rindex(b"\xff\xda", 0, end)
     with pytest.raises(ImageError, match="more than 100 scans"):
-        decode(data[:start] + 101 * data[start:-2] + data[-2:], LIMIT)
+        decode(data[:start] + 101 * data[start:end] + data[end:], LIMIT)

@@ -9,7 +9,7 @@ import pytest
 from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProcessorPil
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_spec import ImageSpec
+from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError, ModelError
 from embedwell_models.images.preprocessing import Preprocessing, files
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
@@ -74,6 +74,50 @@ def test_numbers_equal_those_of_the_siglip_processor(tmp_path: Path) -> None:
     expected = theirs(image, return_tensors="np")["pixel_values"][0]
     found = values(read(tmp_path, SIGLIP, write_siglip), encoded(image))
     np.testing.assert_array_equal(found, expected)
+
+
+# Keys of the processors -> values of which each gives the numbers of transformers, or is refused.
+EVERY_KEY: dict[str, list[Any]] = {
+    **{f"do_{name}": [False, True] for name in ("resize", "center_crop", "rescale", "normalize")},
+    **{f"do_{name}": [False, True] for name in ("convert_rgb", "pad")},
+    **{"size": [64, 80, {"shortest_edge": 80}, SQUARE], "crop_size": [64, 32, SQUARE]},
+    **{"default_to_square": [True, False], "resample": [0, 2], "rescale_factor": [0.01]},
+    **{"image_mean": [[0.1, 0.2, 0.3], 0.5], "image_std": [[0.5, 0.6, 0.7], 0.5]},
+    **{"pad_size": [SQUARE], "image_seq_length": [5], "disable_grouping": [True, False]},
+    # Of the arrays that a call gives and takes, neither of which a file of an image has.
+    **{"data_format": [], "input_data_format": [], "device": [], "return_tensors": []},
+}
+
+
+@pytest.mark.parametrize("size", [64, {"shortest_edge": 64}, SQUARE], ids=str)
+@pytest.mark.parametrize("write", [write_clip, write_siglip])
+def test_every_key_of_the_processors_has_its_effect_or_is_refused(
+    write: Any, size: Any, tmp_path: Path
+) -> None:
+    kind: Any = CLIPImageProcessorPil if write is write_clip else SiglipImageProcessorPil
+    usual = {**kind(size=size, crop_size=SQUARE).to_dict(), "size": size, "crop_size": SQUARE}
+    keys = {
+        key for base in kind.valid_kwargs.__mro__ for key in vars(base).get("__annotations__", ())
+    }
+    assert keys == EVERY_KEY.keys() and usual.keys() - keys == {"image_processor_type"}
+    image, images = picture(91, 133), spec(tmp_path, write)
+    for key, value in [(key, value) for key, tried in EVERY_KEY.items() for value in tried]:
+        options = {**usual, key: value}
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps(options))
+        try:
+            found = Preprocessing.read(tmp_path, images)
+        except ModelError as error:
+            assert key in str(error) or "size" in str(error) or "pixels wide" in str(error), (
+                key,
+                value,
+            )
+        else:
+            assert found is not None
+            expected = kind.from_pretrained(tmp_path)(image, return_tensors="np")
+            np.testing.assert_array_equal(
+                *(values(found, encoded(image)), expected["pixel_values"][0].astype(np.float32)),
+                err_msg=f"{key} = {value}",
+            )
 
 
 def test_options_left_out_are_those_of_the_class(tmp_path: Path) -> None:

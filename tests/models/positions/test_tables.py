@@ -28,6 +28,7 @@ from embedwell_models.positions.tables import (
     frequencies,
     relative_positions,
     rotary,
+    scaled_lengths,
     sinusoidal,
     t5_buckets,
     transformer_xl,
@@ -227,3 +228,21 @@ def test_logarithmic_buckets_equal_those_of_deberta(count: int, max_distance: in
 
 def test_without_buckets_every_distance_is_its_own() -> None:
     assert_array_equal(deberta_buckets(relative_positions(FAR), 0, 512), relative_positions(FAR))
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        Scaling(),
+        Scaling(kind="linear", factor=2.0),
+        Scaling(kind="dynamic", factor=2.0, original=24),
+        Scaling(kind="longrope", original=24, short=(1.0,) * 4, long=(2.0, 3.0, 4.0, 5.0)),
+    ],
+    ids=lambda scaling: scaling.kind,
+)
+def test_lengths_with_the_same_frequencies_are_one_length(scaling: Scaling) -> None:
+    scheme, lengths = Rotary(dim=8, scaling=scaling), np.array([1, 24, 25, 40, 41])
+    scaled = scaled_lengths(scheme, lengths)
+    assert len({*scaled.tolist()}) == {"dynamic": 4, "longrope": 2}.get(scaling.kind, 1)
+    for length, same in zip(lengths.tolist(), scaled.tolist(), strict=True):
+        assert np.array_equal(frequencies(scheme, length), frequencies(scheme, same))

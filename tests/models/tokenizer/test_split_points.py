@@ -14,9 +14,9 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from embedwell_models.convert.tokenizer import convert
 from embedwell_models.errors import UnsplittableTextError
 from embedwell_models.tokenizer import tokenizer as tokenizing
-from embedwell_models.tokenizer.cooperative import run_to_completion
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.split_points import SplitPoints
+from embedwell_models.tokenizer.steps import run_to_completion
 from tests.models import kinds, raw
 
 WORDS = [

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Token, Tokenizer, TruncatedIds
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL

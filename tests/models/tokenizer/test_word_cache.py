@@ -1,13 +1,14 @@
 """Tests of the word cache, against the tokenizer without it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.word_cache import (
@@ -154,6 +155,54 @@ def test_tokenizers_with_steps_that_may_look_across_words_are_not_cached(
 ) -> None:
     change(modified)
     assert isinstance(fastest_tokenizer(modified, [CLS], [SEP]), UncachedTokenizer)
+
+
+ADDED = ["\n", "\t", " ", "a", "ab", "仦", "a仦", ".", "é", "[", "'", "[X]"]
+PIECES = ["a", "A", "b", "é", "å", "仦", "東", "한", "豈", "ss", ".", ",", "-", "'", "[", "]"]
+CHARACTERS = [*PIECES, *"\t\n\r \u3000\x00\x1c\x85\u0301\u200d", "Å", "İ", "ß", "[X]"]
+
+
+def _bert(options: Mapping[str, Any], lowercase: str, added: Sequence[str]) -> Tokenizer:
+    """A small BERT tokenizer. lowercase: where a second lowercasing step is: first, last or no."""
+    pieces = ["[UNK]", *PIECES, *("##" + piece for piece in PIECES)]
+    vocabulary = {piece: id for id, piece in enumerate(pieces)}
+    rust = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    normalizer, lower = normalizers.BertNormalizer(**options), normalizers.Lowercase()
+    steps: dict[str, list[Any]] = {
+        "first": [lower, normalizer],
+        "last": [normalizer, lower],
+        "no": [normalizer],
+    }
+    rust.normalizer = normalizers.Sequence(steps[lowercase])
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    rust.add_tokens([AddedToken(token, normalized=False) for token in added])
+    return rust
+
+
+@given(
+    options=st.fixed_dictionaries(
+        {
+            **dict.fromkeys(("clean_text", "handle_chinese_chars", "lowercase"), st.booleans()),
+            "strip_accents": st.sampled_from([None, True, False]),
+        }
+    ),
+    lowercase=st.sampled_from(["first", "last", "no"]),
+    added=st.lists(st.sampled_from(ADDED), max_size=4),
+    text=st.lists(st.sampled_from(CHARACTERS), max_size=8).map("".join),
+)
+@example(options={"handle_chinese_chars": False}, lowercase="no", added=["\n"], text="a仦")
+def test_cached_ids_equal_those_of_a_tokenizer_with_any_options(
+    options: dict[str, bool | None], lowercase: str, added: list[str], text: str
+) -> None:
+    rust = _bert(options, lowercase, added)
+    fastest, expected = fastest_tokenizer(rust, [], []), UncachedTokenizer(rust).encode([text] * 5)
+    assert fastest.encode([text] * 5) == expected
+
+
+def test_a_sample_with_added_tokens_is_compared_word_by_word(modified: Tokenizer) -> None:
+    modified.add_tokens([AddedToken("\n", normalized=False)])
+    assert isinstance(fastest_tokenizer(modified, [CLS], []), UncachedTokenizer)
+    assert isinstance(fastest_tokenizer(modified, [CLS], [SEP]), CachingTokenizer)
 
 
 def test_wrong_special_tokens_are_not_cached(rust: Tokenizer) -> None:

@@ -14,7 +14,12 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout, rounded_rows
-from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
+from embedwell_models.torch_backend.cuda_graphs import (
+    RECORDED_SHAPES,
+    CudaGraphRunner,
+    Forward,
+    RecordedShapes,
+)
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.flash_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -52,7 +57,7 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
     layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel)
     assert layers.recordable
     return TorchEncoder(parts, layers), TorchEncoder(
-        parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, SMALL)
+        parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, RecordedShapes(), SMALL)
     )
 
 
@@ -116,13 +121,11 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) -> None:
-    from torch.nn.attention.varlen import varlen_attn
-
     write(case, tmp_path)
     spec = families.read(tmp_path)
     loaded = weights.load(tmp_path, spec)
     parts = InputEmbeddings(spec.config, loaded, META)
-    attention = FlashAttention(varlen_attn)
+    attention = FlashAttention(torch.ops.aten._flash_attention_forward)
     layers = TorchLayers(
         spec.config,
         loaded,
@@ -137,16 +140,84 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
             return lambda: None, compute()
 
     def passes(whole: Forward) -> CudaGraphRunner:
-        return CudaGraphRunner(whole, META, record, SMALL)
+        return CudaGraphRunner(whole, META, record, RecordedShapes(), SMALL)
 
     TorchEncoder(parts, layers, passes).warm()
 
 
-def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
-    def forward(ids: Tensor, layout: SequenceLayout) -> Tensor:
-        return ids[:, None] + layout.cu_seqlens.sum()
+def forward(ids: Tensor, layout: SequenceLayout) -> Tensor:
+    """A forward pass of any width."""
+    return ids[:, None] + layout.cu_seqlens.sum()
 
-    graphs = CudaGraphRunner(forward, CPU, Recorder(), SMALL)
+
+class FailingRecorder(Recorder):
+    """Recorder that cannot record results of some numbers of rows."""
+
+    def __init__(self, *rows: int, error: Exception) -> None:
+        super().__init__()
+        self.rows, self.error = rows, error
+
+    def __call__(self, compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        try:
+            if len(compute()) in self.rows:
+                raise self.error
+        except RuntimeError as error:
+            if "invalidated" in str(self.error):  # as torch, which cannot end the recording
+                raise RuntimeError("capture_end failed") from error
+            raise
+        return super().__call__(compute)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried\nto allocate"),
+        RuntimeError("CUDA error: operation not permitted when stream is capturing\nCompile with"),
+        torch.AcceleratorError("capture invalidated"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_shape_that_cannot_be_recorded_runs_without(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    record, outcome = FailingRecorder(16, error=error), RecordedShapes()
+    graphs = CudaGraphRunner(forward, CPU, record, outcome, SMALL)
+    graphs.warm()
+    assert outcome.as_json() == {
+        "state": "on",
+        "failed": [{"tokens": 16, "texts": 4}, {"tokens": 16, "texts": 2}],
+    }
+    [entry] = caplog.records
+    first_line = str(error).partition("\n")[0]
+    assert "2 of 3 batch shapes have no CUDA graph" in entry.message
+    assert entry.message.endswith(f"The recording failed: {first_line}")
+    assert graphs.shape([8, 8]) == BatchShape.of([8, 8]), "not the larger shape, which is slower"
+    assert graphs.shape([17]) == SMALL[2]
+    for lengths in ([8, 8], [17]):
+        layout = SequenceLayout(lengths, CPU, shape=graphs.shape(lengths))
+        ids = torch.arange(layout.rows)
+        assert torch.equal(graphs(ids, layout), forward(ids, layout))
+    assert record.replayed == 1
+
+
+def test_graphs_are_off_if_no_shape_can_be_recorded() -> None:
+    outcome = RecordedShapes()
+    assert outcome.as_json() == {"state": "off", "failed": []}
+    record = FailingRecorder(16, 64, error=RuntimeError("no"))
+    graphs = CudaGraphRunner(forward, CPU, record, outcome, SMALL)
+    graphs.warm()
+    assert outcome.as_json()["state"] == "off" and len(outcome.as_json()["failed"]) == len(SMALL)
+    assert graphs.shape([1]) == BatchShape.of([1])
+
+
+def test_an_error_of_the_code_is_no_failed_recording() -> None:
+    record = FailingRecorder(16, error=TypeError("wrong argument"))
+    with pytest.raises(TypeError):
+        CudaGraphRunner(forward, CPU, record, RecordedShapes(), SMALL).warm()
+
+
+def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), RecordedShapes(), SMALL)
     graphs.warm()
     assert graphs.shape([8, 8]) == SMALL[0]
     assert graphs.shape([1, 1, 1]) == SMALL[1]

@@ -6,11 +6,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertModel
 
 from embedwell_models import families
@@ -30,6 +32,7 @@ from embedwell_models.torch_backend.linear import (
 )
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder
+from tests.models.families.checkpoint import Case, write
 from tests.models.meta import META, OnDevice
 
 CPU = torch.device("cpu")
@@ -244,3 +247,25 @@ def test_on_a_cpu_no_pass_waits_for_another(tiny_bert: Folder) -> None:
         found = list(pool.map(lambda _: model.vectors(given, ["mean"]), range(2)))
     expected = encoder(folder).vectors(given, ["mean"])
     assert all(np.array_equal(vectors, expected) for vectors in found)
+
+
+class WithoutAngles(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Mode that refuses to compute a cosine."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func is not torch.ops.aten.cos.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_rotations_are_computed_before_the_pass_which_others_wait_for(tmp_path: Path) -> None:
+    write(Case("qwen3", {"num_key_value_heads": 2, "head_dim": 16}), tmp_path)
+    spec = families.read(tmp_path)
+    loaded = weights.load(tmp_path, spec)
+    layers = TorchLayers(spec.config, loaded, TorchLinearFactory(CPU, torch.float32), CPU)
+    layout = SequenceLayout([3, 5], CPU)
+    hidden = torch.ones(layout.rows, spec.config.hidden_size)
+    layers.prepare_layout(layout)
+    with WithoutAngles():  # type: ignore[no-untyped-call]
+        assert layers(hidden, layout, len(layers)).isfinite().all()
+    with WithoutAngles(), pytest.raises(AssertionError):  # type: ignore[no-untyped-call]
+        layers(hidden, SequenceLayout([3, 5], CPU), len(layers))

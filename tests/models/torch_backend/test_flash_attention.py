@@ -10,7 +10,18 @@ from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
 from tests.models.kernel import kernel
-from tests.models.torch_backend.heads import CPU, PLAIN, SCALE, WINDOWS, Contents, Slanted, heads_of
+from tests.models.meta import META
+from tests.models.torch_backend.heads import (
+    CPU,
+    HEADS,
+    PLAIN,
+    SCALE,
+    SIZE,
+    WINDOWS,
+    Contents,
+    Slanted,
+    heads_of,
+)
 
 CUDA = torch.device("cuda")
 every_window = pytest.mark.parametrize("options", WINDOWS.values(), ids=WINDOWS)
@@ -79,3 +90,15 @@ def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(
 
 def test_a_processor_computes_in_blocks() -> None:
     assert choose_attention(PLAIN, 64, torch.bfloat16, CPU) is padded_attention
+
+
+@every_window
+def test_the_operator_of_torch_takes_the_arguments_of_the_plain_kernel(
+    options: AttentionOptions,
+) -> None:
+    layout = SequenceLayout([3, 9], META)
+    host = heads_of(SequenceLayout([3, 9], CPU), torch.bfloat16)
+    query, key, value = (part.to(META) for part in host)
+    operator = FlashAttention(torch.ops.aten._flash_attention_forward)
+    mixed = operator(query, key, value, layout, options)
+    assert mixed.shape == (layout.rows, HEADS * SIZE) and mixed.dtype == torch.bfloat16

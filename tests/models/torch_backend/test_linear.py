@@ -9,11 +9,11 @@ from transformers.activations import ACT2FN
 from embedwell_models.config.activations import ACTIVATIONS as NAMES
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
-    ObserverLinearFactory,
     OneDnnLinearFactory,
     TorchLinearFactory,
 )
@@ -28,7 +28,7 @@ FACTORIES: list[LinearFactory] = [
     for kind in (TorchLinearFactory(CPU, dtype), OneDnnLinearFactory(dtype))
 ]
 FACTORIES += [
-    KernelLinearFactory("float32", name) for name in [library.best_isa("float32")] if name
+    KernelLinearFactory(name, Packing("float32")) for name in [library.best_isa("float32")] if name
 ]
 
 every_factory = pytest.mark.parametrize(
@@ -110,27 +110,3 @@ def test_a_call_changes_none_of_its_inputs(factory: LinearFactory) -> None:
     assert torch.equal(x, kept[0])
     assert torch.equal(residual, kept[1])
     assert torch.equal(layer(x, residual=residual), first)
-
-
-def size(x: Tensor) -> Tensor:
-    return x.pow(4).mean(dim=0).pow(0.25)
-
-
-def test_an_observed_layer_remembers_the_size_of_each_input_and_changes_nothing() -> None:
-    factory = ObserverLinearFactory()
-    weight, bias = numbers(8, 16), numbers(8)
-    layer = factory(weight, bias, "gelu", name="up")
-    first, second = numbers(6, 16), -3 * numbers(5, 16)
-    for x in (first, second):
-        assert torch.equal(
-            layer(x), TorchLinearFactory(CPU, torch.float32)(weight, bias, "gelu")(x)
-        )
-    torch.testing.assert_close(factory.input_magnitudes()["up"], size(torch.cat([first, second])))
-
-
-def test_an_observed_gated_layer_remembers_the_size_of_each_input() -> None:
-    factory, x = ObserverLinearFactory(), numbers(6, 16)
-    gate, up = (numbers(8, 16), numbers(8)), (numbers(8, 16), -numbers(8))
-    y = factory.gated(gate, up, "silu", name="up")(x)
-    assert torch.equal(y, TorchLinearFactory(CPU, torch.float32).gated(gate, up, "silu")(x))
-    torch.testing.assert_close(factory.input_magnitudes()["up"], size(x))

@@ -8,6 +8,7 @@ from typing import Any
 
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
+from embedwell.batches.disk_space import DiskSpace
 from embedwell.batches.file_store import FileStore
 from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine
@@ -15,6 +16,7 @@ from embedwell.batches.route_calls import RouteResponse
 
 ENDPOINT = "/v1/embeddings"
 WINDOW = "24h", 86400
+BLOCK = 4096  # bytes; the least that a file takes
 
 
 def limits(**changed: Any) -> BatchLimits:
@@ -27,11 +29,17 @@ class Stores:
 
     def __init__(self, folder: Path, **changed: Any) -> None:
         self.limits = limits(**changed)
-        self.files = FileStore(folder / "files", self.limits)
+        self.space = DiskSpace(folder, self.limits.folder_bytes)
+        self.files = FileStore(folder / "files", self.limits, self.space)
         self.batches = BatchStore(folder / "batches", self.files, self.limits)
 
     def add(self, content: bytes, filename: str = "requests.jsonl") -> str:
-        return self.files.add(io.BytesIO(content), filename).id
+        upload = self.files.upload()
+        try:
+            return upload.finish(io.BytesIO(content), filename).id
+        except BaseException:
+            upload.discard()
+            raise
 
     def create(self, count: int = 3, seconds: int = 86400) -> str:
         """A batch of requests named 0, 1, ...; returns its name."""

@@ -7,7 +7,7 @@ import pytest
 
 from embedwell.batches.batch import Batch
 from embedwell.errors import TooLarge
-from tests.service.batches.stores import ENDPOINT, WINDOW, Stores, requests, responses
+from tests.service.batches.stores import BLOCK, ENDPOINT, WINDOW, Stores, requests, responses
 
 SIZE = len(requests(1))
 
@@ -15,7 +15,7 @@ SIZE = len(requests(1))
 def compute(stores: Stores, id: str, failing: str = "") -> Batch:
     """Compute what is left of a batch, a request at a time."""
     work = stores.work(id)
-    if work.start():
+    if not work.publish_end() and work.start():
         while window := work.next_requests(1):
             work.record(responses(window, failing))
         work.finish("completed")
@@ -135,8 +135,39 @@ def test_what_is_not_computed_at_an_early_end_is_among_the_errors(
 
 
 def test_results_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
-    stores = Stores(tmp_path, folder_bytes=2 * SIZE)
+    stores = Stores(tmp_path, folder_bytes=3 * BLOCK)  # the file with its description, the batch
     work = stores.work(stores.create(1))
     work.start()
     with pytest.raises(TooLarge, match="EMBEDWELL_BATCH_MAX_BYTES"):
         work.record(responses(work.next_requests(1)))
+    assert (stores.batches.folder(work.batch.id) / "output.jsonl").read_bytes() == b""
+    work.fail("storage_full", "no room")
+    assert stores.batches.get(work.batch.id).output_file_id is None
+
+
+def test_results_that_were_written_but_not_counted_are_not_in_a_file(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    work = stores.work(stores.create(2))
+    work.start()
+    work.record(responses(work.next_requests(1)))
+    with (stores.batches.folder(work.batch.id) / "output.jsonl").open("ab") as file:
+        file.write(b'{"custom_id": "1", "resp')  # the disk was full in the middle
+    work.fail("x", "y")
+    batch = stores.batches.get(work.batch.id)
+    assert [line["custom_id"] for line in stores.lines(batch.output_file_id)] == ["0"]
+
+
+def test_a_batch_that_ends_before_its_requests_are_checked_has_no_files(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    file = stores.add(requests(2) + b"no JSON\n")
+    work = stores.work(stores.batches.create(file, ENDPOINT, WINDOW, None).id)
+    work.finish("cancelled")
+    batch = stores.batches.get(work.batch.id)
+    assert (batch.status, batch.output_file_id, batch.error_file_id) == ("cancelled", None, None)
+
+
+def test_requests_that_are_computed_together_are_few(tmp_path: Path) -> None:
+    stores = Stores(tmp_path)
+    work = stores.work(stores.create(1500))
+    work.start()
+    assert len(work.next_requests(1 << 20)) == 1000

@@ -1,14 +1,16 @@
 """Requests are read from a file, and what is wrong with one is found before any is computed."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from embedwell.batches import request_lines
-from embedwell.batches.limits import MAX_REQUESTS
+from embedwell.batches.limits import MAX_LINES, MAX_REQUESTS
 from embedwell.batches.request_lines import check_requests, request_groups
+from embedwell.errors import ServiceError
 
 ENDPOINT = "/v1/embeddings"
 
@@ -31,6 +33,9 @@ def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
     assert check_requests(path, ENDPOINT, 1000) == (2, [])
 
 
+DEEP = line(body={"input": 0}).replace("0", "[" * 300 + "]" * 300)
+
+
 @pytest.mark.parametrize(
     ("bad", "code", "param", "message"),
     [
@@ -40,7 +45,11 @@ def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
         (line(body=None), "invalid_request", "body", "body: Input should be a valid dictionary"),
         (line(method="GET"), "invalid_request", "method", "method: Input should be 'POST'"),
         (line(url="/embed"), "invalid_url", "url", "url must be '/v1/embeddings'"),
-        (line("good"), "duplicate_custom_id", "custom_id", "an earlier request also has 'good'"),
+        (line("good"), "duplicate_custom_id", "custom_id", "but line 1 has the same"),
+        (line("x" * 513), "invalid_request", "custom_id", "at most 512 characters"),
+        (DEEP, "invalid_request", "body", "nested too deeply; give it at most 200 levels"),
+        ("[" * 990, "invalid_json_line", None, "the line is not JSON"),
+        (" " * 1001, "line_too_long", None, "more than 1000 bytes"),
         (line(body={"input": "x" * 1000}), "line_too_long", None, "more than 1000 bytes"),
     ],
 )
@@ -73,21 +82,50 @@ def test_a_batch_has_at_most_50_000_requests(tmp_path: Path) -> None:
     assert problem.code == "too_many_requests"
 
 
+@pytest.mark.parametrize("kind", ["{}", "[]", "0"])
+def test_a_request_with_too_many_parts_is_a_problem(tmp_path: Path, kind: str) -> None:
+    body = line(body={"input": []}).replace("[]", "[" + ",".join([kind] * 1_000_002) + "]")
+    _, [problem] = check_requests(write(tmp_path, body), ENDPOINT, 8 << 20)
+    assert (problem.code, problem.line) == ("too_many_parts", 1)
+
+
+def test_a_file_of_empty_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = write(tmp_path, line("a"), *[""] * (MAX_LINES + 10))
+    total, [problem] = check_requests(path, ENDPOINT, 1000)
+    assert (total, problem.code) == (1, "too_many_lines")
+
+
+def test_ids_take_little_memory(tmp_path: Path) -> None:
+    path = write(tmp_path, *[line(f"{i:05}" + "\U0001f600" * 500) for i in range(5000)])
+    tracemalloc.start()
+    try:
+        assert check_requests(path, ENDPOINT, 10_000) == (5000, [])
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20  # ids of 2 KB would take 10 MB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("bad", ["{}", DEEP, "x" * 2000, " " * 2000])
+def test_a_line_that_became_bad_is_an_error_of_its_batch(tmp_path: Path, bad: str) -> None:
+    with pytest.raises(ServiceError):
+        [*request_groups(write(tmp_path, line("a"), bad), 0, 10_000, 1000)]
+
+
 def test_windows_hold_whole_requests_and_start_where_one_ended(tmp_path: Path) -> None:
     path = write(tmp_path, *[line(name) for name in "abcde"])
     size = len(line("a")) + 1
-    found = [*request_groups(path, 0, 2 * size)]
+    found = [*request_groups(path, 0, 2 * size, 1000)]
     assert [[item.custom_id for item in window] for window in found] == [
         ["a", "b"],
         ["c", "d"],
         ["e"],
     ]
     assert [json.loads(item.body) for item in found[0]] == [{"input": "the work"}] * 2
-    [[rest]] = request_groups(path, found[1][-1].end, 1)
+    [[rest]] = request_groups(path, found[1][-1].end, 1, 1000)
     assert (rest.custom_id, rest.end) == ("e", path.stat().st_size)
-    assert [*request_groups(path, rest.end, 1)] == []
+    assert [*request_groups(path, rest.end, 1, 1000)] == []
 
 
 def test_a_request_larger_than_a_window_is_one(tmp_path: Path) -> None:
     path = write(tmp_path, *[line(name) for name in "ab"])
-    assert [len(window) for window in request_lines.request_groups(path, 0, 1)] == [1, 1]
+    assert [len(window) for window in request_lines.request_groups(path, 0, 1, 1000)] == [1, 1]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from embedwell.api.binary_response import BinaryResponse
-from embedwell.api.body import Body
-from embedwell.api.router import Context, api_router, direct_routes
 from embedwell.batches.route_calls import RouteCalls, RouteResponse
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
-from embedwell.request.memory_budget import MemoryBudget
+from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.response_body import BinaryResponse
+from embedwell.routes.common.router import RequestDep, api_router, direct_routes
 
 
 class Text(Body):
@@ -24,16 +24,17 @@ def call(body: bytes, results: Sequence[Any], budget: MemoryBudget | None = None
     routes, remaining = api_router("similarity"), list(results)
 
     @routes.post("/v1/texts")
-    async def texts(context: Context, body: Text) -> Any:
+    async def texts(context: RequestDep, body: Text) -> Any:
         result = remaining.pop(0)
         if isinstance(result, Exception):
             raise result
         context.memory.grow(1 << 20)
         return result
 
-    calls = RouteCalls(direct_routes(routes.routes), budget or MemoryBudget())
+    budget = budget or MemoryBudget()
+    calls = RouteCalls(direct_routes(routes.routes), budget)
     assert calls.paths == ["/v1/texts"]
-    response = asyncio.run(calls.post("/v1/texts", body))
+    response = asyncio.run(calls.post("/v1/texts", body, Reservation(budget)))
     assert not remaining
     return response
 
@@ -43,7 +44,7 @@ def test_a_success_has_the_body_of_the_route() -> None:
     response = call(b'{"text": "a"}', [{"length": 1}], budget)
     assert (response.status, json.loads(response.body)) == (200, {"length": 1})
     assert response.request_id.startswith("batch_req_")
-    assert budget.reserved == 0
+    assert budget.reserved > 1 << 20, "the caller releases it once the response is written"
 
 
 @pytest.mark.parametrize(
@@ -70,9 +71,19 @@ def test_an_invalid_body_is_an_error_of_its_request() -> None:
     assert json.loads(response.body)["error"]["message"] == "unknown field 'texts'"
 
 
-def test_what_is_refused_for_a_while_is_sent_again() -> None:
-    refusals = [Overloaded("full", retry_after=0.001), EngineUnavailable("no", retry_after=0.001)]
-    assert call(b'{"text": "a"}', [*refusals, {"length": 1}]).status == 200
+@pytest.mark.parametrize("error", [Overloaded("full"), EngineUnavailable("no", retry_after=3)])
+def test_a_request_that_is_refused_for_a_while_has_no_response(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught:
+        call(b'{"text": "a"}', [error])
+    assert caught.value is error
+
+
+def test_a_large_body_takes_memory_of_the_budget() -> None:
+    budget = MemoryBudget(1 << 20)
+    other = Reservation(budget)
+    other.grow(1 << 19)
+    with pytest.raises(Overloaded):
+        call(b'{"text": "%s"}' % (b"a" * (1 << 19)), [], budget)
 
 
 def test_a_response_that_is_not_json_is_an_error() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from embedwell.bulk.columns import EMBEDDING, Columns
-from embedwell.bulk.progress import Progress
+from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.run import BulkJob, run
 from embedwell.bulk.text_encoder import TextEncoder
 from embedwell_models.vectors import Floats
@@ -34,7 +34,7 @@ def run_job(
     """Run a job: -> its counts."""
     columns = options.pop("columns", Columns(id="id"))
     job = BulkJob([str(inputs)], str(output), columns, **options)
-    return dict(run(job, lambda _: encoder, Progress(io.StringIO())))
+    return dict(run(job, lambda _: encoder, EmbedProgress(io.StringIO())))
 
 
 def read_output(output: Path) -> pa.Table:

@@ -6,9 +6,9 @@ import click
 import numpy as np
 import pytest
 
+from embedwell.bulk import embed_texts
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel
-from embedwell.cli import embed_texts
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.qwen3_vl import write_qwen3_vl

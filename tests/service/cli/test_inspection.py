@@ -7,17 +7,17 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from embedwell.cli.inspection import inspect, lines
-from embedwell_models.folder import Folder
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as WriteModel
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.special import SPECIAL
-from tests.models.sentence_transformers.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 
 DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
 
 
-def sentence_model(tiny_bert: WriteModel) -> Folder:
+def sentence_model(tiny_bert: WriteModel) -> ModelDescription:
     dense = {"in_features": 96, "out_features": 7, "bias": False}
     path = tiny_bert(
         {
@@ -29,7 +29,7 @@ def sentence_model(tiny_bert: WriteModel) -> Folder:
         }
     )
     save_file({"linear.weight": np.ones((7, 96))}, path / "2_Dense" / "model.safetensors")
-    return Folder.read(path)
+    return ModelDescription.read(path)
 
 
 def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel) -> None:
@@ -72,14 +72,14 @@ def test_an_inspection_can_be_json_or_lines(tiny_bert: WriteModel) -> None:
 
 
 def test_absent_modules_and_prompts_are_shown_as_none(tiny_bert: WriteModel) -> None:
-    text = list(lines(inspect(Folder.read(tiny_bert()))))
+    text = list(lines(inspect(ModelDescription.read(tiny_bert()))))
     assert "modules            none" in text and "prompts            none" in text
 
 
 def test_an_inspection_has_every_position_scheme_with_its_parameters(tmp_path: Path) -> None:
     write(Case("modernbert", SPECIAL), tmp_path)
     write_tokenizer(tmp_path)
-    full_attention, local_attention = inspect(Folder.read(tmp_path))["positions"]
+    full_attention, local_attention = inspect(ModelDescription.read(tmp_path))["positions"]
     assert (full_attention["scheme"], full_attention["dim"], full_attention["base"]) == (
         "rotary",
         16,

@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from embedwell.api.body import Body
-from embedwell.api.embed_request import EmbedRequest
-from embedwell.api.embed_sparse import SparseRequest
-from embedwell.api.similarity_request import SimilarityRequest
-from embedwell.api.tokens_request import TokensRequest
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.dense_vectors import EmbedRequest
+from embedwell.routes.embed_sparse import SparseRequest
+from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell.routes.tokens import TokensRequest
 from embedwell_client import request_builders
 from embedwell_client.errors import RequestFailed
 from embedwell_client.request_builders import (

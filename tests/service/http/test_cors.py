@@ -1,6 +1,7 @@
 """Cross-origin resource sharing (CORS)."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,17 @@ from typing import Any
 import httpx
 import pytest
 
+import embedwell
+from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
+from tests.service.http.protocol.raw_http import connect
 from tests.service.in_process_server import PausedApp, serve
 from tests.service.local_server import local_server
+from tests.service.routes.committed import DOCUMENT
 from tests.service.server import HttpServer, Server
-from tests.service.uvicorn_adapter.raw_http import connect
 
+SERVER = Path(embedwell.__file__).parent
+REQUEST_HEADERS = {"x-forwarded-host", "x-gzip", "authorization", "origin", "transfer-encoding"}
+FOR_THE_BROWSER = {"connection", "x-content-type-options"}  # which scripts do not need
 PAGE, OTHER = "https://page.example", "https://other.example"
 KEY = {"authorization": "Bearer sesame"}
 PREFLIGHT = {"origin": PAGE, "access-control-request-method": "POST"}
@@ -55,7 +62,7 @@ def test_a_preflight_needs_no_key_and_allows_every_header(
     response = preflight(cors_server, access_control_request_headers=requested_headers)
     assert (response.status_code, allowed_origin(response)) == (200, PAGE)
     assert response.headers["access-control-allow-headers"] == requested_headers
-    assert response.headers["access-control-allow-methods"] == "GET, HEAD, POST"
+    assert response.headers["access-control-allow-methods"] == "DELETE, GET, HEAD, POST"
     assert "access-control-allow-credentials" not in response.headers
     assert "origin" in response.headers["vary"].lower()
 
@@ -63,7 +70,7 @@ def test_a_preflight_needs_no_key_and_allows_every_header(
 def test_a_preflight_of_another_origin_or_method_is_refused(cors_server: Server) -> None:
     other = preflight(cors_server, origin=OTHER)
     assert (other.status_code, allowed_origin(other)) == (400, None)
-    assert preflight(cors_server, access_control_request_method="DELETE").status_code == 400
+    assert preflight(cors_server, access_control_request_method="PUT").status_code == 400
 
 
 def test_only_listed_origins_may_read_a_response(cors_server: Server) -> None:
@@ -72,6 +79,31 @@ def test_only_listed_origins_may_read_a_response(cors_server: Server) -> None:
         assert (response.status_code, allowed_origin(response)) == (200, expected)
         assert response.headers["vary"] == "Origin"
         assert "access-control-allow-credentials" not in response.headers
+
+
+def test_a_preflight_allows_the_methods_of_all_routes(cors_server: Server) -> None:
+    methods = {method.upper() for path in DOCUMENT["paths"].values() for method in path}
+    assert "DELETE" in methods
+    for method in methods:
+        assert preflight(cors_server, access_control_request_method=method).status_code == 200
+
+
+def test_all_headers_in_the_source_and_in_the_document_are_exposed() -> None:
+    text = "".join(path.read_text() for path in SERVER.rglob("*.py"))
+    literals = re.findall(r"""["'](x-[a-z-]+)["']|headers\[["']([a-z-]+)["']\]""", text)
+    sent = {name for names in literals for name in names if name}
+    described = {name.lower() for name in find_headers(DOCUMENT)}
+    assert {"x-lengths", "x-tokens"} <= sent and {"x-tokens", "retry-after"} <= described
+    assert (sent | described) - REQUEST_HEADERS - FOR_THE_BROWSER <= {*EXPOSED_HEADERS}
+
+
+def find_headers(node: Any) -> Iterator[str]:
+    """The names of all headers in responses of an OpenAPI document."""
+    if isinstance(node, dict):
+        headers = node.get("headers")
+        yield from headers if isinstance(headers, dict) else ()
+        for value in node.values():
+            yield from find_headers(value)
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/octet-stream"])

@@ -10,8 +10,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from embedwell.api.body import Body
-from embedwell.api.router import Context, api_router, direct_routes
+from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest
 from embedwell.http import handlers
 from embedwell.http.browser_checks import BrowserChecks
@@ -20,7 +19,8 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
 from embedwell.metrics.metrics import Metrics
-from embedwell.process.shared_counters import SharedCounters
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.router import RequestDep, api_router, direct_routes
 
 KEY = "sesame"
 
@@ -60,7 +60,7 @@ ROUTER = api_router("tests")
 
 @ROUTER.post("/nothing")
 @ROUTER.post("/alias", include_in_schema=False)
-async def empty(context: Context, body: Body) -> None:
+async def empty(context: RequestDep, body: Body) -> None:
     return None
 
 

@@ -1,5 +1,6 @@
 """Request bodies: compression, size limits, content types and timeouts."""
 
+import asyncio
 import contextlib
 import gzip
 import itertools
@@ -13,12 +14,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.types import Message
 
+from embedwell.http.request_body import HttpLimits, LimitedReceive
+from embedwell.http.request_context import RequestContext
+from embedwell.http.timeouts import Timeouts
+from embedwell.limits.memory_budget import MemoryBudget, Reservation, SlowClient
+from tests.service.http.protocol.raw_http import connect
 from tests.service.responses import error
 from tests.service.server import Server
-from tests.service.uvicorn_adapter.raw_http import connect
 
 BODY = json.dumps({"inputs": "Hello, world"}).encode()
+MB = 1 << 20
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +252,63 @@ def test_a_slow_body_times_out_and_closes_the_connection(
         client.settimeout(60)
         with contextlib.suppress(ConnectionResetError):  # the client sent while the server closed
             assert client.recv(1) == b""
+
+
+class Pauses(MemoryBudget):
+    """A budget that stores the seconds of earlier pauses."""
+
+    def __init__(self) -> None:
+        super().__init__(max_pause=0)
+        self.seconds = list[float]()
+
+    def pause(self, client: SlowClient, seconds: float = 0.0) -> None:
+        self.seconds.append(seconds)
+        super().pause(client, seconds)
+
+
+async def receive_all(budget: MemoryBudget, *sizes: int) -> RequestContext:
+    """The context of a request whose body arrives in parts of these sizes, and never ends."""
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.001 if parts else 1000)
+        return {"type": "http.request", "body": bytes(parts.pop(0)), "more_body": True}
+
+    async def receive_parts() -> None:
+        while True:
+            await limited()
+
+    parts, context = [*sizes], RequestContext("id", memory=Reservation(budget))
+    limited = LimitedReceive(receive, HttpLimits(10 * MB, Timeouts(1000), budget), context)
+    context.task = asyncio.create_task(receive_parts())
+    while parts:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+    return context
+
+
+def test_a_body_that_stops_gives_way_to_others() -> None:
+    async def run() -> None:
+        budget = MemoryBudget(4 * MB, max_pause=0)
+        context = await receive_all(budget, MB)
+        assert context.task is not None
+        assert budget.reserved == 3 * MB
+        Reservation(budget).grow(2 * MB)
+        await asyncio.wait([context.task])
+        assert context.task.cancelled() and context.fault is not None
+        assert context.fault.status == 408 and "other requests need" in context.fault.message
+
+    asyncio.run(run())
+
+
+def test_few_bytes_now_and_then_do_not_end_the_pause_of_a_sender() -> None:
+    async def run() -> list[float]:
+        budget = Pauses()
+        await receive_all(budget, 100_000, 1, 1, MB // 4, 1)
+        return budget.seconds
+
+    seconds = asyncio.run(run())
+    assert seconds[0] == 0.0 and 0 < seconds[1] < seconds[2]
+    assert seconds[3] == 0.0 and seconds[4] > 0
 
 
 @pytest.mark.full

@@ -1,26 +1,33 @@
 """Vectors of the tokens of queries and documents, with an engine that fails on one text."""
 
 import asyncio
+import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from embedwell.api.maxsim import maxsim_similarity
-from embedwell.api.similarity_request import SimilarityRequest
-from embedwell.engine.protocol.messages import Job, Result
-from embedwell.errors import EncodingFailed
+from embedwell.engine.wire.messages import Job, Result
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import EncodingFailed, Overloaded
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.options import InputOptions
-from embedwell.inputs.reader import InputReader
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
-from embedwell.process.shared_counters import SharedCounters
-from embedwell.request.admission import Admission
-from embedwell.request.request_context import RequestContext
-from embedwell_models.folder import Folder
+from embedwell.limits.admission import Admission
+from embedwell.limits.comparisons import Comparisons
+from embedwell.routes.similarity import maxsim_similarity
+from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
+from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
+from tests.service.limits.comparing import comparisons
 
 
 @dataclass
@@ -32,23 +39,27 @@ class FailingEngine:
     async def submit(self, job: Job, timeout: float) -> Result:
         raise EncodingFailed("it fails", index=self.index)
 
-    def tokens_to_compute(self, job: Job) -> int:
-        return job.tokens
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens, partial(self.submit, job))
 
 
-def failing_at(index: int, reader: InputReader, folder: Path) -> MultiVectors:
+def failing_at(
+    index: int, reader: RequestTokenizer, folder: Path, queue: Comparisons | None = None
+) -> MultiVectors:
     write_stanford(folder)
-    model = Folder.read(folder)
+    model = ModelDescription.read(folder)
     pipeline = Pipeline(
         *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(index), 1),
         output_names=(MULTI,),
     )
-    return MultiVectors(pipeline, model.multi_vector_rules(model.tokenizer()), model.dim)
+    return MultiVectors(
+        pipeline, model.multi_vector_rules(model.tokenizer()), model.dim, queue or comparisons()
+    )
 
 
 @pytest.mark.parametrize(("failing", "index"), [(0, 0), (1, 1), (2, 0), (3, 4)])
 def test_a_failure_has_the_index_of_the_first_pair_with_its_text(
-    reader: InputReader, tmp_path: Path, failing: int, index: int
+    reader: RequestTokenizer, tmp_path: Path, failing: int, index: int
 ) -> None:
     """The engine computes the queries q and r, and then the documents b and c."""
     vectors = failing_at(failing, reader, tmp_path)
@@ -61,7 +72,7 @@ def test_a_failure_has_the_index_of_the_first_pair_with_its_text(
 
 @pytest.mark.parametrize(("failing", "param", "index"), [(1, "a", 1), (2, "b", 0), (4, "b", 2)])
 def test_a_failure_of_similarity_names_the_field_and_the_index_in_it(
-    reader: InputReader, tmp_path: Path, failing: int, param: str, index: int
+    reader: RequestTokenizer, tmp_path: Path, failing: int, param: str, index: int
 ) -> None:
     vectors = failing_at(failing, reader, tmp_path)
     body = SimilarityRequest.model_validate({"a": ["a", "b"], "b": ["c", "d", "e"]})
@@ -70,9 +81,36 @@ def test_a_failure_of_similarity_names_the_field_and_the_index_in_it(
     assert (failed.value.param, failed.value.index) == (param, index)
 
 
+def test_the_scores_of_many_pairs_are_refused_if_they_would_wait_too_long(
+    reader: RequestTokenizer, tmp_path: Path
+) -> None:
+    """A comparison of half a billion operations is running; at first a second has 100 million."""
+    started, done = threading.Event(), threading.Event()
+
+    def first() -> Steps[bool]:
+        started.set()
+        yield
+        return done.wait(60)
+
+    async def run() -> None:
+        queue = comparisons(rate=100, max_wait=1)
+        vectors = failing_at(0, reader, tmp_path, queue)
+        working = asyncio.create_task(queue.run(first(), 5 * 10**8))
+        await asyncio.to_thread(started.wait, 60)
+        text = np.ones((100, 128), dtype=np.float32)
+        with pytest.raises(Overloaded, match="would wait"):
+            await vectors.maxsim_scores([(text, text)] * 400)
+        assert (await vectors.maxsim_scores([(text, text[:2])])).tolist() == [12800]
+        done.set()
+        await working
+        assert (await vectors.maxsim_scores([(text, text)] * 400)).tolist() == [12800] * 400
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("failing", "index"), [(0, None), (2, 1)])
 def test_a_failure_has_the_index_of_the_sentence(
-    reader: InputReader, tmp_path: Path, failing: int, index: int | None
+    reader: RequestTokenizer, tmp_path: Path, failing: int, index: int | None
 ) -> None:
     vectors = failing_at(failing, reader, tmp_path)
     body = SimilarityRequest.model_validate(

@@ -2,20 +2,23 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
 
-from embedwell.engine.protocol.messages import Job, Result
-from embedwell.errors import EncodingFailed, Overloaded
+from embedwell.engine.wire.messages import Job, Result
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.vector_cache import PlannedJob
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
-from embedwell.inputs.reader import InputReader
-from embedwell.inputs.tokenized_input import TokenizedInput
-from embedwell.process.shared_counters import SharedCounters
-from embedwell.request.admission import Admission
-from embedwell.request.request_context import RequestContext
-from embedwell_models.outputs.names import DENSE
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.admission import Admission
+from embedwell_models.outputs.names import DENSE, SPARSE
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from tests.service.inputs.readers import LONG
 
 
@@ -30,8 +33,8 @@ class FailingEngine:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 5, 7, 1.0)
 
-    def tokens_to_compute(self, job: Job) -> int:
-        return job.tokens
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens, partial(self.submit, job))
 
 
 @dataclass
@@ -47,11 +50,11 @@ class RecordingEngine:
         self.timeouts.append(timeout)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
-    def tokens_to_compute(self, job: Job) -> int:
-        return job.tokens - self.cached
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens - self.cached, partial(self.submit, job))
 
 
-def test_the_size_class_of_a_job_is_that_of_the_request(reader: InputReader) -> None:
+def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestTokenizer) -> None:
     engine = RecordingEngine()
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
@@ -63,7 +66,7 @@ def test_the_size_class_of_a_job_is_that_of_the_request(reader: InputReader) -> 
     assert [job.size_class for job in each_text] == [1] * 9
 
 
-def test_only_computed_tokens_count_as_queued(reader: InputReader) -> None:
+def test_only_computed_tokens_count_as_queued(reader: RequestTokenizer) -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
     with admission.admit(50):
         new, cached = (
@@ -75,7 +78,7 @@ def test_only_computed_tokens_count_as_queued(reader: InputReader) -> None:
             asyncio.run(work(cached, RequestContext("a"), ["a text"], InputOptions()))
 
 
-def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: InputReader) -> None:
+def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestTokenizer) -> None:
     engine, context = RecordingEngine(), RequestContext("a", tokenize_us=400_000)
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
     asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
@@ -85,7 +88,7 @@ def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: InputRe
 
 @pytest.mark.parametrize(("window", "owner"), [(0, 0), (1, 1), (3, 1), (4, 2)])
 def test_a_window_that_fails_has_the_index_of_its_input(
-    reader: InputReader, window: int, owner: int
+    reader: RequestTokenizer, window: int, owner: int
 ) -> None:
     pipeline = Pipeline(
         reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(window), 1
@@ -96,7 +99,7 @@ def test_a_window_that_fails_has_the_index_of_its_input(
     assert failed.value.index == owner
 
 
-def test_a_failed_input_does_not_affect_the_others(reader: InputReader) -> None:
+def test_a_failed_input_does_not_affect_the_others(reader: RequestTokenizer) -> None:
     context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
     pipeline = Pipeline(
         reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(2), 1
@@ -119,11 +122,123 @@ class FailingImageEngine(RecordingEngine):
         return await super().submit(job, timeout)
 
 
-def test_a_failing_image_has_its_index_among_the_inputs(reader: InputReader) -> None:
+def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestTokenizer) -> None:
     admission = Admission(1, lambda: 0.0, SharedCounters.private())
     pipeline = Pipeline(reader, admission, FailingImageEngine(), 1)
-    text = TokenizedInput(np.ones(3, dtype=np.int32), 0)
-    image = TokenizedInput(np.ones(12, dtype=np.int32), 0, image_tokens=5)
+    text = InputRow(np.ones(3, dtype=np.int32), 0)
+    image = InputRow(np.ones(12, dtype=np.int32), 0, image_tokens=5)
     with pytest.raises(EncodingFailed) as caught:
         asyncio.run(pipeline.submit(RequestContext("a"), [text, image, text, image, text], DENSE))
     assert caught.value.index == 3
+
+
+class SparseEngine(RecordingEngine):
+    """Computes a vector with one entry, the first id of the text."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        self.jobs.append(job)
+        indices = [np.array(ids[:1], dtype=np.int32) for ids in job.texts_ids]
+        vectors = [SparseVector(index, index.astype(np.float32)) for index in indices]
+        columns = [TextOutputs(sparse=vector).pack() for vector in vectors]
+        return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
+
+
+class StuckEngine(SparseEngine):
+    """Computes its first job, and no other one until it is cancelled."""
+
+    cancelled = 0
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        if self.jobs:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self.cancelled += 1
+        return await super().submit(job, timeout)
+
+
+def sparse_pipeline(
+    reader: RequestTokenizer, engine: RecordingEngine
+) -> tuple[Pipeline, Admission]:
+    admission = Admission(1, lambda: 0.0, SharedCounters.private())
+    return Pipeline(reader, admission, engine, 1, output_names=(SPARSE,)), admission
+
+
+def rows_from(count: int) -> list[InputRow]:
+    return [InputRow(np.array([index] * 10, dtype=np.int32), 0) for index in range(count)]
+
+
+def first_index(text: TextOutputs) -> int:
+    assert text.sparse is not None
+    return int(text.sparse.indices[0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 70])
+def test_outputs_computed_in_parts_keep_the_order_of_the_texts(
+    reader: RequestTokenizer, count: int
+) -> None:
+    engine, context = SparseEngine(), RequestContext("a")
+    pipeline, admission = sparse_pipeline(reader, engine)
+    kept = asyncio.run(pipeline.compute_in_parts(context, rows_from(count), [SPARSE], first_index))
+    assert kept == [*range(count)]
+    assert len({job.size_class for job in engine.jobs}) == bool(count)
+    assert (context.queue_us, context.compute_us) == ((5, 7) if count else (0, 0))
+    assert admission.queued_tokens == 0
+
+
+def test_a_response_that_became_too_large_is_not_computed_further(reader: RequestTokenizer) -> None:
+    engine = StuckEngine()
+    pipeline, admission = sparse_pipeline(reader, engine)
+
+    def refuse(text: TextOutputs) -> int:
+        raise TooLarge(f"it has {admission.queued_tokens} tokens")
+
+    with pytest.raises(TooLarge, match="it has 700 tokens"):
+        asyncio.run(pipeline.compute_in_parts(RequestContext("a"), rows_from(70), [SPARSE], refuse))
+    assert (len(engine.jobs), engine.cancelled, admission.queued_tokens) == (1, 4, 0)
+
+
+def test_a_cancelled_request_cancels_its_parts(reader: RequestTokenizer) -> None:
+    engine = StuckEngine()
+    pipeline, admission = sparse_pipeline(reader, engine)
+
+    async def cancel() -> None:
+        work = pipeline.compute_in_parts(RequestContext("a"), rows_from(40), [SPARSE], first_index)
+        task = asyncio.create_task(work)
+        while not engine.jobs:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert (engine.cancelled, admission.queued_tokens) == (2, 0)
+
+
+class FailingSparseEngine(SparseEngine):
+    """Fails on the second text of a part that begins with the 17th."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        if job.texts_ids[0][0] == 16:
+            raise EncodingFailed("input 1 fails", index=1)
+        return await super().submit(job, timeout)
+
+
+def test_a_text_that_fails_in_a_part_has_its_index_among_the_inputs(
+    reader: RequestTokenizer,
+) -> None:
+    pipeline, _ = sparse_pipeline(reader, FailingSparseEngine())
+    work = pipeline.compute_in_parts(RequestContext("a"), rows_from(40), [SPARSE], first_index)
+    with pytest.raises(EncodingFailed) as caught:
+        asyncio.run(work)
+    assert (caught.value.index, caught.value.message) == (17, "input 17 fails")
+
+
+def test_images_have_no_outputs_in_parts(reader: RequestTokenizer) -> None:
+    pipeline, _ = sparse_pipeline(reader, SparseEngine())
+    image = InputRow(np.ones(12, dtype=np.int32), 0, image_tokens=5)
+    work = pipeline.compute_in_parts(
+        RequestContext("a"), [*rows_from(40), image], [SPARSE], first_index
+    )
+    with pytest.raises(BadRequest, match="an image has only a dense vector"):
+        asyncio.run(work)

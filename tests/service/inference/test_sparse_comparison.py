@@ -2,21 +2,24 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
-from embedwell.engine.protocol.messages import Job, Result
-from embedwell.errors import EncodingFailed
+from embedwell.engine.wire.messages import Job, Result
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import EncodingFailed, TooLarge
+from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.sparse_comparison import compute_sparse_vectors
+from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.options import InputOptions
-from embedwell.inputs.reader import InputReader
-from embedwell.process.shared_counters import SharedCounters
-from embedwell.request.admission import Admission
-from embedwell.request.request_context import RequestContext
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.admission import Admission
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from tests.service.inputs.readers import CountingTokenizer, reader_with
 
 VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.float32))
 
@@ -33,21 +36,59 @@ class FailingEngine:
         columns = [TextOutputs(sparse=VECTOR).pack() for _ in job.texts_ids]
         return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
 
-    def tokens_to_compute(self, job: Job) -> int:
-        return job.tokens
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens, partial(self.submit, job))
 
 
 @pytest.mark.parametrize(("output", "index"), [(SPARSE_QUERY, 1), (SPARSE, 4)])
 def test_a_failure_has_the_index_among_all_inputs(
-    reader: InputReader, output: str, index: int
+    reader: RequestTokenizer, output: str, index: int
 ) -> None:
     pipeline = Pipeline(
         *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(output), 1),
         output_names=(SPARSE, SPARSE_QUERY),
     )
     compared = compute_sparse_vectors(
-        *(pipeline, RequestContext("a"), ["a", "b", "c", "d", "e"], InputOptions(), 3)
+        *(pipeline, RequestContext("a"), ["a", "b", "c", "d", "e"], InputOptions()),
+        num_queries=3,
+        max_values=100,
     )
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(compared)
     assert failed.value.index == index
+
+
+@dataclass
+class StuckEngine:
+    """Computes its first job alone; vectors have 3 entries."""
+
+    jobs: int = 0
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        self.jobs += 1
+        if self.jobs > 1:
+            await asyncio.get_running_loop().create_future()
+        ones = np.ones(3, dtype=np.float32)
+        vector = SparseVector(np.arange(3, dtype=np.int32), ones)
+        columns = [TextOutputs(sparse=vector).pack() for _ in job.texts_ids]
+        return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
+
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens, partial(self.submit, job))
+
+
+def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end(
+    counting: CountingTokenizer,
+) -> None:
+    many = reader_with(counting, max_texts=100)
+    pipeline = Pipeline(
+        *(many, Admission(1, lambda: 0.0, SharedCounters.private()), StuckEngine(), 1),
+        output_names=(SPARSE,),
+    )
+    compared = compute_sparse_vectors(
+        *(pipeline, RequestContext("a"), ["a"] * 40, InputOptions()),
+        num_queries=1,
+        max_values=119,
+    )
+    with pytest.raises(TooLarge, match="needs 120 numbers or more, but the limit is 119"):
+        asyncio.run(asyncio.wait_for(compared, 60))

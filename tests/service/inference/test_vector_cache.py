@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell.engine.protocol.messages import (
+from embedwell.engine.wire.messages import (
     IMAGE,
     EngineDescription,
     Job,
@@ -65,7 +65,11 @@ def submit_to(
     output: str = DENSE,
 ) -> Result:
     rows = [np.array(text, dtype=np.int32) for text in texts]
-    return asyncio.run(cache.submit(Job(output, rows, prompt_token_counts), 1))
+    return asyncio.run(_compute(cache, Job(output, rows, prompt_token_counts)))
+
+
+async def _compute(cache: VectorCache, job: Job) -> Result:
+    return await cache.plan(job).compute(1)
 
 
 def first(result: Result) -> list[float]:
@@ -94,14 +98,13 @@ def test_only_new_texts_are_computed_and_vectors_are_in_order(engine: RecordingE
 def test_computed_tokens_are_those_of_distinct_uncached_texts(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 10 * COST)
     job = Job(DENSE, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
-    assert cache.tokens_to_compute(job) == 4
+    assert cache.plan(job).tokens == 4
     submit_to(cache, [1, 2, 3])
     assert (
-        cache.tokens_to_compute(job) == 1
-        and cache.tokens_to_compute(replace(job, output=6)) == job.tokens == 7
+        cache.plan(job).tokens == 1 and cache.plan(replace(job, output=6)).tokens == job.tokens == 7
     )
     engine.description = described("g")
-    assert cache.tokens_to_compute(job) == 4
+    assert cache.plan(job).tokens == 4
 
 
 def test_a_repeated_text_is_computed_once(engine: RecordingEngine) -> None:
@@ -213,11 +216,11 @@ def test_an_image_is_cached_by_its_pixels_and_counts_as_its_tokens() -> None:
     engine = RecordingEngine()
     cache = VectorCache(engine, 10**6)
     first, second = (pack_pixels(np.full((2, 2, 3), value, dtype=np.uint8)) for value in (1, 2))
-    assert cache.tokens_to_compute(Job(IMAGE, [first, first], image_tokens=50)) == 50
-    asyncio.run(cache.submit(Job(IMAGE, [first], image_tokens=50), 1))
+    assert cache.plan(Job(IMAGE, [first, first], image_tokens=50)).tokens == 50
+    asyncio.run(_compute(cache, Job(IMAGE, [first], image_tokens=50)))
     job = Job(IMAGE, [second, first], image_tokens=50)
-    assert cache.tokens_to_compute(job) == 50
-    result = asyncio.run(cache.submit(job, 1))
+    assert cache.plan(job).tokens == 50
+    result = asyncio.run(_compute(cache, job))
     assert (result.cached, result.row_counts, result.vectors.shape) == (1, (), (2, WIDTH))
     assert engine.computed == [first.tolist(), second.tolist()]
-    assert asyncio.run(cache.submit(Job(DENSE, [first]), 1)).cached == 0
+    assert asyncio.run(_compute(cache, Job(DENSE, [first]))).cached == 0

@@ -4,47 +4,48 @@ import threading
 from collections.abc import Sequence
 
 from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.input_queue import InputQueue
-from embedwell.inputs.reader import InputReader
-from embedwell_models.sentence_transformers.sentence import SentenceConfig
-from embedwell_models.tokenizer.cooperative import Cooperative
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.work_queue import WorkQueue
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 
 LONG = "many words " * 300
 
 
 class CountingTokenizer(Tokenizer):
-    """Counts the texts that it tokenizes, and records in which threads."""
+    """Counts the texts that it tokenizes and the calls, and records in which threads."""
 
-    read = 0
+    read = calls = 0
     threads: frozenset[str] = frozenset()
 
-    def encode_cooperatively(
+    def encode_in_steps(
         self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
-    ) -> Cooperative[list[TruncatedIds]]:
+    ) -> Steps[list[TruncatedIds]]:
         self.read += len(texts)
+        self.calls += 1
         self.threads |= {threading.current_thread().name}
-        return super().encode_cooperatively(texts, side, count_limit)
+        return super().encode_in_steps(texts, side, count_limit)
 
     def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
-    ) -> Cooperative[tuple[TruncatedIds, list[Token]]]:
+    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
         self.read += 1
         return super().encode_with_tokens(text, prompt, side, count_limit)
 
 
 def reader_with(
     tokenizer: Tokenizer,
-    sentence: SentenceConfig | None = None,
+    sentence: VectorRecipe | None = None,
     *,
     vocabulary_rows: int = 30522,
     max_texts: int = 10,
     max_tokens: int = 10_000,
-) -> InputReader:
-    queue = InputQueue(timeout=60, max_wait=60)
-    return InputReader(
+) -> RequestTokenizer:
+    queue = WorkQueue(timeout=60, max_wait=60)
+    return RequestTokenizer(
         tokenizer,
-        sentence or SentenceConfig(max_length=256),
+        sentence or VectorRecipe(max_length=256),
         queue,
         vocabulary_rows=vocabulary_rows,
         min_tokens=1,

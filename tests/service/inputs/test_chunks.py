@@ -9,7 +9,7 @@ import pytest
 from embedwell.errors import BadRequest
 from embedwell.inputs.chunks import ChunkReader
 from embedwell_models import Embedder
-from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import normalize
 from tests.conftest import Folder

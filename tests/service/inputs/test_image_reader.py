@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell.engine.protocol.messages import unpack_pixels
+from embedwell.engine.wire.messages import unpack_pixels
 from embedwell.errors import BadRequest, TooLarge
+from embedwell.http.request_context import RequestContext
 from embedwell.inputs.image_input import ImageInput, PreparedImage
 from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.input_queue import InputQueue
 from embedwell.inputs.options import Input
-from embedwell.request.request_context import RequestContext
-from embedwell_models.folder import Folder
+from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.model_description import ModelDescription
 from tests.models.image_models import SIDE, encoded, picture, write_clip
 
 DATA = encoded(picture(70, 90))
@@ -34,16 +34,18 @@ class ThreadNames(Preprocessing):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ModelDescription:
     path: Path = tmp_path_factory.mktemp("clip")
     write_clip(path)
-    return Folder.read(path)
+    return ModelDescription.read(path)
 
 
-def reader(folder: Folder, max_pixels: int = 10_000, max_tokens: int = 100) -> ImageReader:
+def reader(
+    folder: ModelDescription, max_pixels: int = 10_000, max_tokens: int = 100
+) -> ImageReader:
     assert folder.preprocessing is not None
     return ImageReader(
-        InputQueue(timeout=60, max_wait=60),
+        WorkQueue(timeout=60, max_wait=60),
         folder.images,
         ThreadNames(**vars(folder.preprocessing)),
         max_pixels=max_pixels,
@@ -52,7 +54,7 @@ def reader(folder: Folder, max_pixels: int = 10_000, max_tokens: int = 100) -> I
     )
 
 
-def test_texts_stay_and_images_become_pixels_in_other_threads(folder: Folder) -> None:
+def test_texts_stay_and_images_become_pixels_in_other_threads(folder: ModelDescription) -> None:
     context = RequestContext("a")
     inputs: list[Input] = ["a text", IMAGE, [1, 2]]
     text, image, ids = asyncio.run(reader(folder).prepare(context, inputs))
@@ -65,14 +67,14 @@ def test_texts_stay_and_images_become_pixels_in_other_threads(folder: Folder) ->
     assert context.tokenize_us > 0
 
 
-def test_an_image_beyond_the_limit_raises_when_it_is_taken(folder: Folder) -> None:
+def test_an_image_beyond_the_limit_raises_when_it_is_taken(folder: ModelDescription) -> None:
     (image,) = asyncio.run(reader(folder, max_pixels=99).prepare(RequestContext("a"), [IMAGE]))
     assert isinstance(image, PreparedImage)
     with pytest.raises(BadRequest, match="70 x 90 pixels, the limit is 99"):
         image.row()
 
 
-def test_too_many_images_are_refused_before_they_are_decoded(folder: Folder) -> None:
+def test_too_many_images_are_refused_before_they_are_decoded(folder: ModelDescription) -> None:
     broken = ImageInput(image="?")
     with pytest.raises(TooLarge, match="11 texts, but the limit is 10"):
         asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 11))
@@ -80,14 +82,14 @@ def test_too_many_images_are_refused_before_they_are_decoded(folder: Folder) -> 
         asyncio.run(reader(folder).prepare(RequestContext("a"), [broken] * 6))
 
 
-def test_the_memory_of_the_pixels_is_reserved(folder: Folder) -> None:
+def test_the_memory_of_the_pixels_is_reserved(folder: ModelDescription) -> None:
     context = RequestContext("a")
     asyncio.run(reader(folder).prepare(context, [IMAGE, IMAGE]))
     assert context.memory.size == 2 * 3 * SIDE**2
 
 
 def test_a_model_of_texts_alone_takes_no_image() -> None:
-    queue = InputQueue(timeout=60, max_wait=60)
+    queue = WorkQueue(timeout=60, max_wait=60)
     without = ImageReader(queue, max_pixels=9, max_texts=9, max_tokens=9)
     with pytest.raises(BadRequest, match="reads texts only") as caught:
         asyncio.run(without.prepare(RequestContext("a"), ["a text", IMAGE]))

@@ -6,7 +6,7 @@ import pytest
 
 from embedwell.errors import BadRequest
 from embedwell.inputs.prompts import Prompt, Prompts, Role
-from embedwell_models.sentence_transformers.sentence import SentenceConfig
+from embedwell_models.model_files.sentence import VectorRecipe
 from tests.conftest import Folder
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -96,7 +96,7 @@ def test_an_unknown_name_is_refused_on_every_route(
 def test_a_role_has_the_models_prompt_for_it_or_the_default(
     names: tuple[str, ...], role: Role, chosen: str | None
 ) -> None:
-    prompts = Prompts(SentenceConfig(max_length=9, prompts={name: f"{name}: " for name in names}))
+    prompts = Prompts(VectorRecipe(max_length=9, prompts={name: f"{name}: " for name in names}))
     expected = Prompt(chosen, f"{chosen}: " if chosen else "")
     assert prompts.resolve(None, None, role) == expected
 
@@ -115,4 +115,4 @@ def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> Non
 
 def test_the_error_of_an_unknown_name_lists_the_models_names() -> None:
     with pytest.raises(BadRequest, match=r"the model has \['query'\]"):
-        Prompts(SentenceConfig(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)
+        Prompts(VectorRecipe(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)

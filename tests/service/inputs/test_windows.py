@@ -9,10 +9,10 @@ from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
 from embedwell.errors import BadRequest, TooLarge
-from embedwell.inputs.tokenized_input import TokenizedInput
+from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.windows import WindowSplitter, split_windows
 from embedwell_models import Embedder
-from embedwell_models.tokenizer.cooperative import run_to_completion
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 from tests.models import kinds
@@ -158,10 +158,10 @@ def test_windows_of_ids_have_special_tokens_in_a_vocabulary_without_letters(tmp_
 
 def test_the_prompt_of_every_window_is_not_pooled() -> None:
     ids = np.arange(6, dtype=np.int32)
-    row = TokenizedInput(ids, 0, prompt_token_count=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
+    row = InputRow(ids, 0, prompt_token_count=2, windows=[ids[:3], ids[3:]], weights=[1, 1])
     assert [
         window.prompt_token_count
-        for window in split_windows([row, TokenizedInput(ids, 0, prompt_token_count=1)])
+        for window in split_windows([row, InputRow(ids, 0, prompt_token_count=1)])
     ] == [
         2,
         2,

@@ -4,9 +4,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client import Histogram as ReferenceHistogram
 from prometheus_client.core import Metric
 
+from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
+from embedwell.http.request_context import RequestContext
 from embedwell.metrics.metrics import Histogram, Metrics
-from embedwell.process.shared_counters import SharedCounters, counters_file
-from embedwell.request.request_context import RequestContext
 
 BOUNDS = (0.001, 0.5, 1.0)
 

@@ -8,7 +8,7 @@ import pytest
 from embedwell.settings.adapters import expand_adapters
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
-from embedwell_models.folder import Folder as ModelFolder
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.models.jina_adapters import TASKS, write_sentence_model
 
@@ -55,7 +55,7 @@ def test_a_model_without_adapters_is_refused_by_the_setting(
     folder = tiny_bert()
     (model, _), *_ = expand_adapters(settings(adapter=adapter), folder)
     with pytest.raises(ModelError, match=f"no adapters; remove EMBEDWELL_ADAPTER={adapter[:1]}"):
-        ModelFolder.read(folder, adapter=model.adapter)
+        ModelDescription.read(folder, adapter=model.adapter)
 
 
 @pytest.mark.parametrize("adapter", ["", "a,", "a,,b"])

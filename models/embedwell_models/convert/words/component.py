@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.classic.word_vectors import family as word_vectors
+from embedwell_models.classic.word_vectors.encoder import WordVectorEncoder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.families import word_vectors
+from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.tables import stored
 from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
-from embedwell_models.torch_backend.word_vectors import WordVectorEncoder
 from embedwell_models.vectors import Doubles, Floats
-from embedwell_models.word_table import mapped_parts
 
 MODULE = "3_Dense"
 _TEXTS = 1024  # texts that are computed at once

@@ -3,6 +3,7 @@
 Bojanowski et al. 2016, arXiv 1607.04606.
 """
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -58,6 +59,7 @@ class FastText:
         if labels or size != words or pruned > 0:
             raise ModelError(f"{self._path}: labels and pruned n-grams are not supported")
         self._words = [(_word(file), _unpack(file, "<qb")[0]) for _ in range(size)]
+        self._check_words()
         if _unpack(file, "<?")[0]:
             raise ModelError(f"{self._path} is quantised; convert the original model")
         rows, width = _unpack(file, "<qq")
@@ -69,6 +71,24 @@ class FastText:
         if self._path.stat().st_size < file.tell() + 4 * rows * width:
             raise ModelError(f"{self._path} is truncated inside its table")
         self._table: Floats = np.memmap(self._path, "<f4", "r", file.tell(), (rows, width))
+        file.seek(4 * rows * width, os.SEEK_CUR)
+        self._check_end(file)
+
+    def _check_words(self) -> None:
+        for number, (word, count) in enumerate(self._words, 1):
+            if not word:
+                raise ModelError(f"{self._path} is damaged: word {number} is empty")
+            if count < 0:
+                raise ModelError(f"{self._path} is damaged: word {word!r} has the count {count}")
+
+    def _check_end(self, file: BinaryIO) -> None:
+        """Check that the matrix of the training's output follows, which ends the file."""
+        _, rows, width = _unpack(file, "<?qq")
+        excess = self._path.stat().st_size - file.tell() - 4 * rows * width
+        if excess < 0:
+            raise ModelError(f"{self._path} is truncated: {-excess} bytes are missing at its end")
+        if excess:
+            raise ModelError(f"{self._path} is damaged: it has {excess} bytes more than its tables")
 
     def rows(self) -> Iterator[tuple[str, Floats]]:
         """Yield each word and its vector: the mean of the word's row and its n-grams' rows."""

@@ -1,6 +1,7 @@
 """Writing of a table as safetensors, row by row, because it may exceed the memory."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,10 +39,12 @@ class TableWriter:
         self._file.write(_HEADER.to_bytes(8, "little") + header)
         self._file.close()
 
-    def write(self, rows: Floats) -> None:
-        """Append rows (N, D); raises ModelError for NaN or infinity."""
+    def write(self, rows: Floats, words: Sequence[str] = ()) -> None:
+        """Append rows (N, D); raises ModelError for NaN or infinity. words: those of the rows."""
         if not np.isfinite(rows).all():
-            first = self.rows + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise ModelError(f"the vector of row {first} has NaN or infinity")
+            index = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            row = self.rows + index
+            name = f"word {row + 1} ({words[index]!r})" if words else f"row {row}"
+            raise ModelError(f"the vector of {name} has NaN or infinity")
         self._file.write(np.ascontiguousarray(rows, dtype="<f4").data)
         self.rows += len(rows)

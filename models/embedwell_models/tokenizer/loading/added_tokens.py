@@ -25,7 +25,8 @@ class AddedTokens:
         config, special_map, ids = (_read(folder / name) for name in FILES)
         decoder = config.get("added_tokens_decoder")
         self.options = config if decoder is not None else {**config, **special_map}
-        special, extra = _special_tokens(self.options), _extra_tokens(self.options)
+        special = _special_tokens(self.options)
+        extra = _extra_tokens(config, {} if decoder is not None else special_map)
         older = _older_tokens(ids, [*special.values(), *extra]) if decoder is None else {}
         tokens = [*older.items(), *file_tokens.items(), *(decoder or {}).items()]
         self._tokens = {int(id): _token(token, False) for id, token in tokens}
@@ -65,8 +66,12 @@ def _special_tokens(options: Mapping[str, Any]) -> dict[str, AddedToken]:
     return {role: _token(token, True) for role, token in tokens.items() if token}
 
 
-def _extra_tokens(options: Mapping[str, Any]) -> list[AddedToken]:
-    extra = options.get("extra_special_tokens") or options.get("additional_special_tokens") or []
+def _extra_tokens(config: Mapping[str, Any], special_map: Mapping[str, Any]) -> list[AddedToken]:
+    # As in transformers, the lists of extra tokens in both files are joined.
+    stated, more = (options.get("extra_special_tokens") or [] for options in (config, special_map))
+    stated = stated or config.get("additional_special_tokens") or []
+    joined = [*stated, *more] if isinstance(stated, list) and isinstance(more, list) else more
+    extra = joined or stated or special_map.get("additional_special_tokens") or []
     return [_token(token, True) for token in (extra.values() if isinstance(extra, dict) else extra)]
 
 

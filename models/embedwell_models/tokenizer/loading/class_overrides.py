@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 
 from tokenizers import Tokenizer, normalizers
 
+from embedwell_models import families
+from embedwell_models.families.family import TokenizerOverride
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
 Override = Callable[[Tokenizer, AddedTokens], None]
@@ -33,20 +35,26 @@ def override_nothing(rust: Tokenizer, added: AddedTokens) -> None:
     """Leave tokenizer.json unchanged."""
 
 
-# Keys: model_type of config.json or the stem of a tokenizer_class, in lowercase without - and _.
-_OVERRIDES: Mapping[str, Override] = {
-    **dict.fromkeys(("bert", "distilbert", "electra", "ernie", "nomicbert"), override_normalizer),
-    **dict.fromkeys(("mobilebert", "mpnet", "dpr", "dprquestionencoder"), override_normalizer),
-    **dict.fromkeys(("dprcontextencoder", "funnel"), override_normalizer),
-    **dict.fromkeys(("roberta", "gpt2", "gptj", "gptneo"), override_prefix_space),
-    **dict.fromkeys(("qwen2", "qwen3", "clip", "cliptextmodel", "xlmroberta"), override_nothing),
-    **dict.fromkeys(("camembert", "t5", "mt5", "albert", "xlnet", "debertav2"), override_nothing),
-    **dict.fromkeys(("llama", "mistral", "gemma", "gemma2", "gemma3"), override_nothing),
-    "gemma3text": override_nothing,
+_FUNCTIONS: Mapping[TokenizerOverride, Override] = {
+    "normalizer": override_normalizer,
+    "prefix_space": override_prefix_space,
+    "nothing": override_nothing,
 }
 
 
 def find(name: str) -> Override | None:
     """Return the override of a tokenizer_class or model_type; None for an unknown name."""
-    stem = name.removesuffix("Fast").removesuffix("Tokenizer")
-    return _OVERRIDES.get(re.sub("[-_]", "", stem).lower())
+    return _OVERRIDES.get(stem(name))
+
+
+def stem(name: str) -> str:
+    """Return the stem of a tokenizer_class, or a model_type, in lowercase without - and _."""
+    return re.sub("[-_]", "", name.removesuffix("Fast").removesuffix("Tokenizer")).lower()
+
+
+_OVERRIDES: Mapping[str, Override] = {
+    stem(name): _FUNCTIONS[family.tokenizer_override]
+    for family in families.ALL
+    if family.tokenizer_override
+    for name in (*family.own_types, *family.tokenizer_classes)
+}

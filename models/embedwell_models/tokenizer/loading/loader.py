@@ -11,11 +11,15 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer import truncation
-from embedwell_models.tokenizer.loading import added_tokens, code_points, tokenizer_json
+from embedwell_models.tokenizer.loading import added_tokens, tokenizer_json
+from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+from embedwell_models.tokenizer.loading.tokenizer_class import TokenizerClass
+from embedwell_models.tokenizer.panics import panics_as_model_errors
 from embedwell_models.tokenizer.segmented import readers
 from embedwell_models.tokenizer.truncation import Side
 from embedwell_models.tokenizer.words import character_tokenizer
 from embedwell_models.tokenizer.words.character_tokenizer import CharacterTokenizer
+from embedwell_models.tokenizer.words.code_point_tokenizer import CodePointTokenizer
 from embedwell_models.tokenizer.words.code_points import ROLES, is_code_point_tokenizer
 from embedwell_models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
 from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
@@ -54,6 +58,33 @@ def load(
 
     Raises ModelError for files that cannot be read and for a tokenizer that fails on some texts.
     """
+    with panics_as_model_errors(folder):
+        return _load(folder, file_only, lowercase, special_tokens)
+
+
+def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
+    """Make markers at the start of a text special tokens, if the vocabulary contains them.
+
+    sentence-transformers does this for ColBERT, whose markers would otherwise be split. markers:
+    prompts that begin with a marker, or are a marker followed by a space.
+    """
+    for prompt in markers:
+        names = (prompt, *prompt.split(maxsplit=1)[:1]) if prompt.strip() else ()
+        known = next((name for name in names if rust.token_to_id(name) is not None), None)
+        if known and rust.encode(known, add_special_tokens=False).tokens != [known]:
+            rust.add_special_tokens([AddedToken(known, normalized=False, special=True)])
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the files of a folder that determine the token ids of a text."""
+    names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
+    names += (character_tokenizer.FILE,)
+    reader = None if is_word_tokenizer(folder) else readers.find(folder)
+    names += reader.files if reader else ()
+    return [path for name in names if (path := folder / name).exists()]
+
+
+def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
     if is_word_tokenizer(folder):
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
     if (folder / character_tokenizer.FILE).is_file():
@@ -87,33 +118,27 @@ def load(
     )
 
 
-def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
-    """Make markers at the start of a text special tokens, if the vocabulary contains them.
-
-    sentence-transformers does this for ColBERT, whose markers would otherwise be split. markers:
-    prompts that begin with a marker, or are a marker followed by a space.
-    """
-    for prompt in markers:
-        names = (prompt, *prompt.split(maxsplit=1)[:1]) if prompt.strip() else ()
-        known = next((name for name in names if rust.token_to_id(name) is not None), None)
-        if known and rust.encode(known, add_special_tokens=False).tokens != [known]:
-            rust.add_special_tokens([AddedToken(known, normalized=False, special=True)])
-
-
-def files(folder: Path) -> list[Path]:
-    """Return the files of a folder that determine the token ids of a text."""
-    names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
-    names += (character_tokenizer.FILE,)
-    reader = None if is_word_tokenizer(folder) else readers.find(folder)
-    names += reader.files if reader else ()
-    return [path for name in names if (path := folder / name).exists()]
-
-
 def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
-    tokenizer = code_points.read(folder, lowercase, special_tokens)
+    tokenizer = _code_point_tokenizer(folder, lowercase, special_tokens)
     side = truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json"))
     special = {role: chr(point) for role, point in ROLES.items()}
     return LoadedTokenizer(cast(Tokenizer, tokenizer), side or "right", special)
+
+
+def _code_point_tokenizer(
+    folder: Path, lowercase: bool, special_tokens: bool
+) -> CodePointTokenizer:
+    TokenizerClass.read(folder)  # raises ModelError for remote code
+    if lowercase:
+        raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
+    tokens = AddedTokens(folder, {}).special
+    for role, token in tokens.items():
+        if role not in ROLES or token.content != chr(ROLES[role]):
+            raise ModelError(
+                f"{folder}: {role}_token = {token.content!r} is not supported: it is not CANINE's"
+            )
+    mask = tokens.get("mask")
+    return CodePointTokenizer(special_tokens, strips_mask=mask is not None and mask.lstrip)
 
 
 def _missing(folder: Path) -> str:

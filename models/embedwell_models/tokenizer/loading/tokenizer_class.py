@@ -11,17 +11,18 @@ from embedwell_models.tokenizer.loading import class_overrides
 JAPANESE = "BertJapaneseTokenizer"
 # Keys of that class, which a folder may use without naming that class.
 _SUPPORTED = {"word_tokenizer_type": "basic", "subword_tokenizer_type": "wordpiece"}
+# Stems of the classes, and model types, whose tokenizers return segments.
+_WITH_SEGMENTS = (
+    *("bert", "convbert", "deberta", "debertav2", "dprcontextencoder", "dprquestionencoder"),
+    *("electra", "ernie", "layoutlm", "lxmert", "mobilebert", "nomicbert", "squeezebert"),
+)
 
 
 @dataclass(frozen=True)
 class TokenizerClass:
-    """name: name of the class, or the model_type if the files name no class.
-
-    custom: whether the class is the repository's own code.
-    """
+    """name: name of the class, or the model_type if the files name no class."""
 
     name: str
-    custom: bool
 
     @classmethod
     def read(cls, folder: Path) -> "TokenizerClass":
@@ -43,7 +44,19 @@ class TokenizerClass:
         name = named or config.get("model_type", "")
         if name.lower().startswith("roformer"):
             raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")
-        return cls(name, bool(custom))
+        return cls(name)
+
+
+def returns_segments(folder: Path) -> bool:
+    """Whether the tokenizer of a folder returns the segments (token types) of a pair.
+
+    The post-processor in tokenizer.json decides which these are. Raises ModelError as
+    TokenizerClass.read.
+    """
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    if "model_input_names" in options:
+        return "token_type_ids" in options["model_input_names"]
+    return class_overrides.stem(TokenizerClass.read(folder).name) in _WITH_SEGMENTS
 
 
 def _custom_class(auto_map: Any) -> str:

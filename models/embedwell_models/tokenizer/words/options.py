@@ -39,6 +39,7 @@ class WordOptions:
         """Read the options of a folder; raises ModelError."""
         if not (folder / MAPPED).is_file():
             listed = JsonConfig(folder / LISTED)
+            listed.refuse_unknown({"vocab", "stop_words", "do_lower_case"})
             return cls(
                 frozenset(listed.get("stop_words", [])), bool(listed.get("do_lower_case", False))
             )

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
-from embedwell.engine.protocol.fd_handoff import Connection
-from embedwell.engine.protocol.messages import (
+from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.framing import MessageReader, enlarge_send_buffer, pack
+from embedwell.engine.wire.messages import (
     EngineDescription,
     Failure,
     Job,
@@ -14,8 +15,7 @@ from embedwell.engine.protocol.messages import (
     pack_jobs,
     unpack_results,
 )
-from embedwell.engine.protocol.running_text_counts import RunningTextCounts
-from embedwell.engine.protocol.wire import MessageReader, enlarge_send_buffer, pack
+from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.errors import EncodingFailed, EngineDied, NotFinite, ServiceError
 
 

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from hashlib import blake2b
 
-from embedwell.engine.protocol.messages import Job, TokenIds
-from embedwell.process.shared_counters import SharedCounters
+from embedwell.engine.wire.messages import Job, TokenIds
+from embedwell.engine.wire.shared_counters import SharedCounters
 
 _SECONDS = 600.0
 _MAX_TEXTS = 64  # texts of each HTTP process

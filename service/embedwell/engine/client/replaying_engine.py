@@ -11,7 +11,8 @@ from typing import Protocol
 import numpy as np
 
 from embedwell.engine.client.quarantine import Quarantine
-from embedwell.engine.protocol.messages import EngineDescription, Job, Result
+from embedwell.engine.wire.messages import EngineDescription, Job, Result
+from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import (
     EngineCrash,
     EngineDied,
@@ -19,11 +20,9 @@ from embedwell.errors import (
     EngineUnresponsive,
     reindexed,
 )
-from embedwell.process.shared_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
-_MAX_REPLAYS = 6  # attempts of a job, and of a text that is computed alone
 _RETRY_SECONDS = 0.2
 _MAX_CRASHES = (
     2  # crashes with a text computed alone; a single one may be a coincidence, such as a kill
@@ -31,7 +30,7 @@ _MAX_CRASHES = (
 
 
 class ReconnectingEngine(Protocol):
-    """Interface of embedwell.engine.client.current_engine."""
+    """Interface of embedwell.engine.client.engine_session."""
 
     @property
     def description(self) -> EngineDescription | None: ...
@@ -42,10 +41,11 @@ class ReconnectingEngine(Protocol):
 class ReplayingEngine:
     """Submits jobs to the engine, and again to its successor if it dies.
 
-    A job that was waiting when the engine died is resubmitted unchanged. A job that was being
-    computed may have caused the crash, so its texts are computed one at a time, while the engine
-    computes nothing else. A text that crashes the engine twice more is quarantined: it is rejected
-    for ten minutes.
+    A job that was waiting when the engine died is resubmitted unchanged, until its timeout. A job
+    that was being computed may have caused the crash, so its texts are computed one at a time,
+    while the engine computes nothing else. A text that crashes the engine twice more is
+    quarantined: it is rejected for ten minutes. Crashes while a text waited do not count, because
+    other texts caused them.
     """
 
     def __init__(self, engine: ReconnectingEngine, counters: SharedCounters) -> None:
@@ -68,10 +68,6 @@ class ReplayingEngine:
         """Number of texts that crashed an engine, in all processes."""
         return self._quarantine.added
 
-    def tokens_to_compute(self, job: Job) -> int:
-        """Return the tokens to compute for a job: all of them."""
-        return job.tokens
-
     async def submit(self, job: Job, timeout: float) -> Result:
         """Compute a job; raises EncodingFailed (EngineCrash), EngineUnavailable or TimeoutError."""
         try:
@@ -88,7 +84,7 @@ class ReplayingEngine:
         return self._engine.submit(job, timeout)
 
     async def _replay(self, job: Job, error: EngineUnavailable, deadline: float) -> Result:
-        for _ in range(_MAX_REPLAYS):
+        while True:
             if isinstance(error, EngineUnresponsive):
                 raise error
             if isinstance(error, EngineDied):
@@ -100,7 +96,6 @@ class ReplayingEngine:
                 return await self._submit(job, _remaining(deadline))
             except EngineUnavailable as next_error:
                 error = next_error
-        raise error
 
     async def _one_by_one(self, job: Job, deadline: float) -> Result:
         results = []
@@ -112,26 +107,22 @@ class ReplayingEngine:
         return _concatenate(results)
 
     async def _submit_exclusively(self, job: Job, deadline: float) -> Result:
-        replays = crashes = 0
-        while replays < _MAX_REPLAYS and crashes < _MAX_CRASHES:
+        crashes = 0
+        while crashes < _MAX_CRASHES:
             # There is no time limit: after a 503 a gateway would send the text to another server.
             await self._engine.wait_connected(_remaining(deadline), math.inf)
             try:
                 return await self._submit(job, _remaining(deadline))
             except EngineDied as error:
-                replays, crashes = replays + 1, crashes + error.computing
+                crashes += error.computing
             except EngineUnavailable:  # the engine does not respond, and is about to be replaced
                 await asyncio.sleep(_RETRY_SECONDS)
-        if crashes == _MAX_CRASHES:
-            self._quarantine.add(job)
-            log.error(
-                "a text of %d tokens crashed the engine; it is rejected for ten minutes", job.tokens
-            )
-            raise EngineCrash(
-                "the engine crashed while it computed this input; do not send it again", index=0
-            )
+        self._quarantine.add(job)
+        log.error(
+            "a text of %d tokens crashed the engine; it is rejected for ten minutes", job.tokens
+        )
         raise EngineCrash(
-            "the engine died repeatedly before it computed this input; try again later", index=0
+            "the engine crashed while it computed this input; do not send it again", index=0
         )
 
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer as Rust
+from tokenizers import normalizers
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
@@ -49,3 +51,13 @@ def test_markers_that_the_vocabulary_lacks_are_texts(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     plain, marked = (Tokenizer(tmp_path, 64, markers=names) for names in ((), ("[Q] ", " ", "")))
     assert marked.encode(["[Q] of"])[0].ids == plain.encode(["[Q] of"])[0].ids
+
+
+def test_a_tokenizer_that_panics_while_it_is_loaded_is_refused(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    path = str(tmp_path / "tokenizer.json")
+    rust = Rust.from_file(path)
+    rust.normalizer = normalizers.Precompiled(b"\4\0\0\0" + b"\xff" * 4)  # leads beyond its end
+    rust.save(path)
+    with pytest.raises(ModelError, match="its file is broken: index out of bounds"):
+        loader.load(tmp_path)

@@ -1,6 +1,7 @@
 """Tests of tokenizer.json with the files beside it, against transformers."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -187,8 +188,61 @@ def test_eos_is_appended_behind_the_tokens_of_a_template(tmp_path: Path) -> None
     assert [ended.strip(row) for row in ended.encode(TEXTS)] == [row.ids for row in plain]
 
 
-def test_a_class_of_transformers_appends_eos_only_if_its_file_does(tmp_path: Path) -> None:
-    assert_same(qwen(tmp_path, add_eos_token=True))
+def mistral(folder: Path, template: str, pair: str | None = None, **values: Any) -> Path:
+    """A folder like those of Mistral, with the post-processor `template`."""
+    files = options(bos_token="<s>", eos_token="</s>", tokenizer_class="LlamaTokenizer", **values)
+    write(folder, "llama", config={"model_type": "mistral"}, **files)
+    rust = Rust.from_file(str(folder / "tokenizer.json"))
+    special = [(name, rust.token_to_id(name)) for name in ("<s>", "</s>")]
+    rust.post_processor = processors.TemplateProcessing(
+        single=template, pair=pair, special_tokens=special
+    )
+    rust.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.mark.parametrize("template", ["<s> $A", "$A", "<s> $A </s>"])
+def test_a_known_class_appends_eos_if_the_options_say_so(tmp_path: Path, template: str) -> None:
+    ended = Tokenizer(mistral(tmp_path, template, add_eos_token=True), 64)
+    plain = AutoTokenizer.from_pretrained(mistral(tmp_path, "<s> $A </s>"))
+    start = slice(None if template.startswith("<s>") else 1, None)
+    expected = [plain(text)["input_ids"][start] for text in TEXTS]
+    assert [row.ids for row in ended.encode(TEXTS)] == expected
+    assert [ended.name(id) for id in ended.suffix] == ["</s>"]
+
+
+def test_each_text_of_a_pair_gets_the_eos_that_the_options_add(tmp_path: Path) -> None:
+    folder = mistral(tmp_path, "<s> $A", "<s> $A <s>:1 $B:1", add_eos_token=True)
+    rust = loader.load(folder).rust
+    pair = rust.encode("of", "the")
+    assert [token for token in pair.tokens if token in {"<s>", "</s>"}] == ["<s>", "</s>"] * 2
+    assert pair.tokens[-1] == "</s>" and pair.type_ids[-1] == 1
+    assert mistral(tmp_path, "<s> $A", "<s> $A </s> $B", add_eos_token=True)
+    assert loader.load(folder).rust.encode("of", "the").tokens.count("</s>") == 2
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "problem"),
+    [
+        ("<s> $A </s>", {"add_eos_token": False}, "add_eos_token: false, but .* adds </s>"),
+        ("<s> $A", {"add_bos_token": False}, "add_bos_token: false, but .* adds <s>"),
+        ("$A </s>", {"add_bos_token": True}, "add_bos_token: true, but .* does not add <s>"),
+        ("<s> $A", {"add_bos_token": True, "add_eos_token": True}, None),
+        ("<s> $A", {"add_bos_token": True, "add_eos_token": False}, None),
+        ("$A", {}, None),
+    ],
+)
+def test_options_that_contradict_the_post_processor_are_warned_of(
+    tmp_path: Path,
+    template: str,
+    values: Mapping[str, Any],
+    problem: str | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Tokenizer(mistral(tmp_path, template, **values), 64)
+    assert bool(caplog.messages) == (problem is not None)
+    if problem:
+        assert re.search(problem, caplog.messages[0])
 
 
 def test_an_unknown_custom_class_is_refused(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from transformers import BertJapaneseTokenizer, PhobertTokenizer
 
-from embedwell_models import convert
 from embedwell_models.errors import ModelError, UnsplittableTextError
+from embedwell_models.hub import conversion
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.segmented_files import (
@@ -152,7 +152,7 @@ def test_the_extra_is_named_where_it_is_missing(
 
 def test_the_vocabulary_needs_no_conversion(japanese: Path, phobert: Path) -> None:
     for folder, names in ((japanese, {"vocab.txt"}), (phobert, {"vocab.txt", "bpe.codes"})):
-        assert "tokenizer.json" not in convert.missing_files(folder)
+        assert "tokenizer.json" not in conversion.missing_files(folder)
         assert names <= {path.name for path in loader.files(folder)}
 
 

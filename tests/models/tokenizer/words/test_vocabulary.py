@@ -42,5 +42,5 @@ def test_a_file_maps_the_vocabulary_and_its_options(tmp_path: Path) -> None:
     save_file(dict(vocabulary.arrays), tmp_path / MAPPED, metadata=dict(options.as_metadata()))
     mapped = read_vocabulary(tmp_path)
     assert [mapped.find(word) for word in WORDS] == list(range(len(WORDS)))
-    assert isinstance(mapped.arrays["text"], np.memmap)
+    assert isinstance(mapped.arrays["text"].base, np.ndarray)
     assert WordOptions.read(tmp_path) == options

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from embedwell.engine.client.engine_connection import EngineConnection
-from embedwell.engine.protocol.messages import Failure, Job, Result, pack_results, unpack_jobs
-from embedwell.engine.protocol.wire import HttpProcessConnection, Message
+from embedwell.engine.wire.framing import HttpProcessConnection, Message
+from embedwell.engine.wire.messages import Failure, Job, Result, pack_results, unpack_jobs
 from embedwell.errors import EncodingFailed, EngineDied, EngineUnavailable
 from tests.service.rig import running
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from embedwell.engine.client.quarantine import Quarantine
-from embedwell.engine.protocol.messages import IMAGE, Job, pack_pixels
-from embedwell.process.shared_counters import SharedCounters, counters_file
+from embedwell.engine.wire.messages import IMAGE, Job, pack_pixels
+from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
 from tests.service.rig import ids
 
 

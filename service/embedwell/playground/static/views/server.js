@@ -130,8 +130,9 @@ function Facts({ info }) {
   return html`<div class="columns">
       <section><h2>Model</h2><dl class="facts">${Object.entries(facts).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl></section>
       ${engine.trials.length > 0 && html`<section><h2>Precision, as measured at the start</h2><table>
-        <thead><tr>${["precision", "lowest cosine to float32", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <thead><tr>${["precision", "lowest cosine to float32", "median", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>${engine.trials.map((trial) => html`<tr><th scope="row">${trial.dtype}</th><td class="number">${trial.cosine.toFixed(5)}</td>
+          <td class="number">${trial.median_cosine.toFixed(5)}</td>
           <td class="number">${trial.speedup.toFixed(2)} ×</td><td>${trial.dtype === engine.dtype ? "served" : ""}</td></tr>`)}</tbody>
       </table></section>`}
     </div>

@@ -1,0 +1,64 @@
+"""Common command-line options of the benchmarks, and their result file."""
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environments import ROOT
+from benchmarks.machine import cores
+from embedwell_models.hub.sources import DEFAULT
+
+
+def parser(about: str | None, name: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line. name: prefix of the result file."""
+    command_line = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    home = Path(os.environ.get("BENCH_HOME", ROOT / ".bench"))
+    today = datetime.datetime.now(datetime.UTC).date()
+    file = Path(__file__).parent / "results" / f"{name}-{today}.json"
+    add = command_line.add_argument
+    add("--model", default=DEFAULT, help="a folder or a bundled name")
+    add("--rounds", type=int, default=5, help="how often each contestant has its turn")
+    add("--only", action="append", default=[], metavar="TEXT", help="contestants named so")
+    add("--threads", type=int, default=cores(), help="of each contestant")
+    add("--seed", type=int, default=0, help="another number, other texts")
+    add("--home", type=Path, default=home, help="folder of the peers; also BENCH_HOME")
+    add("--json", type=Path, default=file, metavar="FILE", help="where the results go")
+    return command_line
+
+
+def main(
+    command_line: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], dict[str, Any]],
+    report: Callable[[dict[str, Any]], str],
+) -> None:
+    """Run a benchmark by the command line; save its results and print its report."""
+    args = _parse(command_line)
+    results = run(args)
+    _write(args.json, results)
+    print(report(results))
+
+
+def _parse(command_line: argparse.ArgumentParser) -> argparse.Namespace:
+    # Absolute paths are valid wherever a peer is started.
+    args = command_line.parse_args()
+    args.home = args.home.resolve()
+    args.home.mkdir(parents=True, exist_ok=True)
+    return args
+
+
+def wanted(name: str, only: Sequence[str]) -> bool:
+    """Whether a contestant is chosen; without a choice, all are."""
+    return not only or any(part.lower() in name.lower() for part in only)
+
+
+def _write(path: Path, results: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"results: {path}", file=sys.stderr)

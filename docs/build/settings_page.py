@@ -1,0 +1,45 @@
+"""Write docs/settings.md from the settings: `python -m docs.build.settings_page`."""
+
+from pathlib import Path
+
+from embedwell.settings.settings import PREFIX, Settings
+
+FILE = Path(__file__).parents[1] / "settings.md"
+GROUPS = {  # by the first setting of each group
+    "model": "Model",
+    "device": "Engine",
+    "host": "Address and access",
+    "max_body_bytes": "Limits",
+    "auto_truncate": "Vectors",
+    "max_wait": "Times",
+    "log_level": "Log and traces",
+}
+_CACHE = "`~/.cache/embedwell`"  # instead of the path on this machine
+ABOUT = """\
+# Settings
+
+This page lists every setting of the server. Set one with a flag (`--port 9000`), an environment
+variable (`EMBEDWELL_PORT=9000`) or a line of a file named `.env`. A flag has precedence over a
+variable, and a variable over the file. `make serve` takes variables and the file only.
+`embedwell serve --help` shows the same list.
+"""
+MORE = """
+[Models](models.md) lists the models, and [Deployment](../deploy/README.md) shows how to deploy the
+server.
+"""
+
+
+def page() -> str:
+    """Return the page in Markdown."""
+    lines = [ABOUT]
+    for name, field in Settings.model_fields.items():
+        if name in GROUPS:
+            lines.append(f"\n## {GROUPS[name]}\n\n| setting | default | meaning |\n|---|---|---|\n")
+        default = field.get_default(call_default_factory=True)
+        shown = _CACHE if name == "cache" else f"`{default}`" if default not in (None, "") else ""
+        lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |\n")
+    return "".join([*lines, MORE])
+
+
+if __name__ == "__main__":
+    FILE.write_text(page(), encoding="utf-8")

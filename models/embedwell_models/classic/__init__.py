@@ -1,0 +1,1 @@
+"""Old models: word vectors, LSTMs, and transformers with layers of their own."""

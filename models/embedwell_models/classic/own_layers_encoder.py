@@ -1,0 +1,97 @@
+"""Base of encoders on torch that are not plain transformers, over packed sequences.
+
+B sequences, T tokens, D width of the states.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from embedwell_models.checkpoint import weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.device import resolve_device
+from embedwell_models.encoder.encoder import SequentialEncoder
+from embedwell_models.encoder.pooling import pool
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.encoder.tensors import to_tensors
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
+from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class PooledStates:
+    """Pooled states (rows, D) on the device. lengths: rows of each of B texts.
+
+    prompt_counts: (B,) number of first rows of each text that are left out.
+    """
+
+    states: Tensor
+    lengths: Sequence[int]
+    prompt_counts: Integers
+
+
+class OwnLayersEncoder(SequentialEncoder, ABC):
+    """Encoder in float32; subclasses compute the states after each layer."""
+
+    def __init__(self, config: EncoderConfig, device: torch.device) -> None:
+        self.config, self.device = config, device
+
+    @classmethod
+    @torch.inference_mode()
+    def load(cls, folder: ModelDescription, device: str, row_exact: LinearFactory) -> Self:
+        """Load the encoder of a folder; raises ModelError.
+
+        row_exact: builds the linear layers on a CPU.
+        """
+        place = resolve_device(device)
+        linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)
+        tensors = to_tensors(weights.load(folder.encoder, folder.spec))
+        return cls.build(folder, tensors, linear, place)
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls,
+        folder: ModelDescription,
+        tensors: Mapping[str, Tensor],
+        linear: LinearFactory,
+        device: torch.device,
+    ) -> Self:
+        """Build the encoder from its weights, with the options in the folder's config.json."""
+
+    @abstractmethod
+    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
+        """Compute the states after the first `num_layers` layers, on the device: (T, D)."""
+
+    @abstractmethod
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the input vectors of the first layer, or one of their summands."""
+
+    def pooled_states(self, batch: Batch) -> PooledStates:
+        """Compute the last states that are pooled; by default the states of tokens."""
+        states = self.hidden(batch, self.config.num_layers)
+        return PooledStates(states, batch.lengths.tolist(), batch.prompt_token_counts)
+
+    @torch.inference_mode()
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the states after the first `num_layers` layers: (T, D)."""
+        states: Floats = self.hidden(batch, num_layers).cpu().numpy()
+        return states
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
+        rows = self.pooled_states(batch)
+        layout = SequenceLayout(rows.lengths, self.device)
+        pooled = pool(rows.states, layout, poolings, torch.from_numpy(rows.prompt_counts))
+        vectors: Floats = pooled.cpu().numpy()
+        return vectors
+
+    def warm(self) -> None:
+        """Do nothing: no code is compiled."""

@@ -1,0 +1,1 @@
+"""Word2Vec, GloVe and fastText."""

@@ -1,0 +1,151 @@
+"""Word vectors: rows of a table for the words of texts, and their pooling.
+
+B texts, T token ids, W words, D dimensions. The computation is on a CPU, where the table is mapped
+into memory; a look-up has no product that a GPU would speed up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from embedwell_models.classic.word_vectors.word_weights import read_word_weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.encoder import SequentialEncoder
+from embedwell_models.encoder.pooling import pool
+from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.loading.word_table import mapped_parts
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.tables import stored
+from embedwell_models.tables.table import Table
+from embedwell_models.torch_backend.linear import LinearFactory
+from embedwell_models.vectors import Floats
+
+_CPU = torch.device("cpu")
+_MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
+
+WEIGHT_SUM_POWERS: Mapping[str, float] = {
+    "cls": 0.0,
+    "max": 0.0,
+    "mean": 1.0,
+    "mean_sqrt_len_tokens": 0.5,
+    "lasttoken": 0.0,
+}
+"""Pooling mode -> power of the sum of word weights in its divisor.
+
+0 means no division. MODES_WITHOUT_WORD_WEIGHTS are missing because they are refused.
+"""
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Words of a batch. vectors: (W, D). rows: (W,) table row of each word's first id.
+
+    counts: (W,) number of ids of each word. text: (W,) index of each word's text. known: (W,)
+    whether the word has a vector and is pooled.
+    """
+
+    vectors: Tensor
+    rows: Integers
+    counts: Integers
+    text: Integers
+    known: npt.NDArray[np.bool_]
+
+
+class WordVectorEncoder(SequentialEncoder):
+    """Encoder without layers: a table (rows, D) of the vectors of words and n-grams.
+
+    The config's unknown_id, which follows the last row, marks a word without a vector: its vector
+    is zero, and the pooling leaves it out. An id plus vocab_size is a further n-gram of the word of
+    the id before it. The vector of such a word is the mean of its n-grams' vectors.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        table: Table,
+        weights: Tensor | None,
+    ) -> None:
+        """weights: (rows,) weight of each word in the mean; None for equal weights."""
+        self.config, self.device = config, _CPU
+        self.table, self._weights = table, weights
+
+    @classmethod
+    def load(cls, folder: ModelDescription, device: str, linear: LinearFactory) -> Self:
+        """Map the table of a folder into memory, and read its weights; raises ModelError."""
+        parts = mapped_parts(folder.encoder, folder.spec)
+        stored.check(parts, folder.spec.tensors)
+        table = stored.build(parts)
+        return cls(folder.spec.config, table, read_word_weights(folder, len(table)))
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the vectors of words, without their weights, for each id: (T, D)."""
+        return self._for_each_id(self._words(batch))
+
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the weighted vectors of words, for each id: (T, D)."""
+        words = self._words(batch)
+        return self._for_each_id(words, self._weights_of(words))
+
+    @torch.inference_mode()
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the weighted vectors of words, concatenating the poolings: (B, poolings * D)."""
+        words = self._words(batch)
+        texts = len(batch.lengths)
+        lengths = np.bincount(words.text[words.known], minlength=texts)
+        vectors = words.vectors[torch.from_numpy(words.known)]
+        weights = self._weights_of(words)
+        if weights is not None:
+            vectors = vectors * weights[words.known][:, None]
+        layout = SequenceLayout(lengths.tolist(), _CPU)
+        pooled = pool(vectors, layout, poolings)
+        if weights is not None:
+            pooled *= self._rescaling(words, weights, lengths, poolings)
+        return np.asarray(pooled.numpy(), dtype=np.float32)
+
+    def warm(self) -> None:
+        """Do nothing: a look-up needs no preparation."""
+
+    def _words(self, batch: Batch) -> _Words:
+        size = self.config.vocab_size
+        text = np.repeat(np.arange(len(batch.lengths)), batch.lengths)
+        begins = batch.ids < size
+        begins |= batch.positions == 0  # also after a truncation inside a word
+        starts = np.flatnonzero(begins)
+        counts = np.diff(starts, append=len(batch.ids))
+        rows = batch.ids % size
+        known = rows[starts] < self.config.num_vectors
+        pooled = known & (batch.positions >= batch.prompt_token_counts[text])[starts]
+        return _Words(self._means(rows, counts, known), rows[starts], counts, text[starts], pooled)
+
+    def _means(self, rows: Integers, counts: Integers, known: npt.NDArray[np.bool_]) -> Tensor:
+        last_row = len(self.table) - 1
+        vectors = torch.from_numpy(self.table[np.minimum(rows, last_row)])
+        lengths = torch.from_numpy(counts)
+        if len(counts) < len(rows):
+            sums = torch.segment_reduce(vectors, "sum", lengths=lengths, axis=0, unsafe=True)
+            vectors = sums * (1.0 / lengths.double()).float()[:, None]
+        return vectors.masked_fill(~torch.from_numpy(known)[:, None], 0.0)
+
+    def _for_each_id(self, words: _Words, weights: Tensor | None = None) -> Floats:
+        vectors = words.vectors if weights is None else words.vectors * weights[:, None]
+        return np.repeat(vectors.numpy(), words.counts, axis=0)
+
+    def _weights_of(self, words: _Words) -> Tensor | None:
+        if self._weights is None:
+            return None
+        return self._weights[torch.from_numpy(np.minimum(words.rows, len(self._weights) - 1))]
+
+    def _rescaling(
+        self, words: _Words, weights: Tensor, lengths: Integers, poolings: Sequence[str]
+    ) -> Tensor:
+        # Factors (B, modes * D) from a division by the number of words to one by their weights.
+        sums = np.bincount(words.text[words.known], weights[words.known], minlength=len(lengths))
+        ratios = lengths / np.maximum(sums, _MIN_WEIGHT)
+        factors = np.stack([ratios ** WEIGHT_SUM_POWERS[mode] for mode in poolings], axis=1)
+        return torch.from_numpy(factors).float().repeat_interleave(self.config.hidden_size, dim=1)

@@ -1,0 +1,52 @@
+"""Tables of word vectors: WordEmbeddings of sentence-transformers and converted files.
+
+Word2Vec (Mikolov et al. 2013, arXiv 1301.3781), GloVe (Pennington et al. 2014), fastText
+(Bojanowski et al. 2016, arXiv 1607.04606).
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTOR_OPTIONS, WORD_VECTORS
+from embedwell_models.tables import stored
+from embedwell_models.tokenizer.words.options import WordOptions
+
+TABLE = WORD_TENSORS.table
+_TOKENIZER = "WhitespaceTokenizer"
+
+
+def read_folder(folder: Path) -> CheckpointLayout:
+    """Build the spec of a table from the options and the checkpoint's header.
+
+    Raises ModelError if there is no table, and for another tokenizer class.
+    """
+    options = JsonConfig(folder / WORD_VECTOR_OPTIONS)
+    options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
+    tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
+    if tokenizer != _TOKENIZER:
+        raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
+    arrays = safetensors_files.map_folder(folder)
+    tensors, scales = WORD_TENSORS.ours(arrays), WORD_TENSORS.scales
+    if not {*tensors} - {scales}:
+        raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
+    if {*tensors} == {TABLE, scales} and arrays[TABLE].dtype != np.int8:
+        raise ModelError(f"{folder}: {scales} go with int8 rows, one scale for each row")
+    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
+    rows, width = len(table), table.width
+    config = EncoderConfig(
+        family=WORD_VECTORS,
+        vocab_size=rows + 1,
+        unknown_id=rows,
+        hidden_size=width,
+        layers=(),
+        max_positions=min(options.get("max_seq_length", UNLIMITED), UNLIMITED),
+        norm_eps=0.0,
+        subwords=WordOptions.read(folder).subwords is not None,
+    )
+    return CheckpointLayout(config=config, tensors=tensors)

@@ -1,0 +1,136 @@
+"""Compression of a model that is a table of vectors."""
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.classic.word_vectors import family as word_vectors
+from embedwell_models.compress import tokenizer as tokenizers
+from embedwell_models.compress.methods import Compression
+from embedwell_models.compress.table import principal_directions
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.errors import ModelError
+from embedwell_models.loading.word_table import WordTable
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.vector_modules import Normalize
+from embedwell_models.tables.table import Array, blocks
+from embedwell_models.tokenizer.words.options import LISTED, MAPPED
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+
+Ids = npt.NDArray[np.int64]
+
+
+def compress_folder(source: Path, target: Path, compression: Compression) -> None:
+    """Write a smaller copy of a model's folder; after an error, no folder is left.
+
+    Raises ModelError for a model that is not a table, and if `target` exists.
+    """
+    folder = ModelDescription.read(source)
+    table = WordTable.of(folder)
+    if table is None:
+        raise ModelError(f"{source} is not a table of vectors; only such a model can be compressed")
+    if compression.dimensions and not all(
+        isinstance(m, Normalize) for m in folder.sentence.modules
+    ):
+        raise ModelError(f"{source} has modules after the mean that need all dimensions")
+    try:
+        with new_folder(target) as scratch:
+            shutil.copytree(source, scratch, ignore=partial(_tables, folder), dirs_exist_ok=True)
+            _compress(folder, table, scratch, compression)
+            ModelDescription.read(scratch).tokenizer()
+    except OSError as error:
+        raise ModelError(f"{target} cannot be written: {error}") from None
+
+
+def _tables(folder: ModelDescription, directory: str, names: Sequence[str]) -> set[str]:
+    # The files with the table and their index are left out: they are written anew.
+    in_encoder = Path(directory) == folder.encoder
+    return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
+
+
+def _compress(
+    folder: ModelDescription, table: WordTable, scratch: Path, compression: Compression
+) -> None:
+    encoder = scratch / folder.encoder.relative_to(folder.path)
+    is_words = not families.named(folder.spec.config.family).is_decoded_table
+    words, all_rows = len(table), table.table  # n-grams follow the words
+    kept_ids = np.arange(len(all_rows))
+    if compression.corpus is not None:
+        used = _used(folder, compression.corpus, by_frequency=compression.tiers is not None)
+        cut = _cut_words if is_words else _cut_tokens
+        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(all_rows))])
+        _cut_weights(folder, scratch, kept_ids)
+    rows = np.concatenate(
+        [all_rows[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
+    )
+    if compression.dimensions:
+        directions = principal_directions(rows, compression.dimensions)
+        rows = np.concatenate([block @ directions for block in blocks(rows)])
+        _write_dimensions(scratch, compression.dimensions)
+    _save(encoder, folder, compression.parts(rows))
+
+
+def _used(folder: ModelDescription, corpus: Sequence[str], by_frequency: bool) -> list[int]:
+    counts = Counter(id for row in folder.tokenizer().encode(corpus) for id in row.ids)
+    ids = sorted(id for id in counts if id < folder.spec.config.num_vectors)
+    return sorted(ids, key=lambda id: -counts[id]) if by_frequency else ids
+
+
+def _cut_words(folder: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
+    tokenizer = WordTokenizer.read(folder.encoder)
+    kept_ids = [id for id in used if id < len(tokenizer.vocabulary)]
+    if not kept_ids:
+        raise ModelError("the corpus contains no word of the table")
+    words = [tokenizer.vocabulary.word(id) for id in kept_ids]
+    arrays, metadata = Vocabulary.of(words).arrays, tokenizer.options.as_metadata()
+    safetensors_files.write_arrays(encoder / MAPPED, arrays, metadata)
+    if (encoder / LISTED).is_file():
+        _update(encoder / LISTED, vocab=words)
+    return np.array(kept_ids, dtype=np.int64)
+
+
+def _cut_tokens(folder: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
+    path = encoder / "tokenizer.json"
+    tokenizer, kept_ids = tokenizers.cut(read_json(path), used)
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    return np.array(kept_ids, dtype=np.int64)
+
+
+def _cut_weights(folder: ModelDescription, scratch: Path, kept_ids: Ids) -> None:
+    if folder.sentence.word_weights is None:
+        return
+    module = folder.sentence.word_weights
+    weights = safetensors_files.read_tensor(folder.path / module, word_vectors.TABLE)
+    path = scratch / module / "model.safetensors"
+    safetensors_files.write_arrays(path, {word_vectors.TABLE: weights[kept_ids]})
+    words = JsonConfig(folder.path / module / "config.json")["vocab"]
+    _update(scratch / module / "config.json", vocab=[words[i] for i in kept_ids if i < len(words)])
+
+
+def _write_dimensions(scratch: Path, dimensions: int) -> None:
+    for path in scratch.glob("*_Pooling/config.json"):
+        options = read_json(path)
+        names = {"word_embedding_dimension", "embedding_dimension"} & {*options}
+        _update(path, **dict.fromkeys(names, dimensions))
+
+
+def _save(encoder: Path, folder: ModelDescription, parts: Mapping[str, Array]) -> None:
+    names = families.named(folder.spec.config.family).table
+    assert names is not None, "only a table is compressed"
+    tensors = {names.theirs(part): array for part, array in parts.items()}
+    safetensors_files.write_arrays(encoder / "model.safetensors", tensors)
+
+
+def _update(path: Path, **changed: Any) -> None:
+    path.write_text(json.dumps(read_json(path) | changed), encoding="utf-8")

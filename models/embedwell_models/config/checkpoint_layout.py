@@ -1,0 +1,230 @@
+"""The specification of a checkpoint: the encoder's configuration and the names of its tensors."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.errors import ModelError
+
+LARGEST = -1
+AUTO = "auto"
+NO_ADAPTER = "none"
+_OF_LAYER = "layers.{}."
+_PARAMETRIZED = ".parametrizations.weight.original"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """Projection to the vector of a text or an image: the state of one token times a matrix.
+
+    pooling: pools the states before the projection, in place of the choice of one token.
+    tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
+    end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
+    the last token ends it. padded: whether texts are padded to the maximum length, as in training.
+    always: whether the model has no other vector.
+    """
+
+    tensor: str
+    width: int
+    end: int | None = None
+    always: bool = True
+    bias: bool = False
+    padded: bool = False
+    pooling: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapters:
+    """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
+
+    names: the tasks, in the order of the checkpoint. scale: factor of the additions.
+    chosen: index of the task; None for the matrices without additions.
+    """
+
+    names: tuple[str, ...]
+    scale: float
+    chosen: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointLayout:
+    """Configuration of an encoder, and the layout of its checkpoint.
+
+    tensors: name in the checkpoint ('{}' is the layer number) -> our name. A layer has those of
+    them that LayerSpec.has names. Several names separated by '|' split the rows into parts, which
+    are equal unless there are fewer heads of keys and values.
+    unused: patterns of the names of tensors that inference does not need.
+    prefixes: prefixes that all names have in checkpoints saved with a task head.
+    by_head: whether a fused query, key and value are interleaved by head.
+    transposed: our names, without the layer, of matrices that are stored as (in, out).
+    norm_shift: number that is added to the weight of every norm.
+    projection: the projection that computes the sentence vector in place of a pooling.
+    spare_rows: number of unused rows at the end of the token table.
+    placeholders: id -> another id, whose vector it shares.
+    shapes: shapes of our tensors that do not follow from `config`.
+    images: the image encoder of a checkpoint of texts and images.
+    adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
+    for other checkpoints.
+    latents: trained vectors that each token attends to after the layers; None without.
+    unread_keys: keys of config.json that nothing reads, and that are not known to change nothing.
+    """
+
+    config: EncoderConfig
+    tensors: Mapping[str, str]
+    unused: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    by_head: bool = False
+    transposed: tuple[str, ...] = ()
+    norm_shift: float = 0.0
+    projection: Projection | None = None
+    spare_rows: int = 0
+    placeholders: Mapping[int, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    images: "ImageSpec | None" = None
+    adapters: Adapters | None = None
+    latents: "LatentSpec | None" = None
+    unread_keys: tuple[str, ...] = ()
+
+    def with_adapter(self, name: str) -> "CheckpointLayout":
+        """Return this spec with the named adapter, or with `none`.
+
+        Raises ModelError for an unknown adapter.
+        """
+        if self.adapters is None:
+            if name in (AUTO, NO_ADAPTER):
+                return self
+            raise ModelError(f"the model has no adapters; remove EMBEDWELL_ADAPTER={name}")
+        names = self.adapters.names
+        if name not in (*names, NO_ADAPTER):
+            raise ModelError(
+                f"EMBEDWELL_ADAPTER={name} (adapter= in Python) must name the task: one of "
+                f"{', '.join(names)}, or {NO_ADAPTER}"
+            )
+        chosen = None if name == NO_ADAPTER else names.index(name)
+        return replace(self, adapters=replace(self.adapters, chosen=chosen))
+
+    @property
+    def adapter(self) -> str | None:
+        """Name of the chosen adapter, or `none`; None for a checkpoint without adapters."""
+        if self.adapters is None:
+            return None
+        chosen = self.adapters.chosen
+        return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
+
+    def without(self, names: Sequence[str]) -> "CheckpointLayout":
+        """Return this spec for an encoder whose checkpoint lacks the tensors of these names."""
+        return replace(self, unused=(*self.unused, *map(self._strip, names)))
+
+    def expected(self) -> set[str]:
+        """Return our names for all tensors that the encoder needs."""
+        names = {part for ours in self.tensors.values() for part in split(ours)}
+        by_layer = {name for name in names if name.startswith(_OF_LAYER)}
+        return (names - by_layer) | {
+            name.format(layer.weights)
+            for layer in self.config.layers
+            if layer.weights is not None
+            for name in by_layer
+            if layer.has(name.removeprefix(_OF_LAYER))
+        }
+
+    def rename(self, name: str) -> list[str]:
+        """Return our names for a tensor of the checkpoint; [] if inference does not need it.
+
+        Raises ModelError for a name that the family does not have.
+        """
+        if self.adapters:
+            name = name.replace(_PARAMETRIZED, ".weight")
+        # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
+        plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
+        layer = re.search(r"\.(\d+)\.", f".{plain}")
+        key = re.sub(r"\.\d+\.", ".{}.", f".{plain}", count=1)[1:]
+        key = plain if plain in self.tensors else key
+        if key in self.tensors:
+            number = int(layer.group(1)) if layer else 0
+            return [part.format(number) for part in split(self.tensors[key])]
+        if any(fnmatchcase(key, pattern) for pattern in self.unused):
+            return []
+        raise ModelError(f"unknown tensor {name!r} in the checkpoint")
+
+    def _strip(self, name: str) -> str:
+        prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+        return name.removeprefix(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentSpec:
+    """Attention of the last hidden states to trained vectors, followed by a feed-forward network.
+
+    prefix: prefix of the tensors' names. width: size of a hidden state. count: number of trained
+    vectors. heads, head_size: sizes of the attention. inner: features of the feed-forward network.
+    include_prompt, normalize: whether prompt tokens are pooled and vectors are normalised if there
+    is no modules.json.
+    """
+
+    prefix: str
+    width: int
+    count: int
+    heads: int
+    head_size: int
+    inner: int
+    include_prompt: bool
+    normalize: bool
+
+    @property
+    def size(self) -> int:
+        """Number of parameters in the computed matrices, see embedwell_models.encoder.latents."""
+        return self.width * (2 * self.heads * self.count + 3 * self.inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """The image encoder of a checkpoint: a transformer over the patches of an image (ViT).
+
+    Dosovitskiy et al. 2020 (arXiv 2010.11929).
+
+    encoder: configuration and tensors; the token table holds only the class token, or no row if
+    there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
+    the class token's state; None for a head that pools all patches by attention, with the encoder's
+    `num_heads`.
+    """
+
+    encoder: CheckpointLayout
+    image_size: int
+    patch_size: int
+    projection: Projection | None = None
+
+    @property
+    def grid(self) -> int:
+        """Number of patches along a side; pixels after the last whole patch are not read."""
+        return self.image_size // self.patch_size
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens of an image: the patches and the class token."""
+        return self.grid**2 + self.encoder.config.vocab_size
+
+    @property
+    def width(self) -> int:
+        """Number of dimensions of an image's vector."""
+        return self.projection.width if self.projection else self.encoder.config.hidden_size
+
+
+def split(ours: str) -> list[str]:
+    """Split 'layers.{}.query|key.weight' into the names of its parts."""
+    head, _, tail = ours.rpartition(".")
+    if "|" not in head:
+        return [ours]
+    layer, _, parts = head.rpartition(".")
+    return [f"{layer}.{part}.{tail}" for part in parts.split("|")]
+
+
+def affine(theirs: str, ours: str) -> dict[str, str]:
+    """Map the weight and bias of a linear layer or norm to our names."""
+    return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
+
+
+def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
+    """Map the weight of a linear layer, and its bias if it has one, to our names."""
+    return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -1,0 +1,160 @@
+"""Specification of one layer of an encoder, which the builders of every backend read."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from embedwell_models.positions.schemes import Rotary, Scheme
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSpec:
+    """Attention of a layer.
+
+    kv_heads: number of key and value heads, each shared by several query heads. head_size: number
+    of features of a head.
+    positions: scheme of the positions. window: number of visible tokens on each side; None for the
+    whole text.
+    scale: factor of scores, usually 1 / sqrt(head_size). softcap: scores become softcap *
+    tanh(scores / softcap). normed_values: whether each value head is normalised, without a weight.
+
+    Raises ValueError if kv_heads do not divide heads, and for features that the scheme cannot pair.
+    """
+
+    tensors: ClassVar = ("query", "key", "value", "output", "query_norm", "key_norm")
+    heads: int
+    kv_heads: int
+    head_size: int
+    positions: Scheme = field(default_factory=Scheme)
+    window: int | None = None
+    scale: float
+    softcap: float = 0.0
+    normed_values: bool = False
+
+    def matrices(self, width: int) -> dict[str, tuple[int, int]]:
+        """Return the shapes (out, in) of the matrices, for states of `width` features."""
+        query, key = self.heads * self.head_size, self.kv_heads * self.head_size
+        return {
+            "query": (query, width),
+            "key": (key, width),
+            "value": (key, width),
+            "output": (width, query),
+        }
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads:
+            raise ValueError(f"{self.kv_heads} key heads do not divide {self.heads} heads")
+        if isinstance(self.positions, Rotary):
+            _check_pairs(self.positions, self.head_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionSpec:
+    """Gated convolution over `width` tokens in place of attention."""
+
+    tensors: ClassVar = ("convolution_input", "convolution", "convolution_output")
+    width: int
+
+    def matrices(self, width: int) -> dict[str, tuple[int, int]]:
+        """Return the shapes of the matrices, for states of `width` features."""
+        return {
+            "convolution_input": (3 * width, width),
+            "convolution": (width, self.width),
+            "convolution_output": (width, width),
+        }
+
+
+Mixer = AttentionSpec | ConvolutionSpec
+"""Part of a layer that mixes tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardSpec:
+    """Feed-forward network of a layer, or a mixture of several.
+
+    inner: number of features between its matrices; 0 for no network.
+    activation: one of the values of ACTIVATIONS. gated: whether it is multiplied by a second linear
+    projection (GLU).
+    experts: number of networks, of which each token uses `top`; 0 for a single network.
+    """
+
+    inner: int
+    activation: str = "gelu"
+    gated: bool = False
+    experts: int = 0
+    top: int = 0
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Our names of the tensors that only layers with this kind of network have."""
+        return _EXPERTS if self.experts else _SINGLE
+
+    def matrices(self, width: int) -> dict[str, tuple[int, int]]:
+        """Return the shapes (out, in) of the matrices, for states of `width` features."""
+        up, down = (self.inner, width), (width, self.inner)
+        if not self.experts:
+            return {**({"gate": up} if self.gated else {}), "up": up, "down": down}
+        of_experts = (self.experts * self.inner, width)
+        return {
+            "router": (self.experts, width),
+            "experts_up": of_experts,
+            "experts_down": of_experts,
+            "experts": down,
+        }
+
+
+_SINGLE = ("gate", "up", "down")
+_EXPERTS = ("router", "experts_up", "experts_down", "experts")
+_OF_A_KIND = {*AttentionSpec.tensors, *ConvolutionSpec.tensors, *_SINGLE, *_EXPERTS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSpec:
+    """A layer: a mixer of tokens, then a feed-forward network.
+
+    weights: number of the layer in the checkpoint whose weights it has, which several layers can
+    share; None for a layer without numbered weights.
+    mixer: None if the family's own encoder has another, such as an LSTM.
+    attention_norm: whether the input or the output of the mixer is normalised.
+    """
+
+    weights: int | None
+    mixer: Mixer | None = None
+    feed_forward: FeedForwardSpec = FeedForwardSpec(inner=0)
+    attention_norm: bool = True
+
+    @property
+    def positions(self) -> Scheme:
+        """Scheme of the attention; the scheme without positions for a layer without attention."""
+        return self.mixer.positions if isinstance(self.mixer, AttentionSpec) else Scheme()
+
+    def matrices(self, width: int) -> dict[str, tuple[int, int]]:
+        """Return the shapes of the matrices, for states of `width` features."""
+        mixer = self.mixer.matrices(width) if self.mixer else {}
+        return mixer | self.feed_forward.matrices(width)
+
+    def has(self, tensor: str) -> bool:
+        """Whether the layer has a tensor, by our name, such as 'query.weight'.
+
+        Tensors that are not of a kind of mixer or network are in every layer.
+        """
+        name = tensor.partition(".")[0]
+        if name == "attention_norm":
+            return self.attention_norm
+        own = (*(self.mixer.tensors if self.mixer else ()), *self.feed_forward.tensors)
+        return name in own or name not in _OF_A_KIND
+
+
+def _check_pairs(scheme: Rotary, head_size: int) -> None:
+    dim, least = scheme.dim, 4 if scheme.scaling.kind == "dynamic" else 2
+    if dim % 2 or not least <= dim <= head_size:
+        raise ValueError(
+            f"rotary positions of {dim} features in heads of {head_size} are not supported: they "
+            f"need an even number of at least {least}, and at most the size of a head; see "
+            "rotary_dim, rotary_pct, partial_rotary_factor, rotary_emb_fraction, head_dim, "
+            "hidden_size"
+        )
+    if scheme.frequencies and len(scheme.frequencies) != dim // 2:
+        raise ValueError(
+            f"the weights have {len(scheme.frequencies)} frequencies of rotary positions; "
+            f"{dim} features in each head need {dim // 2}"
+        )

@@ -1,0 +1,164 @@
+"""Conversion of word vectors to a WordEmbeddings folder, which sentence-transformers reads too."""
+
+import gzip
+import logging
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.classic.word_vectors.family import TABLE
+from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
+from embedwell_models.convert.words import weighting
+from embedwell_models.convert.words.binary import read_binary
+from embedwell_models.convert.words.component import remove_common_component
+from embedwell_models.convert.words.fasttext import FastText, is_fasttext
+from embedwell_models.convert.words.plain import read_text
+from embedwell_models.convert.words.source import WordVectors
+from embedwell_models.convert.words.table import TableWriter
+from embedwell_models.convert.words.weighting import Weighting, WordCounts
+from embedwell_models.errors import ModelError
+from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
+from embedwell_models.tokenizer.words.options import LISTED, MAPPED, WordOptions
+from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.vectors import Floats
+
+SUFFIXES = (".bin", ".txt", ".vec")
+"""Suffixes of files of word vectors; each may be followed by .gz."""
+_BLOCK = 1024  # rows that are written at once
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Options of `convert_words`.
+
+    limit: number of words to keep, from the start of the file; None for all. exact: see
+    WordOptions.
+    weights: weighting of the words in the mean of a text; None for equal weights. corpus: file with
+    a text in each line, in which words are counted.
+    """
+
+    limit: int | None = None
+    exact: bool = False
+    weights: Weighting | None = None
+    corpus: Path | None = None
+
+
+def convert_words(source: Path, target: Path, choices: Choices | None = None) -> None:
+    """Write a folder for the server and sentence-transformers; after an error, no folder is left.
+
+    Raises ModelError for a file that cannot be read, and if `target` exists.
+    """
+    choices = choices or Choices()
+    try:
+        with new_folder(target) as scratch:
+            write_words(_reader(_unpacked(source, scratch.parent), choices.limit), scratch, choices)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+
+
+def _unpacked(source: Path, scratch: Path) -> Path:
+    if source.suffix != ".gz":
+        return source
+    unpacked = scratch / source.stem
+    with gzip.open(source) as packed, unpacked.open("wb") as file:
+        shutil.copyfileobj(packed, file, 1 << 20)
+    return unpacked
+
+
+def _reader(path: Path, limit: int | None) -> WordVectors:
+    if path.suffix not in SUFFIXES:
+        raise ModelError(
+            f"{path}: the name of a file of word vectors must end in "
+            f"{', '.join(SUFFIXES)}, with or without .gz"
+        )
+    if path.suffix != ".bin":
+        return read_text(path, limit)
+    return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
+
+
+def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
+    """Write the files of word vectors to an empty folder; raises ModelError."""
+    with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
+        words = _write_words(vectors, table)
+        for block in vectors.buckets():
+            table.write(block)
+    if not words:
+        raise ModelError("the file has no words")
+    options = WordOptions(exact=choices.exact, subwords=vectors.subwords)
+    vocabulary = Vocabulary.of(words)
+    safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, options.as_metadata())
+    write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
+    tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
+    write_json(
+        folder / WORD_VECTOR_OPTIONS,
+        {"tokenizer_class": tokenizer_class, "update_embeddings": False},
+    )
+    write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
+    pooling = {"word_embedding_dimension": vectors.width, "pooling_mode_mean_tokens": True}
+    write_json(folder / "1_Pooling" / "config.json", pooling)
+    if choices.weights:
+        tokenizer = WordTokenizer(vocabulary, options)
+        _write_weights(folder, choices, words, table.rows, tokenizer, vectors)
+
+
+def _write_words(vectors: WordVectors, table: TableWriter) -> list[str]:
+    words: dict[str, None] = {}  # an ordered set
+    repeated = 0
+    block: dict[str, Floats] = {}
+    for word, vector in vectors.rows():
+        if word in words:  # the first occurrence is kept, as in gensim
+            repeated += 1
+            continue
+        words[word] = None
+        block[word] = vector
+        if len(block) == _BLOCK:
+            table.write(np.stack([*block.values()]), [*block])
+            block.clear()
+    if block:
+        table.write(np.stack([*block.values()]), [*block])
+    if repeated:
+        log.warning("%s repeated words are left out", repeated)
+    return [*words]
+
+
+def _write_weights(  # noqa: PLR0913, PLR0917 - called once
+    folder: Path,
+    choices: Choices,
+    words: Sequence[str],
+    rows: int,
+    tokenizer: WordTokenizer,
+    vectors: WordVectors,
+) -> None:
+    texts = weighting.lines(choices.corpus) if choices.corpus else []
+    counts = WordCounts.of(texts, lambda text: [*_words(tokenizer, text)]) if texts else None
+    assert choices.weights is not None
+    weigh = weighting.weight_function(choices.weights, counts, vectors.counts)
+    weights = {word: weigh(word) for word in words}
+    unknown = weigh("")  # also the weight of n-grams
+    table = np.full((rows, 1), unknown, dtype=np.float32)
+    table[: len(words), 0] = [*weights.values()]
+    module = folder / "1_WordWeights"
+    (folder / "1_Pooling").rename(folder / "2_Pooling")
+    module.mkdir()
+    safetensors_files.write_arrays(module / "model.safetensors", {TABLE: table})
+    config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
+    write_json(module / "config.json", config)
+    write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))
+    if choices.weights == "sif" and texts:
+        remove_common_component(folder, texts, tokenizer, table[:, 0])
+        kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
+        write_json(folder / "modules.json", modules(*kinds))
+
+
+def _words(tokenizer: WordTokenizer, text: str) -> Iterator[str]:
+    size = len(tokenizer.vocabulary)
+    return (tokenizer.vocabulary.word(id) for id in tokenizer.encode(text).ids if id < size)

@@ -1,0 +1,96 @@
+"""Quantisation of weights to 8-bit integers, and the magnitudes of inputs that it needs.
+
+N outputs, K inputs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedwell_models.vectors import Floats
+
+Magnitudes = Mapping[str, Floats]
+"""Magnitude of each input (K,) of linear layers, by the layer's name, such as 'layers.0.up'."""
+
+# SmoothQuant's migration strength: the share of the inputs' spread that moves to the weights. Tuned
+# by the cosines of pooled vectors. Rounding errors of weights are the same for every token, so they
+# do not average out in a pooled text, least of all in layers that write to the residual stream.
+_ALPHAS = {"qkv": 0.5, "down": 0.3}
+_ALPHA = 0.4  # strength of the other layers
+_BLOCK = 1 << 20  # numbers of a weight that are in memory as float64 at once
+
+
+class InputObserver:
+    """Memory in which the kernels sum up the inputs of linear layers, on one thread."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, NDArray[np.float64]] = {}
+
+    def address(self, name: str, width: int) -> int:
+        """Return the address of a layer's sums of fourth powers (K,) and its number of rows."""
+        return self._sums.setdefault(name, np.zeros(width + 1)).ctypes.data
+
+    def magnitudes(self) -> Magnitudes:
+        """Return the fourth root of the inputs' mean fourth power for each layer: name -> (K,).
+
+        Rare large inputs count more than in a mean of squares. No single input decides, as it would
+        in a maximum.
+        """
+        return {name: _fourth_root_of_mean(sums) for name, sums in self._sums.items()}
+
+
+def _fourth_root_of_mean(sums: NDArray[np.float64]) -> Floats:
+    means: NDArray[np.float64] = sums[:-1] / max(sums[-1], 1)
+    return (means**0.25).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class QuantizedWeight:
+    """Weight in int8 with its scales.
+
+    weight: (N, K). scales, sums: (N,), one for each row. smoothing: (K,), factors of the inputs.
+    """
+
+    weight: NDArray[np.int8]
+    scales: Floats
+    smoothing: Floats
+
+    @property
+    def sums(self) -> NDArray[np.int32]:
+        sums: NDArray[np.int32] = self.weight.sum(axis=1, dtype=np.int32)
+        return sums
+
+
+def quantize_weight(weight: Floats, input_magnitudes: Floats, name: str) -> QuantizedWeight:
+    """Quantise a float32 weight (N, K) with one scale per row (SmoothQuant, arXiv 2211.10438).
+
+    input_magnitudes: (K,). A large magnitude divides the input and multiplies the weight, so that
+    both are easy to round. name: name of the linear layer, such as 'layers.0.up'.
+    """
+    alpha = _ALPHAS.get(name.rpartition(".")[2], _ALPHA)
+    inputs = np.maximum(input_magnitudes.astype(np.float64), 1e-5)
+    exact = np.maximum(inputs**alpha / _column_magnitudes(weight) ** (1 - alpha), 1e-5)
+    factors: Floats = exact.astype(np.float32)
+    rounded, scales = np.empty(weight.shape, np.int8), np.empty(len(weight), np.float32)
+    for rows in _blocks(weight):
+        smooth = weight[rows] * factors
+        scales[rows] = np.maximum(np.abs(smooth).max(axis=1), np.float32(1e-30)) / np.float32(127)
+        rounded[rows] = np.rint(smooth / scales[rows, None])
+    return QuantizedWeight(rounded, scales, np.reciprocal(factors))
+
+
+def _column_magnitudes(weight: Floats) -> NDArray[np.float64]:
+    # A row with a large norm is rounded in large steps, and writes an outlier to the residual
+    # stream that dominates the next norm. Columns that are large in such rows must not grow.
+    sums = np.zeros(weight.shape[1])
+    for rows in _blocks(weight):
+        squares = np.square(weight[rows], dtype=np.float64)
+        sums += (squares * np.sqrt(squares.sum(axis=1, keepdims=True))).sum(axis=0)
+    return np.maximum(np.sqrt(sums / len(weight)), 1e-5)
+
+
+def _blocks(weight: Floats) -> Iterator[slice]:
+    size = max(_BLOCK // weight.shape[1], 1)
+    return (slice(start, start + size) for start in range(0, len(weight), size))

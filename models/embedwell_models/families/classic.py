@@ -1,0 +1,141 @@
+"""Old families, whose modules are imported when a model of one is loaded."""
+
+import pkgutil
+from pathlib import Path
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Family, Reader, Row
+from embedwell_models.tables.names import TensorNames
+
+WORD_VECTORS = "word_vectors"
+WORD_TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
+WORD_VECTOR_OPTIONS = "wordembedding_config.json"
+"""File of a folder of word vectors, which has no config.json."""
+
+
+def _reader(name: str) -> Reader:
+    """Return the reader "module:function", which is imported at the first call."""
+
+    def read(options: JsonConfig) -> CheckpointLayout:
+        spec: CheckpointLayout = pkgutil.resolve_name(name)(options)
+        return spec
+
+    return read
+
+
+def read_word_vectors(folder: Path) -> CheckpointLayout:
+    """Build the spec of a folder of word vectors; raises ModelError."""
+    read = pkgutil.resolve_name("embedwell_models.classic.word_vectors.family:read_folder")
+    spec: CheckpointLayout = read(folder)
+    return spec
+
+
+_MOBILEBERT = Family(
+    model_types=("mobilebert",),
+    read=_reader("embedwell_models.classic.mobilebert.family:read"),
+    encoder_loader="embedwell_models.classic.mobilebert.encoder:MobileBertEncoder.load",
+    tokenizer_override="normalizer",
+    rows=(
+        Row(
+            family="MobileBERT",
+            models="mobilebert-uncased",
+            positions="learned",
+            layers="bottleneck layers, no norms; [details](#limits-of-single-families)",
+        ),
+    ),
+)
+_CANINE = Family(
+    model_types=("canine",),
+    read=_reader("embedwell_models.classic.canine.family:read"),
+    encoder_loader="embedwell_models.classic.canine.encoder:CanineEncoder.load",
+    states_need_attention=True,
+    rows=(
+        Row(
+            family="CANINE",
+            models="canine-s, canine-c",
+            positions="learned",
+            layers="[characters](#canine) instead of tokens, downsampled by four; post-norm",
+        ),
+    ),
+)
+_FUNNEL = Family(
+    model_types=("funnel",),
+    read=_reader("embedwell_models.classic.funnel.family:read"),
+    encoder_loader="embedwell_models.classic.funnel.encoder:FunnelEncoder.load",
+    tokenizer_override="normalizer",
+    rows=(
+        Row(
+            family="Funnel Transformer, with or without decoder",
+            models="funnel-transformer small, small-base",
+            positions="as Transformer-XL",
+            layers="post-norm; each block [halves the positions](#funnel)",
+        ),
+    ),
+)
+_LASER = Row(
+    family="[LASER](older-encoders.md) 2, 3",
+    models="laser2, laser3-wol_Latn",
+    positions="none (2); sinusoidal (3)",
+    layers="bidirectional LSTM (2); transformer, pre- or post-norm (3)",
+)
+_LASER2 = Family(
+    model_types=("laser2",),
+    read=_reader("embedwell_models.classic.laser.family:lstm"),
+    encoder_loader="embedwell_models.classic.laser.encoder:BiLstmEncoder.load",
+    rows=(_LASER,),
+)
+_LASER3 = Family(
+    model_types=("laser3",),
+    read=_reader("embedwell_models.classic.laser.family:transformer"),
+    rows=(_LASER,),
+)
+_ELMO = Family(
+    model_types=("elmo",),
+    read=_reader("embedwell_models.classic.elmo.family:read"),
+    encoder_loader="embedwell_models.classic.elmo.encoder:ElmoEncoder.load",
+    rows=(
+        Row(
+            family="[ELMo](older-encoders.md#elmo)",
+            models="elmo_2x4096_512_2048cnn_2xhighway",
+            positions="none",
+            layers="character convolutions, bidirectional LSTMs",
+        ),
+    ),
+)
+_DOC2VEC = Family(
+    model_types=("doc2vec",),
+    read=_reader("embedwell_models.classic.doc2vec.family:read"),
+    encoder_loader="embedwell_models.classic.doc2vec.encoder:Doc2VecEncoder.load",
+    rows=(
+        Row(
+            family="[Doc2Vec](older-encoders.md#doc2vec)",
+            models="gensim models",
+            positions="none",
+            layers="none; inferred by gradient steps",
+        ),
+    ),
+)
+_WORD_VECTORS = Family(
+    name=WORD_VECTORS,
+    table=WORD_TENSORS,
+    encoder_loader="embedwell_models.classic.word_vectors.encoder:WordVectorEncoder.load",
+    rows=(
+        Row(
+            family="[word vectors](words.md)",
+            models="Word2Vec, GloVe, fastText, WordEmbeddings",
+            positions="none",
+            layers="none",
+        ),
+    ),
+)
+FAMILIES = (
+    _MOBILEBERT,
+    _CANINE,
+    _FUNNEL,
+    _LASER2,
+    _LASER3,
+    _ELMO,
+    _DOC2VEC,
+    _WORD_VECTORS,
+)

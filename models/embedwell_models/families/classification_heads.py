@@ -1,0 +1,60 @@
+"""Classification heads of families, as data: the layers between a vector and its logits.
+
+These are the heads of transformers' ...ForSequenceClassification classes, which rerank or classify.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedwell_models.config.json_config import JsonConfig
+
+ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
+"""Activations in config.json -> classes of torch.nn."""
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """A linear layer. name: its name in the checkpoint. activation: a class of torch.nn."""
+
+    name: str
+    activation: str = "Identity"
+    bias: bool = True
+
+
+@dataclass(frozen=True)
+class NormLayer:
+    """A layer norm. name: its name in the checkpoint."""
+
+    name: str
+    bias: bool
+    eps: float
+
+
+@dataclass(frozen=True)
+class ClassificationLayers:
+    """Pooling of the states, and the layers after it. output: computes the logits."""
+
+    pooling: str
+    hidden: tuple[LinearLayer | NormLayer, ...]
+    output: LinearLayer
+
+
+def two_layers(
+    first: str, last: str, activation: str | None = "Tanh", option: str = "hidden_act"
+) -> Callable[[JsonConfig], ClassificationLayers]:
+    """Return the reader of a head with two linear layers on the first token's state.
+
+    first, last: names of the layers. activation: activation of the first layer; None to read
+    `option`.
+    """
+
+    def read(options: JsonConfig) -> ClassificationLayers:
+        chosen = activation or options.choice(option, ACTIVATIONS, "gelu")
+        return ClassificationLayers("cls", (LinearLayer(first, chosen),), LinearLayer(last))
+
+    return read
+
+
+def decoder(options: JsonConfig) -> ClassificationLayers:
+    """Return the head of a decoder: one matrix on the last token's state."""
+    return ClassificationLayers("lasttoken", (), LinearLayer("score", bias=False))

@@ -1,0 +1,131 @@
+"""Record of a family of models: its names, its reader, its heads, and its documentation."""
+
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import ClassificationLayers
+from embedwell_models.families.masked_lm_heads import MaskedLMReader
+from embedwell_models.tables.names import TensorNames
+
+Reader = Callable[[JsonConfig], CheckpointLayout]
+"""Function that builds the layout of a checkpoint from its config.json."""
+TokenizerOverride = Literal["normalizer", "prefix_space", "nothing"]
+"""The part of tokenizer.json that a tokenizer class of transformers overrides.
+
+tokenizer.loading.class_overrides has a function for each.
+"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model_type that another family has, too.
+
+    sign: the difference between the two, for the documentation.
+    """
+
+    model_type: str
+    sign: str
+    applies: Callable[[JsonConfig], bool]
+
+    @classmethod
+    def by_positions(cls, model_type: str, positions: str) -> "Variant":
+        """Return the variant with this position_embedding_type."""
+        return cls(model_type, positions, lambda options: options.get(_POSITIONS, "") == positions)
+
+
+_POSITIONS = "position_embedding_type"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of the table of families in docs/models.md; several records can share it."""
+
+    family: str
+    models: str = ""
+    positions: str
+    layers: str
+
+
+@dataclass(frozen=True)
+class NextToken:
+    """Logits of the next token. tied: whether the output table is the input table by default.
+
+    softcap: the default bound of the logits; None for no bound.
+    """
+
+    tied: bool
+    softcap: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of models.
+
+    model_types: values of model_type in config.json; empty for a table, which needs none.
+    name: name in EncoderConfig; if empty, the model_type.
+    read: builds the layout of a checkpoint; None for a table.
+    table: names of the tensors of a table of word vectors without layers; None for other families.
+    rows: the rows of the documentation.
+    classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
+    generative rerankers; None if they are not supported.
+    default_segments: number of segments if config.json does not state it.
+    tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides; None
+    if transformers has no class with the name of a model_type. tokenizer_classes: further names of
+    that class, without "Tokenizer".
+    ends_texts: whether the model's own code adds eos_token after each text.
+    keeps_unknown_tokens: whether a text keeps its unknown tokens.
+    instruction: default instruction of models that read texts in a chat template; "" for others.
+    states_need_attention: whether the reference code does more to tokens that nothing attends to
+    than to ignore them.
+    encoder_loader: loader of an encoder with layers of its own, as "module:function"; "" for the
+    common layers.
+    replaced_code: classes of remote code (`auto_map`) that the family replaces.
+    ignored_keys: patterns of keys of config.json that change no vector of this family.
+    """
+
+    model_types: tuple[str | Variant, ...] = ()
+    name: str = ""
+    read: Reader | None = None
+    table: TensorNames | None = None
+    rows: tuple[Row, ...]
+    classification_head: Callable[[JsonConfig], ClassificationLayers] | None = None
+    masked_lm_head: MaskedLMReader | None = None
+    next_token: NextToken | None = None
+    default_segments: int = 2
+    tokenizer_override: TokenizerOverride | None = None
+    tokenizer_classes: tuple[str, ...] = ()
+    ends_texts: bool = False
+    keeps_unknown_tokens: bool = True
+    instruction: str = ""
+    states_need_attention: bool = False
+    encoder_loader: str = ""
+    replaced_code: tuple[str, ...] = ()
+    ignored_keys: tuple[str, ...] = ()
+
+    @property
+    def own_types(self) -> tuple[str, ...]:
+        """Values of model_type that belong to this family unless a variant applies."""
+        return tuple(each for each in self.model_types if isinstance(each, str))
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Values of model_type that another family has, too."""
+        return tuple(each for each in self.model_types if isinstance(each, Variant))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names in EncoderConfig of the family's models."""
+        return (self.name,) if self.name else self.own_types
+
+    @property
+    def is_decoded_table(self) -> bool:
+        """Whether the rows of a table are decoded when it is loaded, not when they are used."""
+        return self.table is not None and not self.encoder_loader
+
+    def import_encoder_loader(self) -> Callable[..., Any] | None:
+        """Import the loader of its encoder (folder, device, linear); None for the common layers."""
+        return pkgutil.resolve_name(self.encoder_loader) if self.encoder_loader else None

@@ -1,0 +1,92 @@
+"""Number of parameters of a model, and their memory in each precision."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.families.family import Family
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.vector_modules import WithoutWeights
+from embedwell_models.tables.names import TABLE, is_part
+
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # bytes of a parameter
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Numbers of parameters, from the headers of the files.
+
+    matrices: parameters of the layers' matrices, in the chosen precision. others: tables, norms,
+    biases and the modules after the pooling, always in float32. stored: parameters of a table of
+    word vectors, which stays in its file's format, with stored_bytes.
+    """
+
+    matrices: int
+    others: int
+    stored: int = 0
+    stored_bytes: int = 0
+
+    @classmethod
+    def of(cls, folder: ModelDescription) -> "Footprint":
+        """Count the parameters of a model; raises ModelError for an unknown tensor."""
+        sizes = list(_sizes(folder))
+        matrices = sum(size for size, is_matrix in sizes if is_matrix)
+        others = sum(size for size, _ in sizes) - matrices
+        return cls(matrices, others, *_stored(folder))
+
+    @property
+    def parameters(self) -> int:
+        return self.matrices + self.others + self.stored
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        """Bytes of the weights in each precision."""
+        same = self.others * 4 + self.stored_bytes
+        return {name: self.matrices * size + same for name, size in _BYTES.items()}
+
+
+def _sizes(folder: ModelDescription) -> Iterator[tuple[int, bool]]:
+    # Size of each loaded tensor, and whether it is a matrix of the layers.
+    encoder, *modules = folder.checkpoints()
+    headers, images = safetensors_files.headers(encoder), folder.images
+    family = families.named(folder.spec.config.family)
+    for spec in [folder.spec, *([images.encoder] if images else [])]:
+        yield from _encoder_sizes(spec, headers, family)
+    if folder.spec.latents:
+        yield folder.spec.latents.size, True
+    for module in folder.sentence.modules:
+        if not isinstance(module, WithoutWeights) and not module.has_own_file:
+            yield sum(map(prod, module.shapes.values())), False
+    for path in modules:
+        yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False
+    if images and images.projection:
+        yield images.projection.width * images.encoder.config.hidden_size, False
+
+
+def _encoder_sizes(
+    spec: CheckpointLayout,
+    headers: Mapping[str, safetensors_files.TensorHeader],
+    family: Family,
+) -> Iterator[tuple[int, bool]]:
+    config = spec.config
+    if family.is_decoded_table:
+        yield config.vocab_size * config.embedding_size, False
+    for theirs, header in headers.items():
+        for ours in spec.rename(theirs)[:1]:  # a fused tensor counts once
+            if ours == TABLE and family.table is None:
+                yield config.vocab_size * config.embedding_size, False
+            elif not is_part(ours):
+                matrix = ours.startswith("layers.") and ours.endswith(".weight")
+                yield prod(header.shape), matrix and len(header.shape) > 1
+
+
+def _stored(folder: ModelDescription) -> tuple[int, int]:
+    # Parameters and bytes of a table whose rows stay in the file's format.
+    family = families.named(folder.spec.config.family)
+    if family.table is None or family.is_decoded_table:
+        return 0, 0
+    arrays = safetensors_files.map_folder(folder.encoder).values()
+    return sum(array.size for array in arrays), sum(array.nbytes for array in arrays)

@@ -1,0 +1,168 @@
+"""A loaded model that computes vectors from token ids."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from embedwell_models.encoder.batch import Batch, Rows, truncate_after
+from embedwell_models.encoder.threads import use_one_thread_after_fork
+from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.output_computer import choose_output_computer
+from embedwell_models.outputs.names import MULTI
+from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
+from embedwell_models.vectors import Floats, normalize
+
+
+class TokenIdEmbedder:
+    """A model on a device, in a precision.
+
+    fingerprint: identifies everything that decides the vectors, except rounding.
+
+    output_names: the outputs that `outputs` can compute. classifier: set for a model that reranks
+    or classifies, whose vectors are logits; None otherwise. multi_vector: set for a model with a
+    vector for each token; None otherwise.
+
+    images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
+    graphs, after `warm`.
+
+    A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
+    equal except for rounding on a GPU.
+    """
+
+    def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
+        """model: see `load`. fingerprint: of the same model, if it is known."""
+        use_one_thread_after_fork()
+        folder, tokenizer = model.folder, model.tokenizer
+        self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
+        self.classifier = folder.classifier
+        self.multi_vector = folder.multi_vector_rules(tokenizer)
+        self.config, self.device = model.embeddings.config, model.embeddings.device
+        self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
+        self.fingerprint = fingerprint or f"{folder.fingerprint()}-{model.dtype}"
+        self.output_names = folder.outputs
+        self.images, self._preprocessing = model.images, folder.preprocessing
+        self.graphs = model.graphs
+        self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
+        self._output_computer = choose_output_computer(model)
+
+    @property
+    def max_length(self) -> int:
+        """Maximum number of tokens that are read of a text, special tokens included."""
+        return self.sentence.max_length
+
+    @property
+    def max_concurrent_batches(self) -> int:
+        """Number of forward passes that can run at once, each on a single thread."""
+        return self._encoder.max_concurrent_batches
+
+    @property
+    def prefetch_depth(self) -> int:
+        """Number of forward passes that other threads may start while the device computes one."""
+        return self._encoder.prefetch_depth
+
+    def encode(
+        self, ids: Rows, *, normalized: bool | None = None, prompt_token_counts: Sequence[int] = ()
+    ) -> Floats:
+        """Embed B sequences of token ids in one forward pass: (B, dim).
+
+        normalized: divide by the Euclidean length; by default as the model's files say.
+        prompt_token_counts: for each sequence, the number of first tokens that the pooling leaves
+        out; by default 0.
+
+        Raises ValueError for an id or a length that the model does not have.
+        """
+        if isinstance(self._head, TokenVectorHead):
+            raise ValueError(
+                "the model has a vector for each token, not one for a text; use encode_tokens"
+            )
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
+        vectors = self._head(self._encoder.vectors(batch, self.sentence.pooling))
+        normalized = self.sentence.normalize if normalized is None else normalized
+        return normalize(vectors) if normalized else vectors
+
+    def outputs(
+        self, ids: Rows, names: Sequence[str], *, prompt_token_counts: Sequence[int] = ()
+    ) -> list[TextOutputs]:
+        """Compute the named outputs of B sequences of token ids in one forward pass.
+
+        Dense vectors are not normalised. names: see `outputs.names`.
+        prompt_token_counts: as in `encode`.
+
+        Raises ValueError for an output, an id or a length that the model does not have.
+        """
+        if unknown := {*names} - {*self.output_names}:
+            raise ValueError(f"no outputs {sorted(unknown)}; the model has {self.output_names}")
+        batch = self._batch(self._padded(self._cut(ids)), prompt_token_counts)
+        return self._output_computer(batch, names)
+
+    def encode_tokens(self, ids: Rows) -> list[Floats]:
+        """Embed each token of B sequences in one forward pass: B arrays (length, dim).
+
+        The vectors are normalised if the model's files say so.
+
+        Raises ValueError for a model without vectors of tokens, and for an id or a length that it
+        does not have.
+        """
+        if self.multi_vector is None:
+            raise ValueError("the model has one vector for each text")
+        outputs = self.outputs(ids, [MULTI])
+        return [text.multi for text in outputs if text.multi is not None]
+
+    def hidden(self, ids: Rows, layer: int | str | None = None) -> list[Floats]:
+        """Return the hidden states of each of B sequences: B arrays (length, D).
+
+        layer: the number of layers to apply (by default all), or the name of an input embedding:
+        'token', 'position' or 'segment'.
+
+        Raises ValueError for an id, a length or a layer that the model does not have.
+        """
+        lengths, batch = [*map(len, ids)], self._batch(self._padded(ids))
+        if isinstance(layer, str):
+            states = self._embeddings.part(layer, batch)
+        else:
+            num_layers = self.config.num_layers if layer is None else layer
+            if not 0 <= num_layers <= self.config.num_layers:
+                raise ValueError(f"layers are 0 to {self.config.num_layers}")
+            states = self._encoder.states(batch, num_layers)
+        return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
+
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+        """Embed the pixels (side, side, 3) of images in one forward pass: (B, dim), not normalised.
+
+        Raises ValueError for a model without an image encoder.
+        """
+        if self.images is None:
+            raise ValueError("the model has no image encoder")
+        return self.images.encode(images)
+
+    def warm(self) -> None:
+        """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
+        self._encoder.warm()
+        self.try_out([[0]] * 4)  # the id 0 is in every vocabulary
+        if self.images is not None:
+            side = self.images.spec.image_size
+            self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
+
+    def try_out(self, ids: Rows) -> None:
+        """Compute the vectors of token ids as for a request, and discard them."""
+        _ = self.encode_tokens(ids) if isinstance(self._head, TokenVectorHead) else self.encode(ids)
+
+    def _cut(self, ids: Rows) -> Rows:
+        """Cut the tokens after the end token of a text that a model of texts and images ignores."""
+        end = self.sentence.end
+        return ids if end is None else [truncate_after(row, end) for row in ids]
+
+    def _padded(self, ids: Rows) -> Rows:
+        if not self.sentence.padded:
+            return ids
+        pad = self.tokenizer.special_id("pad")
+        return [[*row, *[pad or 0] * (self.max_length - len(row))] for row in ids]
+
+    def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
+        batch, config = Batch.of(ids, prompt_token_counts), self.config
+        segments = 2 if config.two_segments or config.subwords else 1
+        batch.check_bounds(config.vocab_size * segments, config.max_tokens, config.min_tokens)
+        id = self.multi_vector.unattended_id if self.multi_vector else None
+        return batch if id is None else batch.without_attention_to_trailing(id)

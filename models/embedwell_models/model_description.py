@@ -1,0 +1,271 @@
+"""Description of a model folder, read from its small files without weights and torch."""
+
+import hashlib
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
+from embedwell_models.errors import ModelError
+from embedwell_models.families import static
+from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
+from embedwell_models.images import preprocessing
+from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.model_files import chat_template, modules
+from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
+from embedwell_models.model_files.card import CARD, read_kind
+from embedwell_models.model_files.classifier import (
+    ClassifierOptions,
+    Task,
+    has_second_segment,
+)
+from embedwell_models.model_files.known_keys import refuse_unknown_keys
+from embedwell_models.model_files.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, ModuleEntry
+from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
+from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
+from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.model_files.refusals import refuse_changed_weights
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.model_files.sparse import Splade, sparse_files
+from embedwell_models.model_files.transformer import options_file
+from embedwell_models.model_files.vector_modules import WithoutWeights
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.positions.schemes import Buckets, Disentangled
+from embedwell_models.tokenizer.loading import loader
+from embedwell_models.tokenizer.pair_format import PairFormat
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.vectors import Floats
+
+log = logging.getLogger(__name__)
+
+_TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """A model folder. encoder: the folder inside it with the encoder and the tokenizer.
+
+    classifier: set for a model that reranks or classifies; None for an embedder. preprocessing: the
+    preprocessing of images; None for a model without an image encoder or without the file that
+    describes it. multi_vector: set for a model with a vector for each token; None for other models.
+    """
+
+    path: Path
+    encoder: Path
+    spec: CheckpointLayout
+    sentence: VectorRecipe
+    classifier: ClassifierOptions | None = None
+    preprocessing: Preprocessing | None = None
+    multi_vector: MultiVectorOptions | None = None
+
+    @classmethod
+    def read(
+        cls, path: Path, pooling: str = AUTO, rerank_format: str = AUTO, adapter: str = AUTO
+    ) -> "ModelDescription":
+        """Read the small files of a folder.
+
+        pooling, rerank_format: override the values in the files, unless AUTO. adapter: the task of
+        a model with adapters; AUTO for a model without adapters.
+
+        Raises ModelError for a model that is not supported and for invalid files.
+        """
+        try:
+            return cls._read(path, pooling, rerank_format, adapter)
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            # Caused by a value whose type was not validated before its use.
+            raise ModelError(f"{path}: its files are inconsistent: {error!r}") from error
+
+    @classmethod
+    def _read(
+        cls, path: Path, pooling: str, rerank_format: str, adapter: str
+    ) -> "ModelDescription":
+        read_kind(path)
+        entries = modules.read_entries(path)
+        refuse_unknown_keys(path, entries)
+        encoder = path / entries[0].path
+        refuse_changed_weights(encoder)
+        read = _TABLES.get(entries[0].kind, families.read)
+        spec = read(encoder).with_adapter(adapter)
+        if entries[0].custom and not spec.adapters:
+            raise ModelError(f"{path}: modules.json names remote code, which is not run")
+        classifier = _classifier(path, entries, spec, pooling, rerank_format)
+        if classifier:
+            config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
+            spec = replace(spec.without(classifier.head.tensor_names), config=config)
+        multi_vector = MultiVectorOptions.read(path, entries, spec.config.hidden_size)
+        if multi_vector:
+            _check_multi_vector(path, multi_vector, spec, pooling)
+            spec = spec.without(multi_vector.tensors_beside_encoder)
+            sentence = VectorRecipe.of_multi_vector(
+                path, entries[0].path, spec.config, multi_vector
+            )
+        else:
+            sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
+        images = _preprocessing(encoder, spec)
+        return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
+
+    @property
+    def task(self) -> Task:
+        """Task of the model: to embed texts or tokens, to rerank or to classify."""
+        if self.multi_vector:
+            return "multi_vector"
+        return self.classifier.task if self.classifier else "embed"
+
+    @property
+    def images(self) -> ImageSpec | None:
+        """Image encoder; None if there is none, or if its preprocessing is unknown."""
+        return self.spec.images if self.preprocessing else None
+
+    @property
+    def pair_format(self) -> PairFormat | None:
+        """Format in which a language model that reranks reads pairs; None for other models."""
+        return self.classifier.pair_format if self.classifier else None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
+        if self.classifier:
+            return ()
+        if self.multi_vector:
+            return (MULTI,)
+        sparse = self.sentence.sparse
+        if isinstance(sparse, Splade):
+            return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
+        multi = [MULTI] * (self.path / TOKEN_VECTORS).is_file()
+        return (DENSE, *[SPARSE] * bool(sparse), *multi)
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of a vector."""
+        return self.sentence.vector_width(self.spec.config)
+
+    def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
+        """Load the tokenizer with the model's options; log a warning for ids outside the table."""
+        sentence = self.sentence
+        tokenizer = Tokenizer(
+            self.encoder,
+            sentence.max_length,
+            sentence.lowercase,
+            side=sentence.side,
+            file_only=sentence.file_only,
+            special_tokens=self.pair_format is None,
+            text_after=sentence.text_format.after if sentence.text_format else "",
+            keep_unknown=sentence.keep_unknown,
+            markers=self.multi_vector.markers if self.multi_vector else (),
+            max_chunk_size=max_chunk_size,
+        )
+        if sentence.padded and tokenizer.special_id("pad") is None:
+            raise ModelError(f"{self.encoder}: the tokenizer has no pad_token to pad texts")
+        last = self.spec.config.vocab_size - 1
+        if tokenizer.max_id > last:
+            log.warning(
+                "%s: the tokenizer has ids up to %s, the table up to %s; a text with a token "
+                "outside the table cannot be embedded",
+                *(self.encoder, tokenizer.max_id, last),
+            )
+        return tokenizer
+
+    def multi_vector_rules(self, tokenizer: Tokenizer) -> MultiVectorRules | None:
+        """Return the rules of a multi-vector model for token ids; None for other models.
+
+        Raises ModelError for a token that the tokenizer lacks.
+        """
+        if MULTI not in self.outputs:
+            return None
+        return MultiVectorRules(self.multi_vector or BGE_M3, tokenizer, self.encoder)
+
+    def bias_table(self) -> Floats | None:
+        """Read the trained bias of each bucket of distances (buckets, H), or return None.
+
+        Raises ModelError for a checkpoint that cannot be read or lacks the tensor.
+        """
+        positions = self.spec.config.attention.positions
+        if not isinstance(positions, Buckets) or not positions.shared:
+            return None
+        headers = safetensors_files.headers(self.encoder)
+        names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
+        if not names:
+            raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
+        return safetensors_files.read_tensor(self.encoder, names[0])
+
+    def checkpoints(self) -> list[Path]:
+        """List the folders with weights: first the encoder's, then the later modules'."""
+        paths = [
+            self.path / module.path
+            for module in self.sentence.modules
+            if not isinstance(module, WithoutWeights)
+        ]
+        if self.sentence.word_weights is not None:
+            paths.insert(0, self.path / self.sentence.word_weights)
+        return [self.encoder, *(path for path in paths if path != self.encoder)]
+
+    def files(self) -> list[Path]:
+        """List all files that are read: weights, tokenizer, options and prompts."""
+        checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
+        weights = [file for files in checkpoints for file in files]
+        options = [self.path / name for name in ("modules.json", CARD, METADATA)]
+        entries = modules.read_entries(self.path)
+        options += [self.path / entry.path / "config.json" for entry in entries]
+        if stated := options_file(self.path, entries[0].path):
+            options.append(stated)
+        options += sparse_files(self.path, self.sentence.sparse)
+        options.append(self.encoder / WORD_VECTOR_OPTIONS)
+        options += preprocessing.files(self.encoder) if self.preprocessing else []
+        if self.pair_format or self.sentence.text_format:
+            options += chat_template.template_files(self.encoder)
+            options.append(self.encoder / chat_template.PROCESSOR_FILE)
+        return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
+
+    def fingerprint(self) -> str:
+        """Hash everything that decides the vectors except the precision: files and settings."""
+        parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
+        parts.append(repr(self.sentence.pooling))  # a setting may override the pooling of the files
+        if self.pair_format:
+            parts.append(repr(self.pair_format))
+        if self.spec.adapters:
+            parts.append(repr(self.spec.adapters))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _check_multi_vector(
+    path: Path, multi_vector: MultiVectorOptions, spec: CheckpointLayout, pooling: str
+) -> None:
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
+    expansion = multi_vector.expansion
+    # The reference code of these families does more to tokens that are not attended to. DeBERTa and
+    # Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks
+    # whole downsampled positions.
+    family = spec.config.family
+    is_other = (
+        isinstance(spec.config.attention.positions, Disentangled)
+        or families.named(family).states_need_attention
+    )
+    if expansion and not expansion.attended and is_other:
+        raise ModelError(
+            f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
+
+
+def _preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing | None:
+    images = spec.images
+    return None if images is None else Preprocessing.read(encoder, images)
+
+
+def _classifier(
+    path: Path,
+    entries: Sequence[ModuleEntry],
+    spec: CheckpointLayout,
+    pooling: str,
+    rerank_format: str,
+) -> ClassifierOptions | None:
+    # With a pooling, from the files or the operator, the encoder of a classifier is an embedder.
+    scores = len(entries) == 1 or entries[1].kind == LOGIT_SCORE
+    if not scores or pooling != AUTO or entries[0].kind in TABLES:
+        return None
+    return ClassifierOptions.read(path, entries, spec.config, rerank_format)

@@ -1,0 +1,223 @@
+"""Chat templates of a model folder, rendered once to the text around a query and a document.
+
+sentence-transformers passes messages with the roles query and document to a reranker's template,
+and before them an instruction as a message with the role system.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
+
+FILE = "chat_template.jinja"
+PROCESSOR_FILE = "chat_template.json"
+"""File of a processor for several media, which has priority over the other files."""
+_NAMED = "additional_chat_templates"
+_DEFAULT = "default"
+# Private-use characters that no template contains.
+_MARKS = {Slot.QUERY: "\ue000", Slot.DOCUMENT: "\ue001", Slot.INSTRUCTION: "\ue002"}
+_SLOTS = {mark: slot for slot, mark in _MARKS.items()}
+_ROLES = {Slot.QUERY: "query", Slot.DOCUMENT: "document", Slot.INSTRUCTION: "system"}
+# Parts of a template by which sentence-transformers detects that contents are lists of typed parts.
+_STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
+
+_Source = tuple[Path, str]  # the file of a template, and the template
+
+
+def template_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that hold chat templates only."""
+    return [
+        *(path for path in [folder / FILE] if path.exists()),
+        *sorted((folder / _NAMED).glob("*.jinja")),
+    ]
+
+
+def has_template(folder: Path) -> bool:
+    """Whether the tokenizer of a folder has a chat template."""
+    return bool(_templates(folder))
+
+
+def read_pair_format(
+    folder: Path, variables: Mapping[str, Any], message_format: str | None, prompt: str
+) -> PairFormat:
+    """Read the format of pairs from the chat template of a folder.
+
+    variables: variables of the template, and `chat_template`, the name of one of several templates.
+    message_format: flat or structured messages; None to detect the format from the template.
+    prompt: the default instruction; "" for the template's own.
+
+    Raises ModelError for a template that cannot be rendered, or that lacks a query or a document.
+    """
+    template = _template(folder, _templates(folder), variables, message_format)
+    instructed = template.segments(Slot.INSTRUCTION, Slot.QUERY, Slot.DOCUMENT)
+    pair_format = PairFormat(
+        template.segments(Slot.QUERY, Slot.DOCUMENT),
+        instructed if Slot.INSTRUCTION in instructed else None,
+        template.strips,
+    )
+    if not prompt or pair_format.instructed is None:
+        return pair_format
+    return replace(pair_format, default=pair_format.segments(prompt))
+
+
+def read_processor_template(
+    folder: Path, variables: Mapping[str, Any], message_format: str | None
+) -> "Template | None":
+    """Read the chat template of a processor for several media; return None if there is none.
+
+    For the arguments see read_pair_format. Raises ModelError for a template that cannot be
+    rendered.
+    """
+    templates = _templates(folder)
+    if (path := folder / PROCESSOR_FILE).exists():
+        templates = _stated(path, JsonConfig(path)["chat_template"])
+    return _template(folder, templates, variables, message_format) if templates else None
+
+
+def keeps_texts(folder: Path) -> bool:
+    """Whether the chat template of a folder renders exactly the prompt followed by the text.
+
+    The messages have the roles system and user, and lists of typed parts as contents.
+
+    Raises ModelError for a template that cannot be rendered.
+    """
+    source = _templates(folder).get(_DEFAULT)
+    if source is None:
+        return False
+    template = Template(folder, *source, {}, structured=True)
+    prompt, text = (f" \n{_MARKS[slot]}\n " for slot in (Slot.INSTRUCTION, Slot.DOCUMENT))
+    alone, prompted = {"user": text}, {"system": prompt, "user": text}
+    return template.render(alone) == text and template.render(prompted) == prompt + text
+
+
+def _template(
+    folder: Path,
+    templates: Mapping[str, _Source],
+    variables: Mapping[str, Any],
+    message_format: str | None,
+) -> "Template":
+    variables = dict(variables)
+    name = variables.pop("chat_template", _DEFAULT)
+    if name not in templates:
+        raise ModelError(f"{folder} has no chat template {name!r}; it has {sorted(templates)}")
+    file, source = templates[name]
+    structured = any(part in source for part in _STRUCTURED)
+    if message_format is not None:
+        structured = message_format == "structured"
+    return Template(folder, file, source, variables, structured)
+
+
+def _templates(folder: Path) -> dict[str, _Source]:
+    files = template_files(folder)
+    if files:
+        names = [_DEFAULT if path.parent == folder else path.stem for path in files]
+        return {name: (path, _read(path)) for name, path in zip(names, files, strict=True)}
+    path = folder / "tokenizer_config.json"
+    stated = JsonConfig.optional(path).get("chat_template")
+    return {} if stated is None else _stated(path, stated)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ModelError(f"{path}: the chat template cannot be read: {error}") from None
+
+
+def _stated(path: Path, stated: Any) -> dict[str, _Source]:
+    """Return the templates by their names. stated: a template, or a list of named templates."""
+    named = stated if isinstance(stated, list) else [{"name": _DEFAULT, "template": stated}]
+    try:
+        templates = {template["name"]: template["template"] for template in named}
+    except (TypeError, LookupError):
+        templates = {None: None}
+    if not all(isinstance(text, str) for item in templates.items() for text in item):
+        raise ModelError(
+            f"{path}: chat_template must be a text, or a list of objects with name and template"
+        )
+    return {name: (path, template) for name, template in templates.items()}
+
+
+class Template:
+    """A chat template with its variables."""
+
+    def __init__(
+        self,
+        folder: Path,
+        file: Path,
+        source: str,
+        variables: Mapping[str, Any],
+        structured: bool,
+    ) -> None:
+        """file: file of the template, for errors.
+
+        structured: whether the content of a message is a list of parts, not a text.
+        """
+        from jinja2.ext import loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        self._file, self._structured = file, structured
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        )
+        environment.globals["raise_exception"] = _raise
+        try:
+            self._template = environment.from_string(source)
+        except Exception as error:  # the lexer and constant folding raise many kinds
+            raise self._broken(error) from None
+        self._variables = {**_special_tokens(folder), **variables}
+
+    @property
+    def strips(self) -> bool:
+        """Whether the template removes white space around queries and documents."""
+        spaced = self._render({Slot.QUERY: " {} ", Slot.DOCUMENT: " {} "})
+        return not all(f" {_MARKS[slot]} " in spaced for slot in (Slot.QUERY, Slot.DOCUMENT))
+
+    def segments(self, *slots: Slot) -> Segments:
+        """Render messages with one slot each, in order."""
+        text = self._render(dict.fromkeys(slots, "{}"))
+        for slot in (Slot.QUERY, Slot.DOCUMENT):
+            if text.count(_MARKS[slot]) != 1:
+                raise ModelError(
+                    f"{self._file}: the chat template has {text.count(_MARKS[slot])} places for "
+                    f"a message of the role {slot.value}, so it cannot format a pair: name a "
+                    "format with EMBEDWELL_RERANK_FORMAT (rerank_format= in Python)"
+                )
+        parts = re.split(f"([{''.join(_SLOTS)}])", text)
+        return tuple(_SLOTS.get(part, part) for part in parts if part)
+
+    def _render(self, contents: Mapping[Slot, str]) -> str:
+        return self.render({_ROLES[slot]: s.format(_MARKS[slot]) for slot, s in contents.items()})
+
+    def render(self, contents: Mapping[str, str]) -> str:
+        """Render one message for each role, in order. contents: role -> content."""
+        messages = [
+            {"role": role, "content": self._content(text)} for role, text in contents.items()
+        ]
+        options = {"tools": None, "documents": None, "add_generation_prompt": False}
+        try:
+            return self._template.render(**{**options, **self._variables}, messages=messages)
+        except Exception as error:  # the template is code, which can raise any exception
+            raise self._broken(error) from None
+
+    def _content(self, text: str) -> str | list[dict[str, str]]:
+        return [{"type": "text", "text": text}] if self._structured else text
+
+    def _broken(self, error: Exception) -> ModelError:
+        reason = str(error) or type(error).__name__
+        return ModelError(f"{self._file}: the chat template cannot be rendered: {reason}")
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
+    special = AddedTokens(folder, {}).special
+    return {f"{role}_token": token.content for role, token in special.items()}
+
+
+def _raise(message: str) -> None:
+    raise ValueError(message)

@@ -1,0 +1,62 @@
+"""Classification heads as modules, built from the data of their families."""
+
+from dataclasses import dataclass
+
+from embedwell_models import families
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.families.classification_heads import LinearLayer, NormLayer
+from embedwell_models.model_files.vector_modules import Dense, LayerNorm, LogitScore
+
+
+@dataclass(frozen=True)
+class ClassificationHead:
+    """Pooling of a classifier and the modules after it; the last module computes the logits.
+
+    pooling: pooling mode of the states. modules: modules after the pooling, in order.
+    """
+
+    pooling: str
+    modules: tuple[Dense | LayerNorm | LogitScore, ...]
+
+    @property
+    def tensor_names(self) -> list[str]:
+        """Names of the head's tensors in the checkpoint."""
+        return [name for module in self.modules for name in module.shapes]
+
+
+def classification_head(
+    options: JsonConfig, config: EncoderConfig, path: str, num_labels: int
+) -> ClassificationHead:
+    """Build the head of a model. path: the encoder's folder, relative to the model's folder.
+
+    Raises ModelError for a family whose head is not supported.
+    """
+    read = families.named(config.family).classification_head
+    if read is None:
+        supported = families.names(lambda family: family.classification_head is not None)
+        raise ModelError(
+            f"{options.path}: the classification head of {config.family} is not supported; "
+            f"supported: {', '.join(supported)}"
+        )
+    layers, width = read(options), config.hidden_size
+    hidden = (_module(layer, path, width, width) for layer in layers.hidden)
+    output = _module(layers.output, path, width, num_labels)
+    return ClassificationHead(layers.pooling, (*hidden, output))
+
+
+def _module(
+    layer: LinearLayer | NormLayer, path: str, inputs: int, outputs: int
+) -> Dense | LayerNorm:
+    tensor = f"{layer.name}.weight"
+    if isinstance(layer, NormLayer):
+        return LayerNorm(path=path, inputs=inputs, bias=layer.bias, eps=layer.eps, tensor=tensor)
+    return Dense(
+        path=path,
+        inputs=inputs,
+        outputs=outputs,
+        bias=layer.bias,
+        activation=layer.activation,
+        tensor=tensor,
+    )

@@ -1,0 +1,167 @@
+"""Labels, classification head and activation of a reranker or classifier, from its files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from embedwell_models import families
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files import chat_template
+from embedwell_models.model_files.card import has_modules, read_card, read_kind
+from embedwell_models.model_files.classification_heads import (
+    ClassificationHead,
+    classification_head,
+)
+from embedwell_models.model_files.generative import CLASS_SUFFIXES, next_token_head
+from embedwell_models.model_files.modules import ModuleEntry
+from embedwell_models.model_files.prompts import default_prompt
+from embedwell_models.model_files.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
+from embedwell_models.model_files.transformer import (
+    ChatTemplateOptions,
+    Output,
+    TransformerOptions,
+)
+from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
+from embedwell_models.tokenizer.pair_format import PairFormat
+
+_CLASS_SUFFIX = "ForSequenceClassification"
+_OLD_ACTIVATION = "sbert_ce_default_activation_function"
+
+Task = Literal["embed", "multi_vector", "rerank", "classify"]
+Activation = Literal["sigmoid", "identity"]
+_ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
+
+
+@dataclass(frozen=True)
+class ClassifierOptions:
+    """Labels, head and activation of a classifier; with a single label it is a reranker.
+
+    activation: the activation that sentence-transformers' CrossEncoder applies to the logits.
+    multi_label: whether several labels can apply to a text, with independent probabilities. output:
+    the output of the encoder's module. pair_format: the format in which the model reads pairs; None
+    if the tokenizer joins two texts.
+    """
+
+    labels: tuple[str, ...]
+    head: ClassificationHead
+    activation: Activation
+    multi_label: bool = False
+    output: Output = "logits"
+    pair_format: PairFormat | None = None
+
+    @property
+    def reranks(self) -> bool:
+        """Whether there is a single score: the relevance of a pair."""
+        return len(self.labels) == 1
+
+    @property
+    def task(self) -> Task:
+        """Whether the model reranks or classifies."""
+        return "rerank" if self.reranks else "classify"
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        entries: Sequence[ModuleEntry],
+        config: EncoderConfig,
+        rerank_format: str = AUTO,
+    ) -> "ClassifierOptions | None":
+        """Read the classifier of a folder; return None for other kinds of models.
+
+        rerank_format: format of pairs, one of CHOICES; auto is the format of the files.
+
+        Raises ModelError for a head, an activation or a format that is not supported.
+        """
+        if rerank_format not in CHOICES:
+            raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
+        path = entries[0].path
+        options = JsonConfig(folder / path / "config.json")
+        class_name = next(iter(options.get("architectures", ())), "")
+        output: Output = "next_token"
+        if class_name.endswith(_CLASS_SUFFIX):
+            output, labels = "logits", _labels(options)
+            head = classification_head(options, config, path, len(labels))
+        elif class_name.endswith(CLASS_SUFFIXES):
+            next_token = next_token_head(folder, entries, config, rerank_format)
+            if next_token is None:
+                return None
+            head, labels = next_token, ("relevance",)
+        else:
+            _refuse_cross_encoder(folder, options, class_name)
+            return None
+        return cls(
+            labels,
+            head,
+            _activation(folder, options, len(labels)),
+            options.get("problem_type", "") == "multi_label_classification",
+            output,
+            _pair_format(folder, path, config, output, rerank_format, len(labels) == 1),
+        )
+
+
+def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) -> None:
+    if read_kind(folder) == "CrossEncoder":
+        raise ModelError(
+            f"{options.path}: a CrossEncoder of the class {class_name} is not supported; "
+            f"supported: classes that end in {_CLASS_SUFFIX} or {CLASS_SUFFIXES[0]}"
+        )
+
+
+def _pair_format(  # noqa: PLR0913, PLR0917 - called once
+    folder: Path,
+    path: str,
+    config: EncoderConfig,
+    output: Output,
+    rerank_format: str,
+    reranks: bool,
+) -> PairFormat | None:
+    """Return the format of pairs, or None if the tokenizer joins two texts."""
+    if rerank_format in FORMATS:
+        return FORMATS[rerank_format].pair_format()
+    encoder = folder / path
+    template = TransformerOptions.read(folder, path, config, output).chat_template
+    # Without modules.json, sentence-transformers uses any chat template.
+    if reranks and not has_modules(folder) and chat_template.has_template(encoder):
+        template = ChatTemplateOptions()
+    card = read_card(folder)
+    if rerank_format == PAIR or template is None:
+        card.require("default_prompt_name", None)
+        return None
+    prompt = default_prompt(card)
+    return chat_template.read_pair_format(encoder, template.variables, template.format, prompt)
+
+
+def _labels(options: JsonConfig) -> tuple[str, ...]:
+    names = options.get("id2label", {})
+    count = options.get("num_labels", len(names) or 2)
+    return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+
+
+def _activation(folder: Path, options: JsonConfig, num_labels: int) -> Activation:
+    stated = [
+        (read_card(folder), "activation_fn"),
+        (options.nested("sentence_transformers"), "activation_fn"),
+        (options, _OLD_ACTIVATION),
+    ]
+    for source, key in stated:
+        name = source.get(key, "")
+        if name:
+            kind = name.rpartition(".")[2]
+            if not name.startswith("torch.nn.") or kind not in _ACTIVATIONS:
+                raise source.unsupported(key, name, sorted(_ACTIVATIONS))
+            return _ACTIVATIONS[kind]
+    return "sigmoid" if num_labels == 1 else "identity"
+
+
+def has_second_segment(encoder: Path, config: EncoderConfig) -> bool:
+    """Whether texts of a pair can be in the second segment.
+
+    This requires a model with several segments, and a tokenizer that returns them.
+    """
+    default = families.named(config.family).default_segments
+    segments = JsonConfig(encoder / "config.json").get("type_vocab_size", default)
+    return config.segments and segments > 1 and returns_segments(encoder)

@@ -1,0 +1,218 @@
+"""modules.json of sentence-transformers: the modules of a model in order, without weights."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from embedwell_models.config.json_config import JsonConfig, read_json
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files.router import ROUTER, read_routes
+from embedwell_models.model_files.vector_modules import (
+    ACTIVATIONS,
+    Dense,
+    LayerNorm,
+    Module,
+    Normalize,
+    TanhInt8,
+    WithoutWeights,
+)
+
+STATIC = "StaticEmbedding"
+WORDS = "WordEmbeddings"
+WORD_WEIGHTS = "WordWeights"
+CLIP = "CLIPModel"
+LOGIT_SCORE = "LogitScore"
+ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
+TABLES = (STATIC, WORDS)
+"""Kinds of encoders that are a table of vectors without layers."""
+SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
+"""Kind of a module's input and output: the vector of a text, or the vectors of its tokens."""
+
+SPLADE_POOLING = "SpladePooling"
+QUERY_WEIGHTS = "SparseStaticEmbedding"
+"""Kind of the only module for queries that may differ from the modules for documents."""
+_POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
+_FORMER_NAMES = {"MLMTransformer": "Transformer"}
+_PACKAGE = "sentence_transformers."
+_ALIASES = {  # classes of remote code and of another package that this package implements
+    "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
+    "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
+}
+
+_CUSTOM = "custom_st.Transformer"  # chooses the adapters of Jina v3
+
+
+@dataclass(frozen=True)
+class ModuleEntry:
+    """An entry of modules.json. path: the module's folder, relative to the model's.
+
+    custom: whether the module is remote code of the model.
+    """
+
+    kind: str
+    path: str
+    custom: bool = False
+
+
+def read_entries(folder: Path) -> tuple[ModuleEntry, ...]:
+    """Read modules.json; a folder without it is a single encoder or a model2vec model.
+
+    Raises ModelError for an unsupported module or order of modules.
+    """
+    path = folder / "modules.json"
+    entries = _listed(path) if path.exists() else _implied(folder)
+    if [entry.kind for entry in entries] == [ROUTER]:
+        entries = _route(folder, entries[0], "document")
+    kinds = [entry.kind for entry in entries]
+    if kinds == ["Transformer", LOGIT_SCORE]:
+        return entries
+    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS)
+    if unknown := [kind for kind in kinds if kind not in supported]:
+        raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
+    if kinds[:2] == [WORDS, WORD_WEIGHTS]:
+        del kinds[1]
+    pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
+    after = kinds[2:] if pooled else kinds[1:]
+    if not {*kinds[:1]} & {*ENCODERS} or not _READERS.keys() >= {*after}:
+        raise ModelError(f"{path}: modules {kinds} in this order are not supported")
+    if SPLADE_POOLING in kinds and after:
+        raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
+    _check_query_route(folder, kinds)
+    return entries
+
+
+def read_query_entries(folder: Path) -> tuple[ModuleEntry, ...] | None:
+    """Read the modules for queries; return None if they equal the modules for documents."""
+    path = folder / "modules.json"
+    listed = _listed(path) if path.exists() else ()
+    if [entry.kind for entry in listed] != [ROUTER]:
+        return None
+    query, document = (_route(folder, listed[0], name) for name in ("query", "document"))
+    return None if query == document else query
+
+
+def _check_query_route(folder: Path, documents: Sequence[str]) -> None:
+    queries = read_query_entries(folder)
+    kinds = [entry.kind for entry in queries or ()]
+    if queries is None or (kinds == [QUERY_WEIGHTS] and SPLADE_POOLING in documents):
+        return
+    raise ModelError(
+        f"{folder / 'modules.json'}: the modules {kinds} of the Router for queries differ from "
+        f"those for documents: not supported, except for one {QUERY_WEIGHTS} in a sparse model. "
+        "Save the modules of each route as a model of its own with sentence-transformers, and "
+        "serve both models"
+    )
+
+
+def read_vector_modules(
+    folder: Path, entries: Sequence[ModuleEntry], width: int, level: str = SENTENCE
+) -> list[Module]:
+    """Read the modules after the pooling. width: size of the first module's input.
+
+    level: SENTENCE, or TOKENS for a model without a pooling.
+
+    Raises ModelError for an unsupported option and for inconsistent widths.
+    """
+    modules = [module for entry in entries for module in _read(folder, entry, level)]
+    for module in modules:
+        if isinstance(module, WithoutWeights):
+            continue
+        if module.inputs != width:
+            raise ModelError(
+                f"{folder / module.path}: it expects {module.inputs} dimensions, gets {width}"
+            )
+        width = module.outputs
+    return modules
+
+
+def _listed(path: Path) -> tuple[ModuleEntry, ...]:
+    listed = read_json(path)
+    if not isinstance(listed, list):
+        raise ModelError(f"{path} is not a JSON list")
+    modules = [JsonConfig(path, module) for module in listed]
+    for module in modules:
+        module.refuse_unknown({"idx", "name", "path", "type", "kwargs"})
+    return tuple(_entry(path, module["type"], module["path"]) for module in modules)
+
+
+def _route(folder: Path, router: ModuleEntry, name: str) -> tuple[ModuleEntry, ...]:
+    path = folder / router.path
+    prefix = f"{router.path}/" if router.path else ""
+    return tuple(_entry(path, kind, prefix + part) for kind, part in read_routes(path)[name])
+
+
+def _entry(path: Path, kind: str, module_path: str) -> ModuleEntry:
+    kind = _ALIASES.get(kind, kind)
+    custom = kind == _CUSTOM
+    if not custom and not kind.startswith(_PACKAGE):
+        raise ModelError(f"{path}: modules {[kind]} are not supported: remote code is not run")
+    relative = PurePosixPath(module_path)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ModelError(f"{path}: {module_path!r} is not inside the model's folder")
+    name = kind.rpartition(".")[2]
+    return ModuleEntry(_FORMER_NAMES.get(name, name), module_path, custom)
+
+
+def _implied(folder: Path) -> tuple[ModuleEntry, ...]:
+    options = JsonConfig.optional(folder / "config.json")
+    if options.get("model_type") != "model2vec":
+        return (ModuleEntry("Transformer", ""),)
+    return (
+        ModuleEntry(STATIC, ""),
+        *[ModuleEntry("Normalize", "")] * bool(options.get("normalize", False)),
+    )
+
+
+def _read(folder: Path, entry: ModuleEntry, level: str) -> list[Module]:
+    read = _READERS.get(entry.kind)
+    return read(folder, entry.path, level) if read else []
+
+
+def _dense(folder: Path, path: str, level: str) -> list[Module]:
+    options = JsonConfig(folder / path / "config.json")
+    options.require("module_input_name", level)
+    options.require("module_output_name", level)
+    name = options.get("activation_function", "torch.nn.modules.activation.Tanh")
+    kind = name.rpartition(".")[2]
+    if not name.startswith("torch.nn.modules.") or kind not in ACTIVATIONS:
+        raise options.unsupported("activation_function", name, ACTIVATIONS)
+    dense = Dense(
+        path=path,
+        inputs=options["in_features"],
+        outputs=options["out_features"],
+        bias=options.get("bias", True),
+        activation=kind,
+        residual=options.get("use_residual", False),
+    )
+    return [dense]
+
+
+def _layer_norm(folder: Path, path: str, level: str) -> list[Module]:
+    return [LayerNorm(path=path, inputs=JsonConfig(folder / path / "config.json")["dimension"])]
+
+
+def _normalize(folder: Path, path: str, level: str) -> list[Module]:
+    config = folder / path / "config.json"
+    if config.exists():
+        options = JsonConfig(config)
+        options.require("module_input_name", level)
+        options.require("module_output_name", level)
+    return [Normalize()]
+
+
+def _tanh_int8(folder: Path, path: str, level: str) -> list[Module]:
+    return [TanhInt8()]
+
+
+def _ignore(folder: Path, path: str, level: str) -> list[Module]:
+    return []
+
+
+_READERS: Mapping[str, Callable[[Path, str, str], list[Module]]] = {
+    "Dense": _dense,
+    "FlexibleQuantizer": _tanh_int8,
+    "LayerNorm": _layer_norm,
+    "Normalize": _normalize,
+    "Dropout": _ignore,  # used in training only
+    "MultiVectorMask": _ignore,  # see multi_vector
+}

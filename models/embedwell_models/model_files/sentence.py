@@ -1,0 +1,256 @@
+"""Options of a sentence model, which sentence-transformers stores beside an encoder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from embedwell_models import families
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files import modules
+from embedwell_models.model_files.card import has_modules, read_card
+from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
+from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
+from embedwell_models.model_files.multi_vector_rules import stated_max_length
+from embedwell_models.model_files.pooling import (
+    AUTO,
+    MODES_WITHOUT_WORD_WEIGHTS,
+    SPLADE,
+    PoolingChoice,
+    Source,
+    choose_pooling,
+)
+from embedwell_models.model_files.prompts import default_prompt
+from embedwell_models.model_files.sparse import Sparse, read_sparse
+from embedwell_models.model_files.text_template import (
+    VARIABLES,
+    read_text_format,
+)
+from embedwell_models.model_files.transformer import Output, TransformerOptions
+from embedwell_models.model_files.vector_modules import (
+    Dense,
+    LogitScore,
+    Module,
+    Normalize,
+    Truncate,
+)
+from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.truncation import Side
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorRecipe:
+    """Everything between a text and its vector except the encoder.
+
+    max_length: maximum number of tokens, special tokens included. side: the side on which a longer
+    text is truncated; None for the side of the tokenizer's files. pooling, pooling_source,
+    include_prompt: see PoolingChoice; the pooling is () for a model without text vectors. modules:
+    modules after the pooling, in order. normalize: whether vectors are normalised at the end.
+    prefix_in_prompt: whether special tokens before a text count as tokens of the prompt.
+    file_only: whether only tokenizer.json is read, and texts get no special tokens.
+    keep_unknown: whether unknown tokens remain. end, padded: see Projection.
+    sparse: options of sparse vectors; None for a model without them. word_weights: the folder,
+    relative to the model's, with a weight for each word of a table; None without weights.
+    text_format: the text around a text, in which the prompt is an instruction; None if a text just
+    follows its prompt.
+    """
+
+    max_length: int
+    pooling: tuple[str, ...] = ("mean",)
+    pooling_source: Source = "model"
+    include_prompt: bool = True
+    prefix_in_prompt: bool = True
+    modules: tuple[Module, ...] = ()
+    normalize: bool = False
+    lowercase: bool = False
+    side: Side | None = None
+    file_only: bool = False
+    keep_unknown: bool = True
+    end: int | None = None
+    padded: bool = False
+    sparse: Sparse | None = None
+    word_weights: str | None = None
+    prompts: dict[str, str] = field(default_factory=dict)
+    default_prompt: str = ""
+    text_format: TextFormat | None = None
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        entries: Sequence[ModuleEntry],
+        spec: CheckpointLayout,
+        pooling: str = AUTO,
+        classifier: ClassifierOptions | None = None,
+    ) -> "VectorRecipe":
+        """Read a folder's modules. pooling: overrides the files' pooling, unless AUTO.
+
+        classifier: set for a classifier; its logits are then the vector of a text.
+
+        Raises ModelError for a module, pooling or option that is not supported.
+        """
+        encoder = spec.config
+        if classifier is not None:
+            return _of_classifier(folder, entries[0].path, encoder, classifier)
+        choice = choose_pooling(folder, entries, pooling, spec.projection)
+        projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
+        card = read_card(folder)
+        pooled = encoder.hidden_size * len(choice.modes)
+        width = last_width(projected, pooled)
+        following = [*projected, *modules.read_vector_modules(folder, entries, width)]
+        if choice.modes != (SPLADE,):
+            following += _truncation(card, spec, last_width(following, pooled))
+        normalize = following[-1:] == [Normalize()]
+        # Without modules.json, the options are those in the model's own code.
+        own = spec.latents if choice.source == "assumed" else None
+        prompts: dict[str, str] = card.get("prompts", {})
+        is_table = entries[0].kind in TABLES
+        if is_table:
+            options = TransformerOptions(encoder.max_positions)
+        else:
+            options = TransformerOptions.read(folder, entries[0].path, encoder, _output(choice))
+        family = families.named(encoder.family)
+        as_published = bool(family.instruction) and not has_modules(folder)
+        text_format = _text_format(folder / entries[0].path, options, as_published)
+        instruction = family.instruction if as_published and text_format else ""
+        return cls(
+            max_length=options.max_length,
+            pooling=choice.modes,
+            pooling_source=choice.source,
+            include_prompt=own.include_prompt if own else choice.include_prompt,
+            prefix_in_prompt=spec.latents is None,
+            modules=tuple(following[:-1] if normalize else following),
+            normalize=own.normalize if own else normalize or bool(instruction),
+            end=choice.projection.end if choice.projection else None,
+            padded=choice.projection is not None and choice.projection.padded,
+            sparse=read_sparse(folder, entries, encoder, choice),
+            lowercase=options.lowercase,
+            side=options.side,
+            file_only=is_table,
+            word_weights=_word_weights(folder, entries, choice),
+            keep_unknown=family.keeps_unknown_tokens,
+            prompts=prompts,
+            default_prompt=default_prompt(card) or instruction,
+            text_format=text_format,
+        )
+
+    @classmethod
+    def of_multi_vector(
+        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVectorOptions
+    ) -> "VectorRecipe":
+        """Read the options of a multi-vector model, which has no pooling.
+
+        path: the encoder's folder, relative to the model's.
+        """
+        options = TransformerOptions.read(folder, path, encoder, multi_vector=True)
+        lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
+        prompts = dict(multi_vector.prompts)
+        return cls(
+            max_length=min(max(lengths), encoder.max_tokens),
+            pooling=(),
+            modules=multi_vector.modules,
+            normalize=multi_vector.normalize,
+            lowercase=options.lowercase,
+            side=options.side,
+            prompts=prompts,
+            default_prompt=prompts["document"],
+        )
+
+    def before_text(self, prompt: str) -> str:
+        """Return the text before a text with this prompt."""
+        return prompt if self.text_format is None else self.text_format.before(prompt)
+
+    def prompt_token_count(self, prompt: str, tokenizer: Tokenizer) -> int:
+        """Return the number of first tokens of a text that the pooling leaves out with a prompt.
+
+        The text of a chat template is never left out, as in sentence-transformers.
+        """
+        if self.include_prompt or not prompt or self.text_format is not None:
+            return 0
+        length = tokenizer.prompt_length(prompt)
+        return length if self.prefix_in_prompt else length - len(tokenizer.prefix)
+
+    def vector_width(self, encoder: EncoderConfig, truncated: bool = True) -> int:
+        """Return the number of dimensions of a vector. truncated: after `truncate_dim`."""
+        if self.pooling == (SPLADE,):
+            return encoder.vocab_size
+        steps = [step for step in self.modules if truncated or not isinstance(step, Truncate)]
+        return last_width(steps, encoder.hidden_size * len(self.pooling))
+
+
+def _of_classifier(
+    folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
+) -> VectorRecipe:
+    options = TransformerOptions.read(folder, path, encoder, classifier.output)
+    return VectorRecipe(
+        max_length=options.max_length,
+        pooling=(classifier.head.pooling,),
+        modules=classifier.head.modules,
+        lowercase=options.lowercase,
+        side=options.side,
+    )
+
+
+def _text_format(
+    encoder: Path, options: TransformerOptions, as_published: bool
+) -> TextFormat | None:
+    """Read the format of texts. as_published: whether the encoder's files lack it."""
+    template = options.chat_template
+    if as_published:
+        return read_text_format(encoder, VARIABLES, None)
+    if template is None:
+        return None
+    return read_text_format(encoder, template.variables, template.format)
+
+
+def _word_weights(
+    folder: Path, entries: Sequence[ModuleEntry], choice: PoolingChoice
+) -> str | None:
+    paths = [entry.path for entry in entries if entry.kind == WORD_WEIGHTS]
+    refused = [mode for mode in choice.modes if mode in MODES_WITHOUT_WORD_WEIGHTS]
+    if paths and refused:
+        raise ModelError(f"{folder}: {WORD_WEIGHTS} with the pooling {refused[0]} is not supported")
+    return paths[0] if paths else None
+
+
+def _output(choice: PoolingChoice) -> Output:
+    if choice.projection is not None and choice.projection.pooling is None:
+        return "projection"
+    return "token_logits" if choice.modes == (SPLADE,) else "states"
+
+
+def last_width(steps: Sequence[Module], width: int) -> int:
+    """Return the number of dimensions after some modules. width: before them."""
+    widths = [step.outputs for step in steps if isinstance(step, Dense | LogitScore | Truncate)]
+    return widths[-1] if widths else width
+
+
+def _truncation(card: JsonConfig, spec: CheckpointLayout, width: int) -> list[Truncate]:
+    # sentence-transformers truncates after all modules, and does not normalise again.
+    dimensions = card.get("truncate_dim")
+    if dimensions is not None and spec.images:
+        raise card.unsupported("truncate_dim", dimensions, "null for texts and images")
+    return [] if dimensions is None or dimensions >= width else [Truncate(dimensions)]
+
+
+def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
+    """Return the projection as a list of modules; empty without a projection.
+
+    path: the encoder's folder. hidden: size of the states.
+    """
+    if projection is None:
+        return []
+    return [
+        Dense(
+            path=path,
+            inputs=hidden,
+            outputs=projection.width,
+            bias=projection.bias,
+            activation="Identity",
+            tensor=projection.tensor,
+        )
+    ]

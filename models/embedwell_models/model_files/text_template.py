@@ -1,0 +1,55 @@
+"""Chat templates of models that embed texts: the text around a text and its instruction.
+
+sentence-transformers passes a message with the role user to such a template, and before it the
+prompt, which is an instruction here, as a message with the role system.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files import chat_template
+from embedwell_models.tokenizer.text_format import TextFormat
+
+VARIABLES = {"add_generation_prompt": True}
+"""Variables of the template in the code of Qwen3-VL's authors."""
+# Private-use characters, between white space that a template must keep.
+_TEXT, _INSTRUCTION = " \n\ue001\n ", " \n\ue002\n "
+
+
+def read_text_format(
+    folder: Path, variables: Mapping[str, Any], message_format: str | None
+) -> TextFormat | None:
+    """Read the format of texts from the chat template of a folder; return None without one.
+
+    For the other arguments see chat_template.read_pair_format.
+
+    Raises ModelError for a template that cannot be rendered, or that changes or moves a text.
+    """
+    template = chat_template.read_processor_template(folder, variables, message_format)
+    if template is None:
+        return None
+    plain, after = _parts(folder, template.render({"user": _TEXT}), _TEXT)
+    *instructed, after_both = _parts(
+        folder, template.render({"system": _INSTRUCTION, "user": _TEXT}), _INSTRUCTION, _TEXT
+    )
+    if after != after_both:
+        raise ModelError(
+            f"{folder}: in its chat template, an instruction changes the text after it"
+        )
+    return TextFormat(plain, (instructed[0], instructed[1]), after)
+
+
+def _parts(folder: Path, rendered: str, *texts: str) -> list[str]:
+    """Split the rendered template at texts; each text must occur once, in order."""
+    parts = []
+    for text in texts:
+        if rendered.count(text.strip()) != 1 or text not in rendered:
+            raise ModelError(
+                f"{folder}: the chat template cannot format a text: it must keep the "
+                "message of the role user, and before it that of the role system, as they are"
+            )
+        part, _, rendered = rendered.partition(text)
+        parts.append(part)
+    return [*parts, rendered]

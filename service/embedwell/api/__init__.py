@@ -1,1 +1,0 @@
-"""HTTP endpoints and request bodies, one module for each API; `schemas` has the responses."""

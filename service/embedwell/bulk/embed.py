@@ -1,0 +1,211 @@
+"""`embedwell embed`: embed the texts of files into a file or a folder of parts."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+
+from embedwell.bulk.embed_options import check_workers, folder_options, ray_options, server_options
+from embedwell.cli.atomic_file import replacing, writing
+from embedwell.cli.extras import require, require_torch
+from embedwell.cli.options import ENGINE, MODEL, options, read
+
+if TYPE_CHECKING:  # they load numpy and pyarrow
+    from embedwell.bulk.run import BulkJob
+    from embedwell.bulk.text_encoder import TextEncoder
+    from embedwell.settings.settings import Settings
+
+_FILES = (".npy", ".jsonl")
+_TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
+_COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help=(
+        "File to write: .npy (one array) or .jsonl (a line for each text). Or a folder, local or "
+        "at an address such as s3://bucket/folder."
+    ),
+)
+@click.option("--prompt", default=None, help="Text to put before every text.")
+@folder_options
+@server_options
+@ray_options
+@options(*MODEL, *ENGINE)
+def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
+    """Embed the texts of each SOURCE into a file or a folder.
+
+    Into a file: SOURCE is one file in UTF-8 (default: standard input), and each line is a text.
+    Files with columns and compressed files need a folder.
+
+    Into a folder: each SOURCE is a file, folder, glob or address such as s3://bucket/*.parquet, of
+    Parquet, Arrow, JSONL, CSV or lines of text (.parquet, .arrow, .feather, .jsonl, .csv, .tsv,
+    .txt; lines also compressed). Parts appear atomically, and --resume continues after a kill. A
+    folder needs packages: pip install pyarrow fsspec.
+    """
+    folder_flags = {
+        name: flags.pop(name)
+        for name in ("column", "id_column", "keep", "format", "part_rows", "shard", "resume")
+    }
+    check_workers(flags)
+    suffix = Path(output).suffix
+    if suffix in _FILES and not output.endswith("/"):
+        if flags_of_folders := [name for name, value in folder_flags.items() if value]:
+            name = flags_of_folders[0].removesuffix("_column").replace("_", "-")
+            raise click.UsageError(
+                f"--{name} needs a folder, but {output} is a file; end --output with / for a folder"
+            )
+        _embed_lines(sources, Path(output), flags)
+    elif suffix and "://" not in output and not output.endswith("/"):
+        raise click.UsageError(
+            f"{output}: the name must end in .npy or .jsonl, or in / for a folder"
+        )
+    elif not sources:
+        raise click.UsageError(
+            "an output folder needs files as SOURCE, not standard input; name them"
+        )
+    else:
+        _embed_folder(sources, output, folder_flags, flags)
+
+
+def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
+    from embedwell.bulk import embed_file
+    from embedwell.bulk.errors import BulkError
+
+    if len(sources) > 1:
+        raise click.UsageError(
+            f"{output} is a file, which has one SOURCE; write several to a folder"
+        )
+    for name in sources:
+        _check_lines(name, output)
+    try:
+        with _open(sources[0] if sources else "-") as source, replacing(output) as file:
+            lines = embed_file.count(source)
+            with _encoder(flags) as encoder, writing(output):
+                writer = embed_file.WRITERS[output.suffix](file, encoder.dim)
+                embed_file.embed_lines(encoder, source, lines, writer.write)
+                writer.close()
+    except BulkError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _check_lines(source: str, output: Path) -> None:
+    """Raise UsageError for a source of another kind than lines of text."""
+    suffix = Path(source).suffix.lower()
+    if "://" in source or Path(source).is_dir():
+        problem = "is not a file of lines on this machine"
+    elif suffix in _COLUMNS:
+        problem = "has columns, not a text on each line"
+    elif suffix in _COMPRESSED:
+        problem = "is compressed"
+    else:
+        return
+    raise click.UsageError(
+        f"{source} {problem}, and {output} is a file: embed it into a folder, with -o "
+        f"{output.with_suffix('')}/ (and --column NAME for another column than text)"
+    )
+
+
+def _open(name: str) -> BinaryIO:
+    try:
+        return cast(BinaryIO, click.open_file(name, "rb"))
+    except OSError as error:
+        raise click.UsageError(f"{name}: {error.strerror}") from None
+
+
+def _embed_folder(
+    sources: Sequence[str],
+    output: str,
+    folder_flags: Mapping[str, Any],
+    flags: Mapping[str, Any],
+) -> None:
+    require("pyarrow", "fsspec")
+    from embedwell.bulk.errors import BulkError
+    from embedwell.bulk.progress import EmbedProgress
+    from embedwell.bulk.run import run
+
+    if folder_flags["shard"] and not flags["servers"] and _settings(flags).dtype == "auto":
+        raise click.UsageError(
+            "--shard needs --dtype, because each machine might choose a different one"
+        )
+    job = _job(sources, output, folder_flags)
+    with ExitStack() as stack:
+        try:
+            counts = run(
+                job,
+                lambda precision: stack.enter_context(_encoder(flags, precision)),
+                EmbedProgress(sys.stderr),
+            )
+        except BulkError as error:
+            raise click.ClickException(str(error)) from None
+    click.echo(f"{counts['embedded']:,} texts embedded, {counts['errors']:,} rows left out")
+
+
+def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
+    from embedwell.bulk.columns import Columns
+    from embedwell.bulk.part_files import PARQUET
+    from embedwell.bulk.run import PART_ROWS, BulkJob, Shard
+
+    return BulkJob(
+        sources,
+        output,
+        Columns(flags["column"] or "text", flags["id_column"], flags["keep"] or None),
+        format=flags["format"] or PARQUET,
+        part_rows=flags["part_rows"] or PART_ROWS,
+        shard=Shard(*(flags["shard"] or (1, 1))),
+        resume=flags["resume"],
+    )
+
+
+def _settings(flags: Mapping[str, Any]) -> "Settings":
+    return read({name: flags[name] for name in (*MODEL, *ENGINE)})
+
+
+@contextmanager
+def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator["TextEncoder"]:
+    """Create the encoder: the servers or the Ray cluster of the flags, or the model.
+
+    Raises BulkError, ClickException.
+
+    precision: precision of the model, unless the settings choose one.
+    """
+    if flags["servers"]:
+        from embedwell.bulk.servers_encoder import connect
+
+        key = flags["api_key"] and flags["api_key"].split(",")[0]  # a server can have several keys
+        with connect(flags["servers"], key, flags["prompt"]) as encoder:
+            yield encoder
+        return
+    settings = _settings(flags)
+    if precision is not None and settings.dtype == "auto":
+        settings = settings.model_copy(update={"dtype": precision})
+    if flags["ray"]:
+        with _ray_actors(settings, flags) as encoder:
+            yield encoder
+        return
+    require_torch()
+    from embedwell.bulk.loading import load_local_model
+
+    yield load_local_model(settings, flags["prompt"])
+
+
+@contextmanager
+def _ray_actors(settings: "Settings", flags: Mapping[str, Any]) -> Iterator["TextEncoder"]:
+    require("ray")
+    from embedwell.bulk.ray.actors import connect
+
+    # Each node has its own defaults: its folder, and the processors of its actor.
+    defaults = {"cache", "threads"} - settings.model_fields_set
+    names = {*MODEL, *ENGINE, "max_batch_tokens", "served_name"} - defaults
+    values = settings.model_dump(include=names)
+    options = (flags["prompt"], flags["actors"], flags["actor_cpus"])
+    with connect(flags["ray"], values, *options) as encoder:
+        yield encoder

@@ -1,0 +1,207 @@
+"""Messages between the HTTP processes and the engine process."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell.engine.wire.framing import Message
+from embedwell_models.outputs.names import DENSE
+
+TokenIds = npt.NDArray[np.int32]
+
+IMAGE = "image"
+"""The output of a job of images: a dense vector for each."""
+
+_INPUT_PARTS = ("token", "position", "segment")
+
+
+def is_hidden_state(output: str | int) -> bool:
+    """Return whether an output is hidden states, one for each token."""
+    return isinstance(output, int) or output in _INPUT_PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Token ids of texts, or pixels of images, whose vectors the engine computes.
+
+    output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
+        input embeddings ('token', 'position', 'segment'); IMAGE; or names of `outputs.names`,
+        joined by '+'.
+    texts_ids: token ids of each text, or an image, see `pack_pixels`.
+    prompt_token_counts: leading tokens of each text that are not pooled; () for none.
+    size_class: class of the whole request, which may be several jobs; see `sizes`.
+    created_at: time.perf_counter, which all processes of a machine share.
+    exclusive: whether to compute nothing else at the same time; such a job has one text.
+    image_tokens: tokens of each image; 0 for texts.
+    """
+
+    output: str | int
+    texts_ids: list[TokenIds]
+    prompt_token_counts: Sequence[int] = ()
+    size_class: int = 0
+    created_at: float = field(default_factory=time.perf_counter, compare=False)
+    exclusive: bool = False
+    image_tokens: int = 0
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text or image."""
+        return [self.image_tokens or len(ids) for ids in self.texts_ids]
+
+    @property
+    def tokens(self) -> int:
+        """Total tokens of all texts."""
+        return sum(self.lengths)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether each text's result is one column of several outputs."""
+        return self.output not in (DENSE, IMAGE) and not is_hidden_state(self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Vectors of a job: dense (B, D), or concatenated hidden states of all texts (T, D).
+
+    queue_us: microseconds until its first batch starts.
+    compute_us: microseconds from then until its last batch ends.
+    rate: tokens per second of the fully loaded engine.
+    row_counts: for other outputs, which are packed to one column, the number of rows of each text.
+    cached: number of vectors that came from the cache.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    queue_us: int
+    compute_us: int
+    rate: float
+    row_counts: Sequence[int] = ()
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Reason why a job failed.
+
+    index: index of the text that caused it.
+    finite: False if the vector contained NaN or infinity.
+    """
+
+    message: str
+    index: int
+    finite: bool = True
+
+
+Jobs = Sequence[tuple[int, Job]]
+Results = Sequence[tuple[int, Result | Failure]]
+
+
+def pack_pixels(pixels: npt.NDArray[np.uint8]) -> TokenIds:
+    """Store the pixels of a square (side, side, 3) as token ids, four numbers in one id."""
+    return np.frombuffer(pixels.tobytes() + bytes(-pixels.size % 4), dtype=np.int32)
+
+
+def unpack_pixels(packed: TokenIds) -> npt.NDArray[np.uint8]:
+    """Restore the pixels: (side, side, 3)."""
+    flat = packed.view(np.uint8)
+    side = isqrt(len(flat) // 3)
+    return flat[: 3 * side**2].reshape(side, side, 3)
+
+
+def pack_jobs(jobs: Jobs) -> Message:
+    """Build one message of numbered jobs."""
+    header = [
+        (
+            *(number, job.output, [*map(len, job.texts_ids)], job.prompt_token_counts),
+            *(job.size_class, job.created_at, job.exclusive, job.image_tokens),
+        )
+        for number, job in jobs
+    ]
+    return ["jobs", header], np.concatenate([row for _, job in jobs for row in job.texts_ids])
+
+
+def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
+    """Parse numbered jobs.
+
+    headers: the message header without its type.
+    """
+    flat = np.frombuffer(body, dtype=np.int32)
+    start = 0
+    for number, output, lengths, *rest in headers:
+        stops = list(accumulate(lengths, initial=start))
+        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
+        start = stops[-1]
+
+
+def pack_results(results: Results) -> Message:
+    """Build one message of numbered results and failures."""
+    header = [
+        (number, result.message, result.index, result.finite)
+        if isinstance(result, Failure)
+        else (
+            *(number, result.vectors.shape, result.queue_us, result.compute_us, result.rate),
+            result.row_counts,
+        )
+        for number, result in results
+    ]
+    parts = [result.vectors.data for _, result in results if isinstance(result, Result)]
+    return ["results", header], parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:
+    """Parse numbered results and failures.
+
+    headers: the message header without its type.
+    """
+    flat = np.frombuffer(body, dtype=np.float32)
+    start = 0
+    for number, *fields in headers:
+        if len(fields) == 3:
+            yield number, Failure(*fields)
+            continue
+        (rows, dim), *numbers = fields
+        stop = start + rows * dim
+        yield number, Result(flat[start:stop].reshape(rows, dim), *numbers)
+        start = stop
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDescription:
+    """Properties of a loaded engine.
+
+    trials: how each tried precision compares with float32.
+    measured_at: time of the trials and of the choice of max_batch_tokens, in seconds since 1970.
+    max_batch_tokens: the configured limit, or the best one by measurement.
+    kernels: instruction set of the compiled kernels; None without them.
+    labels: labels of a model that reranks or classifies, whose vectors are their logits; None
+        otherwise.
+    outputs: outputs of a text, by the names of embedwell_models.outputs.names.
+    image_dtype: precision of the image encoder; None without one.
+    graphs: whether CUDA graphs are in use, and the batch shapes whose recording failed.
+    """
+
+    dim: int
+    max_length: int
+    num_layers: int
+    max_positions: int
+    vocab_size: int
+    pooling: list[str]
+    normalize: bool
+    family: str
+    device: str
+    dtype: str
+    trials: list[dict[str, Any]]
+    threads: int
+    max_batch_tokens: int
+    fingerprint: str
+    kernels: str | None
+    labels: list[str] | None = None
+    outputs: Sequence[str] = (DENSE,)
+    image_dtype: str | None = None
+    graphs: dict[str, Any] | None = None
+    measured_at: int = 0

@@ -1,0 +1,90 @@
+"""Load a model with the settings; importing this module imports torch."""
+
+import logging
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from embedwell.engine.wire.spec import StartupChoices
+from embedwell.engine.worker.cpus import available_cpus
+from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
+from embedwell_models.precision.trials import Trial
+
+log = logging.getLogger("embedwell.engine")
+
+
+class Options(Protocol):
+    """Settings of the model.
+
+    isa: one of the library's CAPS, for the whole process.
+    threads: 0 for all available processors.
+    cuda_graphs: whether CUDA graphs are recorded on a GPU.
+    """
+
+    @property
+    def device(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def isa(self) -> str: ...
+    @property
+    def pooling(self) -> str: ...
+    @property
+    def rerank_format(self) -> str: ...
+    @property
+    def adapter(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def cuda_graphs(self) -> bool: ...
+
+
+def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
+    """Load the model of a folder into this process.
+
+    Raises ModelError if the model, device or precision is not available.
+
+    previous: choices of an earlier load, which are reused.
+    """
+    library.cap_isa(options.isa)
+    torch.set_num_threads(options.threads or available_cpus())
+    # A container image may enable TF32, which is less exact than float32.
+    torch.set_float32_matmul_precision("highest")
+    embedder = Embedder.load(
+        folder,
+        device=previous.device if previous else options.device,
+        dtype=previous.dtype if previous else options.dtype,
+        pooling=options.pooling,
+        rerank_format=options.rerank_format,
+        adapter=options.adapter,
+        cuda_graphs=options.cuda_graphs,
+        trials=[Trial(**trial) for trial in previous.trials] if previous else None,
+        fingerprint=previous.fingerprint if previous else None,
+    )
+    if embedder.sentence.pooling_source == "assumed":
+        log.warning(
+            "%s has no modules.json: using %s pooling, the default of sentence-transformers; "
+            "set EMBEDWELL_POOLING to use another",
+            *(folder, embedder.sentence.pooling[0]),
+        )
+    if embedder.device.type == "cpu" and options.isa != "none":
+        _warn_without_kernels()
+    return embedder
+
+
+def _warn_without_kernels() -> None:
+    if not library.processor_has_kernels():
+        log.warning(
+            "SLOW: there are no compiled kernels for this processor, and PyTorch takes several "
+            "times as long. They are for Linux on x86-64 with AVX2 or newer"
+        )
+    elif library.kernels_missing():
+        compile_log = library.FOLDER / "compile.log"
+        log.warning(
+            "SLOW: this package has no compiled kernels, and PyTorch takes several times as long. "
+            "Install the wheel for Linux on x86-64 (manylinux), or a C++ compiler (g++ or clang), "
+            "then run `make kernels` in the checkout%s",
+            f"; the compiler's output is in {compile_log}" if compile_log.exists() else "",
+        )

@@ -1,0 +1,115 @@
+"""Start of an engine: load the model, and build the loop that computes jobs."""
+
+import logging
+import socket
+import sys
+import time
+from dataclasses import asdict
+
+import torch
+
+from embedwell.engine.wire.messages import EngineDescription
+from embedwell.engine.wire.progress import EngineProgress
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
+from embedwell.engine.worker.batch_limit import BatchLimit, choose_batch_limit
+from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.connections import Connections
+from embedwell.engine.worker.cpus import available_cpus
+from embedwell.engine.worker.load import load
+from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.startup_cache import StartupCache
+from embedwell_models.embedder import Embedder
+
+log = logging.getLogger("embedwell.engine")
+
+# Twice the usual time between a result and the client's next request. Not used with a single
+# processor, which the other processes need.
+_LINGER_SECONDS = 0.001
+TRANSIENT_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
+"""Errors that the next engine may not have."""
+
+
+def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
+    """Load and warm the model; return the loop that serves jobs until the server shuts down.
+
+    Raises ModelError; TRANSIENT_ERRORS if memory, files or device are not available.
+    """
+    embedder, choices = load_and_measure(spec)
+    greeting = ["description", describe(embedder, choices)], b""
+    connections = Connections(socket.socket(fileno=spec.accept_fd), sys.stdin.fileno(), greeting)
+    sizing = BatchSizing(
+        choices.max_batch_tokens, embedder.max_concurrent_batches, embedder.prefetch_depth
+    )
+    counters = SharedCounters.attach(spec.counters_fd, spec.counters_rows, spec.counters_rows - 1)
+    linger = _LINGER_SECONDS * (available_cpus() > 1)
+    progress = EngineProgress(counters)
+    loop = Loop(connections, embedder, sizing, choices.rate, linger=linger, progress=progress)
+    return loop, choices
+
+
+def load_and_measure(spec: EngineSpec) -> tuple[Embedder, StartupChoices]:
+    """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
+    cache = StartupCache(spec)
+    previous = spec.startup_choices or cache.read()
+    embedder = load(spec.folder, spec, previous)
+    embedder.warm()
+    if previous:
+        if not spec.startup_choices:
+            _log_reuse(spec, previous)
+        return embedder, previous
+    for trial in embedder.trials[1:]:
+        log.info(
+            "%s in %s: cosine to float32 at least %.5f (median %.5f), %.1f times as fast",
+            *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, trial.speedup),
+        )
+    limit = choose_batch_limit(embedder, spec.max_batch_tokens)
+    choices = _startup_choices(embedder, limit)
+    cache.write(choices)
+    return embedder, choices
+
+
+def _startup_choices(embedder: Embedder, batch_limit: BatchLimit) -> StartupChoices:
+    return StartupChoices(
+        device=str(embedder.device),
+        dtype=embedder.dtype,
+        trials=[asdict(trial) for trial in embedder.trials],
+        max_batch_tokens=batch_limit.tokens,
+        rate=batch_limit.rate,
+        fingerprint=embedder.fingerprint,
+        measured_at=int(time.time()),
+    )
+
+
+def _log_reuse(spec: EngineSpec, choices: StartupChoices) -> None:
+    day = time.strftime("%Y-%m-%d", time.localtime(choices.measured_at))
+    log.info(
+        "%s is loaded in %s, as measured on %s (EMBEDWELL_STARTUP_CACHE=false measures again)",
+        *(spec.model, choices.dtype, day),
+    )
+
+
+def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
+    """Describe the model to the HTTP process."""
+    return EngineDescription(
+        dim=embedder.dim,
+        max_length=embedder.max_length,
+        num_layers=embedder.config.num_layers,
+        max_positions=embedder.config.max_positions,
+        vocab_size=embedder.config.vocab_size,
+        pooling=list(embedder.sentence.pooling),
+        normalize=embedder.sentence.normalize,
+        family=embedder.config.family,
+        device=str(embedder.device),
+        dtype=embedder.dtype,
+        trials=[asdict(trial) for trial in embedder.trials],
+        threads=torch.get_num_threads(),
+        max_batch_tokens=choices.max_batch_tokens,
+        fingerprint=embedder.fingerprint,
+        kernels=embedder.isa,
+        labels=list(embedder.classifier.labels) if embedder.classifier else None,
+        outputs=embedder.output_names,
+        image_dtype=embedder.images.dtype if embedder.images else None,
+        graphs=embedder.graphs.as_json(),
+        measured_at=choices.measured_at,
+    )

@@ -1,0 +1,92 @@
+"""Keep what the start of an engine measured, for the next start of the same model.
+
+The trials of `auto`, the speed of a full batch and the checksums of the weights take most of the
+time of a start, and stay the same on a machine.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+import torch
+
+from embedwell import __version__
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
+from embedwell.engine.worker.cpus import available_cpus
+from embedwell_models.cpu_backend import library
+
+log = logging.getLogger("embedwell.engine")
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+class StartupCache:
+    """A small file for each combination of a model, its settings, and the machine.
+
+    Its first line is the checksum of the second line, the choices as JSON. A file that is damaged
+    or cannot be read or written is no error, because the engine can measure again.
+    """
+
+    def __init__(self, spec: EngineSpec) -> None:
+        self._path: Path | None = None
+        if spec.startup_cache:
+            with contextlib.suppress(OSError):  # such as a file that has just been deleted
+                digest = _digest("\n".join(_conditions(spec)).encode()).decode()
+                self._path = Path(spec.startup_cache) / f"{digest[:32]}.json"
+
+    def read(self) -> StartupChoices | None:
+        """Return the choices of an earlier start; None if there are none."""
+        if self._path is None:
+            return None
+        try:
+            checksum, line = self._path.read_bytes().split(b"\n")
+            if checksum != _digest(line):
+                return None
+            return StartupChoices(**orjson.loads(line))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, choices: StartupChoices) -> None:
+        """Keep the choices of this start."""
+        if self._path is None:
+            return
+        line = orjson.dumps(asdict(choices))
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
+                file.write(_digest(line) + b"\n" + line)
+            os.replace(file.name, self._path)
+        except OSError as error:
+            log.debug("the measurements of this start are not kept: %s", error)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _conditions(spec: EngineSpec) -> Iterator[str]:
+    """Yield everything that the choices depend on: versions, settings, machine and files."""
+    yield from (__version__, torch.__version__, str(spec.threads or available_cpus()))
+    yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
+    yield repr((spec.cuda_graphs, spec.max_batch_tokens))
+    yield from _processors(spec.device)
+    for path in [*sorted(Path(spec.folder).rglob("*")), *sorted(library.FOLDER.glob("*.so"))]:
+        stat = path.stat()
+        yield f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
+
+
+def _processors(device: str) -> Iterator[str]:
+    yield platform.processor()
+    if _CPU_INFO.exists():
+        lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+        yield from (line for line in lines if line.startswith(("model name", "flags", "Features")))
+    if device != "cpu" and torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            yield str(torch.cuda.get_device_properties(index))

@@ -1,0 +1,81 @@
+"""State of one HTTP request, and the response headers that describe it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedwell.errors import ClientDisconnected, ServiceError
+from embedwell.limits.memory_budget import Reservation
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """State of one HTTP request.
+
+    Each field has one writer:
+
+    - the middleware: id, path (without a gateway's prefix), task (computes the response), accept
+      (the client's media types) and memory (its reservation); from the connection started (when the
+      head arrived) and has_hung_up (whether the client has closed the connection);
+    - the router: body_bytes;
+    - `abort`: fault, the client's error for which the task was cancelled;
+    - readers of inputs: model_index, texts, tokens, truncated (a count of texts), and tokenize_us
+      since tokenize_start;
+    - the pipeline: cached (a count of vectors), queue_us until the first batch, and compute_us
+      until the end of the last batch.
+    """
+
+    id: str
+    path: str = ""
+    task: "asyncio.Task[Any] | None" = None
+    accept: bytes = b""
+    body_bytes: int = 0
+    fault: ServiceError | None = None
+    memory: Reservation = field(default_factory=Reservation)
+    started: float = field(default_factory=time.perf_counter)
+    has_hung_up: Callable[[], bool] = lambda: False
+    model_index: int = 0
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    cached: int = 0
+    tokenize_start: float = 0.0
+    tokenize_us: int = 0
+    queue_us: int = 0
+    compute_us: int = 0
+
+    def abort(self, fault: ServiceError) -> None:
+        """Cancel the task because of a client's error."""
+        self.fault = fault
+        if self.task is not None:
+            self.task.cancel()
+
+    def check_connected(self) -> None:
+        """Raise ClientDisconnected if the client has closed the connection."""
+        if self.has_hung_up():
+            raise ClientDisconnected("the client disconnected")
+
+    @property
+    def total_us(self) -> int:
+        """Microseconds since the request started."""
+        return round((time.perf_counter() - self.started) * 1e6)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers of every response, including TEI's, in milliseconds."""
+        total_us = self.total_us
+        return [
+            (b"x-request-id", self.id.encode()),
+            (b"x-tokens", b"%d" % self.tokens),
+            (b"x-truncated", b"%d" % self.truncated),
+            (b"x-cached", b"%d" % self.cached),
+            (b"x-tokenize-us", b"%d" % self.tokenize_us),
+            (b"x-queue-us", b"%d" % self.queue_us),
+            (b"x-compute-us", b"%d" % self.compute_us),
+            (b"x-total-us", b"%d" % total_us),
+            (b"x-tokenization-time", b"%d" % (self.tokenize_us // 1000)),
+            (b"x-queue-time", b"%d" % (self.queue_us // 1000)),
+            (b"x-inference-time", b"%d" % (self.compute_us // 1000)),
+            (b"x-total-time", b"%d" % (total_us // 1000)),
+        ]

@@ -1,0 +1,297 @@
+"""Tokenize the inputs of a request within its limits."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.http.request_context import RequestContext
+from embedwell.inputs.chunks import ChunkedDocument
+from embedwell.inputs.image_reader import ImageReader
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.pair_row_tokenizer import PairRowTokenizer
+from embedwell.inputs.prompts import Prompt, Prompts
+from embedwell.inputs.row_tokenizer import RowTokenizer
+from embedwell.inputs.text_pair import TextPair
+from embedwell.limits.request_limits import check_input_count, check_tokens
+from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import WorkQueue
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.pairs import PairEncoder
+from embedwell_models.tokenizer.steps import Steps, run_to_completion
+from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
+
+_MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
+_GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step
+_FEW_IDS = 2048  # decoding so many takes a millisecond
+_TEXT_SIZE = 10  # a text takes as long as so many characters, in addition to its own
+
+T = TypeVar("T", bound=Sized)
+R = TypeVar("R")
+Tokenize = Callable[[Sequence[T], str, InputOptions, int], Steps[list[R]]]
+RowsOf = Callable[[Sequence[R]], Sequence[InputRow]]
+
+
+class RequestTokenizer:
+    """Reads a request's inputs: prompt, images, threads, limits and counts.
+
+    max_length: maximum tokens of a text.
+    in_vocabulary: tells whether a token id is in the vocabulary, see Tokenizer.in_vocabulary.
+    """
+
+    def __init__(  # noqa: PLR0913 - all but three by name
+        self,
+        tokenizer: Tokenizer,
+        sentence: VectorRecipe,
+        queue: WorkQueue,
+        *,
+        vocabulary_rows: int,
+        min_tokens: int,
+        max_texts: int,
+        max_tokens: int,
+        auto_truncate: bool,
+        images: ImageReader,
+        pairs: PairEncoder | None = None,
+        model: int = 0,
+    ) -> None:
+        """queue: tokenizes long requests.
+
+        vocabulary_rows: rows of the model's embedding table.
+        min_tokens: minimum tokens of a text.
+        max_texts, max_tokens: maximum counts of a request.
+        images: prepares the images among the inputs.
+        pairs: tokenizes text pairs, for a model that reads pairs.
+        model: index of the model among those that are served.
+        """
+        self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
+        self._queue, self._max_texts, self._max_tokens = queue, max_texts, max_tokens
+        self._images = images
+        self._prompts = Prompts(sentence)
+        self._row_tokenizer = RowTokenizer(
+            tokenizer,
+            sentence,
+            vocabulary_rows=vocabulary_rows,
+            min_tokens=min_tokens,
+            max_tokens=max_tokens,
+            auto_truncate=auto_truncate,
+        )
+        self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
+        self._pairs = (
+            None if pairs is None else PairRowTokenizer(pairs, self._row_tokenizer, max_tokens)
+        )
+
+    async def read(
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+    ) -> list[InputRow]:
+        """Tokenize inputs; raises BadRequest, TooLarge, Overloaded or TimedOut."""
+        ready = await self._images.prepare(context, inputs)
+        return await self._tokenize_all(context, ready, options, self._row_tokenizer.read, list)
+
+    async def read_partial(
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+    ) -> list[InputRow | ServiceError]:
+        """Like `read`, but returns an error for each invalid input."""
+        ready = await self._images.prepare(context, inputs)
+        return await self._tokenize_all(
+            context, ready, options, self._row_tokenizer.read_partial, _valid_rows
+        )
+
+    async def read_pairs(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> list[InputRow]:
+        """Like `read`, for text pairs and a model that reads them."""
+        assert self._pairs is not None
+        tokenizer = self._pairs.for_instruction(options.instruction)
+        return await self._tokenize_all(
+            context, pairs, options, tokenizer.read, list, tokenizer.added_characters
+        )
+
+    async def read_with_tokens(
+        self, context: RequestContext, texts: Sequence[str], options: InputOptions
+    ) -> tuple[list[InputRow], list[list[Token]]]:
+        """Like `read` for texts, with the tokens of each row; slower."""
+        options = replace(options, count_dropped=True)
+        results = await self._tokenize_all(
+            context, texts, options, self._row_tokenizer.read_with_tokens, _described_rows
+        )
+        return _described_rows(results), [tokens for _, tokens in results]
+
+    async def read_chunks(
+        self, context: RequestContext, chunks: Sequence[str], options: InputOptions, size: int
+    ) -> ChunkedDocument:
+        """Tokenize consecutive chunks of a text as one row; raises like `read`.
+
+        size: characters of all documents of the request.
+        """
+        for texts in (len(chunks), context.texts + len(chunks)):
+            check_input_count(texts, self._max_texts)
+        prompt = self._before_text(options)
+        to_tokenize = _tokenization_size(chunks) + len(prompt)
+        steps = self._row_tokenizer.read_chunks(chunks, prompt, options)
+        document = await self._run_steps(context, steps, max(size, to_tokenize), to_tokenize)
+        self._count(context, [document.row], len(chunks))
+        return document
+
+    async def all_tokens(  # noqa: PLR0913 - the last ones by name
+        self,
+        context: RequestContext,
+        texts: Sequence[str],
+        options: InputOptions,
+        *,
+        special: bool,
+        describe: Callable[[str, list[Token]], R],
+        bytes_per_character: int,
+    ) -> list[R]:
+        """Tokenize texts with their prompt and without truncation; raises like `read`.
+
+        special: whether special tokens are added around each text.
+        describe: called with each text, prompt included, and its tokens.
+        bytes_per_character: memory that the results take.
+        """
+        check_input_count(len(texts), self._max_texts)
+        prompt = self._before_text(options)
+        size = _tokenization_size(texts, len(prompt))
+        context.memory.grow(bytes_per_character * size)
+        steps = self._row_tokenizer.all_tokens(texts, prompt, special, describe)
+        return await self._run_steps(context, steps, size, size)
+
+    async def decode(self, rows: Sequence[list[int]], skip_special: bool) -> list[str]:
+        """Return the text of each row of token ids; raises BadRequest and TooLarge."""
+        total = sum(map(len, rows))
+        check_input_count(len(rows), self._max_texts)
+        check_tokens(total, self._max_tokens)
+        for index, row in enumerate(rows):
+            self._row_tokenizer.check_ids(row, index)
+        work = partial(self._tokenizer.decode, rows, skip_special)
+        return await run_in_thread(work, total <= _FEW_IDS)
+
+    async def _run_steps(
+        self,
+        context: RequestContext,
+        steps: Steps[R],
+        size: int,
+        size_to_tokenize: int,
+    ) -> R:
+        """Run tokenization steps, in threads if the request is large.
+
+        size: `tokenization_size` of all texts of the request.
+        size_to_tokenize: upper bound for that of the parts to tokenize.
+        """
+        start = time.perf_counter()
+        context.tokenize_start = context.tokenize_start or start
+        try:
+            if size <= _MAX_INLINE_SIZE:
+                return run_to_completion(steps)
+            return await self._queue.run(steps, size_to_tokenize, context.tokenize_us / 1e6)
+        finally:
+            context.tokenize_us += round((time.perf_counter() - start) * 1e6)
+
+    def resolve_prompt(self, options: InputOptions) -> Prompt:
+        """Resolve the prompt of the request; raises BadRequest."""
+        return self._prompts.resolve(
+            options.prompt, options.prompt_name, options.role, options.task
+        )
+
+    def check_max_length(self, requested: int, param: str) -> None:
+        """Raise BadRequest for a maximum length above the model's, or too short for any text."""
+        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        if requested > self.max_length:
+            raise BadRequest(
+                f"{param} is {requested}, but the model reads at most {self.max_length} tokens",
+                param=param,
+            )
+        if requested <= special:
+            raise BadRequest(
+                f"{param} is {requested}, but must be above {special}, the number of special "
+                "tokens around a text",
+                param=param,
+            )
+
+    def _before_text(self, options: InputOptions) -> str:
+        """Return the text before each text of the request: its prompt, or a template around it."""
+        return self._sentence.before_text(self.resolve_prompt(options).text)
+
+    async def _tokenize_all(  # noqa: PLR0913, PLR0917 - of one call
+        self,
+        context: RequestContext,
+        inputs: Sequence[T],
+        options: InputOptions,
+        tokenize: Tokenize[T, R],
+        rows_of: RowsOf[R],
+        added: int = 0,
+    ) -> list[R]:
+        """Tokenize all inputs.
+
+        added: number of characters that are added to each input.
+        """
+        check_input_count(len(inputs), self._max_texts)
+        prompt = self._before_text(options)
+        added += len(prompt)
+        size = _tokenization_size(inputs, added)
+        if size <= _MAX_INLINE_SIZE:
+            results = await self._run_steps(
+                context, tokenize(inputs, prompt, options, 0), size, size
+            )
+            self._count(context, rows_of(results))
+            return results
+        limit = self._row_tokenizer.max_characters(options)
+        to_tokenize = sum(min(added + len(item), limit) + _TEXT_SIZE for item in inputs)
+        groups = _groups(inputs, added + _TEXT_SIZE)
+        steps = (tokenize(group, prompt, options, first_index) for first_index, group in groups)
+        return await self._run_steps(
+            context, self._run_groups(context, steps, rows_of), size, to_tokenize
+        )
+
+    def _run_groups(
+        self, context: RequestContext, groups: Iterable[Steps[list[R]]], rows_of: RowsOf[R]
+    ) -> Steps[list[R]]:
+        results: list[R] = []
+        for steps in groups:
+            group_results = yield from steps
+            self._count(context, rows_of(group_results))
+            results += group_results
+            yield
+        return results
+
+    def _count(
+        self, context: RequestContext, rows: Sequence[InputRow], texts: int | None = None
+    ) -> None:
+        context.model_index = self._model
+        context.texts += len(rows) if texts is None else texts
+        context.tokens += sum(row.tokens for row in rows)
+        context.truncated += sum(row.dropped > 0 for row in rows)
+        check_tokens(context.tokens, self._max_tokens)
+
+
+def _tokenization_size(inputs: Collection[Sized], added: int = 0) -> int:
+    """Estimate the time to tokenize inputs, in characters of a text.
+
+    added: number of characters that are added to each input.
+    """
+    return sum(map(len, inputs)) + len(inputs) * (added + _TEXT_SIZE)
+
+
+def _valid_rows(results: Sequence[InputRow | ServiceError]) -> list[InputRow]:
+    return [row for row in results if isinstance(row, InputRow)]
+
+
+def _described_rows(results: Sequence[tuple[InputRow, list[Token]]]) -> list[InputRow]:
+    return [row for row, _ in results]
+
+
+def _groups(inputs: Sequence[T], added: int) -> Iterator[tuple[int, Sequence[T]]]:
+    """Yield groups of inputs to tokenize in one step, with the index of the first input.
+
+    added: size that is added to that of each input.
+    """
+    start = size = 0
+    for index, item in enumerate(inputs):
+        length = added + len(item)
+        if index > start and size + length > _GROUP_SIZE:
+            yield start, inputs[start:index]
+            start, size = index, 0
+        size += length
+    yield start, inputs[start:]

@@ -1,0 +1,295 @@
+"""Tokenize inputs, and truncate, reject or split those that are too long."""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
+from embedwell.inputs.image_input import PreparedImage
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.options import InputOptions, TextOrIds
+from embedwell.inputs.windows import WindowSplitter
+from embedwell.limits.request_limits import (
+    check_tokens,
+    prompt_too_long_error,
+    unsplittable_text_error,
+)
+from embedwell_models.errors import PromptTooLongError, UnsplittableTextError
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+
+R = TypeVar("R")
+
+TextOrImage = TextOrIds | PreparedImage
+"""A text, token ids, or an image whose pixels are prepared."""
+
+
+class RowTokenizer:
+    """Tokenizes inputs in steps, as texts may be long; independent of requests."""
+
+    def __init__(  # noqa: PLR0913 - all but two by name
+        self,
+        tokenizer: Tokenizer,
+        sentence: VectorRecipe,
+        *,
+        vocabulary_rows: int,
+        min_tokens: int,
+        max_tokens: int,
+        auto_truncate: bool,
+    ) -> None:
+        """vocabulary_rows: rows of the model's embedding table.
+
+        min_tokens: minimum tokens of a text.
+        max_tokens: maximum tokens of a request.
+        auto_truncate: whether to truncate inputs unless the options decide.
+        """
+        self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
+        self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
+        self._ids_beyond_table = tokenizer.max_id > self._last_id
+        self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
+        self._windows = WindowSplitter(tokenizer, max_tokens)
+        self._chunks = ChunkReader(tokenizer)
+
+    def read(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Steps[list[InputRow]]:
+        """Tokenize inputs; raises BadRequest, TooLarge.
+
+        first_index: index of the first input in the request.
+        """
+        try:
+            return (yield from self._read(inputs, prompt, options, first_index))
+        except PromptTooLongError as error:
+            raise prompt_too_long_error(error.max_length) from None
+        except UnsplittableTextError as error:  # such a text is long, and the only one in its group
+            raise unsplittable_text_error(error, first_index) from None
+
+    def read_partial(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Steps[list[InputRow | ServiceError]]:
+        """Like `read`, but returns an error for each invalid input."""
+        try:
+            return [*(yield from self.read(inputs, prompt, options, first_index))]
+        except ServiceError as error:
+            if len(inputs) == 1:
+                return [error]
+        results: list[InputRow | ServiceError] = []
+        for index, item in enumerate(inputs, first_index):
+            results += yield from self.read_partial([item], prompt, options, index)
+        return results
+
+    def read_with_tokens(
+        self, texts: Sequence[str], prompt: str, options: InputOptions, first_index: int
+    ) -> Steps[list[tuple[InputRow, list[Token]]]]:
+        """Like `read` for texts, with the tokens of each row."""
+        results, count_limit = [], self.max_counted_tokens(options)
+        for index, text in enumerate(texts, first_index):
+            try:
+                ids, tokens = yield from self._encode_with_tokens(
+                    text, prompt, self._side(options), count_limit
+                )
+            except PromptTooLongError as error:
+                raise prompt_too_long_error(error.max_length) from None
+            except UnsplittableTextError as error:
+                raise unsplittable_text_error(error, index) from None
+            results.append((self.checked_row(index, ids, options), tokens))
+        return results
+
+    def _encode_with_tokens(
+        self, text: str, prompt: str, side: Side, count_limit: float
+    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
+        row, tokens = yield from self._tokenizer.encode_with_tokens(text, prompt, side, count_limit)
+        start = yield from self._template_start(prompt)
+        restored = self._tokenizer.with_start(row, start, side)
+        if restored is not row:
+            outside = [Token(id, self._tokenizer.name(id), False, None, None) for id in start]
+            tokens = [*outside, *tokens[len(start) :]]
+        return restored, tokens
+
+    def read_chunks(
+        self, chunks: Sequence[str], prompt: str, options: InputOptions
+    ) -> Steps[ChunkedDocument]:
+        """Tokenize consecutive chunks of a text as one row; raises BadRequest."""
+        if self._tokenizer.words:
+            raise BadRequest(
+                "a table of word vectors has no context, so chunks are not supported: send "
+                "each chunk as an input",
+                code="not_offered",
+            )
+        side = self._side(options) if self._may_cut(options.truncate) else None
+        document = yield from self._chunks.read(chunks, prompt, side)
+        if self._ids_beyond_table:
+            for index, row in enumerate(document.chunk_inputs()):
+                self._check_ids_in_table(row, index)
+            self._check_ids_in_table(document.row, 0)  # ids of the prompt and the special tokens
+        return document
+
+    def all_tokens(
+        self,
+        texts: Sequence[str],
+        prompt: str,
+        special: bool,
+        describe: Callable[[str, list[Token]], R],
+    ) -> Steps[list[R]]:
+        """Return what `describe` returns for each text with its prompt, and all of its tokens.
+
+        special: whether special tokens are added. Raises BadRequest and TooLarge.
+        """
+        total, results = 0, []
+        for index, text in enumerate(texts):
+            prompted, tokens = prompt + text, list[Token]()
+            try:
+                for chunk in self._tokenizer.token_chunks(prompted, special=special):
+                    tokens += chunk
+                    total += len(chunk)
+                    check_tokens(total, self._max_tokens)
+                    yield
+            except UnsplittableTextError as error:
+                raise unsplittable_text_error(error, index) from None
+            results.append(describe(prompted, tokens))
+        return results
+
+    def max_characters(self, options: InputOptions) -> int:
+        """Estimate how many characters of a text are tokenized at most, for the queue."""
+        unlimited = options.windows or self.max_counted_tokens(options)
+        return sys.maxsize if unlimited else self._tokenizer.max_excerpt
+
+    def check_ids(self, ids: Sequence[int], index: int) -> None:
+        """Raise BadRequest for a token id that is not in the vocabulary or the embedding table."""
+        unknown = next((id for id in ids if not 0 <= id <= self._last_id), None)
+        if unknown is not None:
+            raise BadRequest(
+                f"token id {unknown} is not in the model's vocabulary (0 to {self._last_id})",
+                code="unknown_token",
+                index=index,
+            )
+
+    def _read(
+        self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
+    ) -> Steps[list[InputRow]]:
+        texts = [prompt + item for item in inputs if isinstance(item, str)]
+        prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
+        side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
+        encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
+        start = yield from self._template_start(prompt)
+        for index, item in enumerate(inputs, first_index):
+            if isinstance(item, PreparedImage):
+                rows.append(item.row())
+                continue
+            is_text = isinstance(item, str)
+            ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
+            if ids.dropped and options.windows:
+                rows.append(
+                    (yield from self._split_windows(index, item, prompt, prompt_token_count))
+                )
+                continue
+            if options.max_length is not None:
+                ids = self._cut(ids, side, options.max_length, prompt_token_count)
+            if is_text:
+                ids = self._tokenizer.with_start(ids, start, side, options.max_length)
+            prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
+            rows.append(self.checked_row(index, ids, options, prompt_tokens))
+        return rows
+
+    def _template_start(self, prompt: str) -> Steps[Sequence[int]]:
+        # The ids of a chat template before a text are never cut off.
+        if self._sentence.text_format is None:
+            return ()
+        return (yield from self._tokenizer.ids_without_special(prompt))
+
+    def _cut(
+        self, ids: TruncatedIds, side: Side, max_length: int, prompt_token_count: int
+    ) -> TruncatedIds:
+        """Cut ids to a maximum length below the model's.
+
+        prompt_token_count: leading ids that are not pooled.
+        """
+        if prompt_token_count + len(self._tokenizer.suffix) >= max_length and side == "right":
+            raise prompt_too_long_error(max_length)
+        cut = self._tokenizer.truncate(ids.ids, side, max_length)
+        return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
+
+    def max_counted_tokens(self, options: InputOptions, prompt_token_count: int = 0) -> float:
+        """Return up to how many tokens of a long text to count, to report how many are cut off."""
+        if options.windows:
+            return 0
+        if not self._may_cut(options.truncate):  # the error reports the text's length
+            return self._max_tokens
+        if options.count_dropped:
+            return math.inf
+        return self._tokenizer.count_limit(prompt_token_count, self._side(options))
+
+    def _split_windows(
+        self, index: int, item: TextOrIds, prompt: str, prompt_token_count: int
+    ) -> Steps[InputRow]:
+        if isinstance(item, str):
+            row = yield from self._windows.split_text(item, prompt, index)
+            return self._check_ids_in_table(
+                replace(row, prompt_token_count=prompt_token_count), index
+            )
+        return self._windows.split_ids(item, index)
+
+    def _token_ids(self, index: int, ids: list[int], side: Side) -> TruncatedIds:
+        # Ids are not changed, because they include the special tokens.
+        if not ids:
+            raise BadRequest(
+                "an input has an empty list of token ids", code="no_input", index=index
+            )
+        self.check_ids(ids, index)
+        return self._tokenizer.truncate(ids, side)
+
+    def checked_row(
+        self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
+    ) -> InputRow:
+        """Return an input whose length and ids are checked; raises BadRequest."""
+        if row.dropped and not self._may_cut(options.truncate):
+            # Not len(row.ids), which lacks the unknown tokens that some models drop.
+            limit = options.max_length or self._tokenizer.max_length
+            raise self._too_long(index, limit + row.dropped, limit)
+        if len(row.ids) < self._min_tokens:
+            raise BadRequest(
+                f"input {index} has no tokens, but the model needs at least one; leave it out",
+                code="no_input",
+                index=index,
+            )
+        return self._check_ids_in_table(
+            InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
+            index,
+        )
+
+    def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
+        counted = self._max_tokens
+        length = f"{tokens} tokens" if tokens <= counted else f"more than {counted} tokens"
+        return BadRequest(
+            # Clients search for OpenAI's wording.
+            (
+                f"This model's maximum context length is {limit} tokens, however you requested "
+                f"{length} in input {index}; shorten it, or allow truncation with on_overflow, "
+                "truncate or truncation"
+            ),
+            code="input_too_long",
+            index=index,
+        )
+
+    def _check_ids_in_table(self, row: InputRow, index: int) -> InputRow:
+        # The tokenizers of a few broken models have more ids than the embedding table has rows.
+        if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
+            raise BadRequest(
+                f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
+                f"{unknown[0]}, but the model's table ends at {self._last_id}",
+                code="unknown_token",
+                index=index,
+            )
+        return row
+
+    def _side(self, options: InputOptions) -> Side:
+        return options.side or self._tokenizer.side
+
+    def _may_cut(self, truncate: bool | None) -> bool:
+        return self._auto_truncate if truncate is None else truncate

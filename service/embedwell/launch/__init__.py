@@ -1,0 +1,1 @@
+"""The processes of a server: how they start, stop, and are watched."""

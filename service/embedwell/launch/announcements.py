@@ -1,0 +1,106 @@
+"""Messages to the operator: that the server is ready, with which models, and how to ask it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from embedwell import __version__
+from embedwell.inherited import InheritedServer
+from embedwell.launch.logging import announce
+from embedwell.launch.reports import Report
+from embedwell.settings.settings import Settings
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+
+log = logging.getLogger(__name__)
+
+
+class Announcements:
+    """Greets when all kept models are ready, and logs each engine that is replaced."""
+
+    def __init__(self, context: InheritedServer) -> None:
+        self._context = context
+        self._restarts = [-1] * len(context.models)  # of the latest engine that was ready
+        self._engines: dict[int, Mapping[str, Any]] = {}  # descriptions, by the model's index
+        self._greeted = False
+
+    def note_serving(self) -> None:
+        """Note that an HTTP process serves."""
+        self._greet()
+
+    def note_engine_ready(self, report: Report) -> None:
+        """Note the report of an HTTP process that an engine is ready."""
+        index, restarts = report["model"], report["restarts"]
+        if restarts <= self._restarts[index]:
+            return
+        if self._restarts[index] >= 0:
+            several = len(self._context.models) > 1
+            name = f" of {self._context.models[index].settings.name}" if several else ""
+            log.warning("engine%s replaced (restart %d)", name, restarts)
+        self._restarts[index] = restarts
+        self._engines[index] = report["engine"]
+        self._greet()
+
+    def _greet(self) -> None:
+        kept = [m.index for m in self._context.models if m.settings.keep == "always"]
+        if not self._greeted and all(index in self._engines for index in kept):
+            self._greeted = True
+            text = greeting(self._context, self._engines)
+            announce(text, logging.INFO, self._context.settings.log_format)
+
+
+def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]]) -> str:
+    """The address of the server, its models, and an example request.
+
+    engines: descriptions of those that are ready, by the index of the model.
+    """
+    settings = context.settings
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{host}:{context.port}{settings.root_path}"
+    playground = f"playground: {url}/playground   " if settings.playground else ""
+    models = [_model(model.settings, engines.get(model.index)) for model in context.models]
+    route, body = _example_request(engines.get(0))
+    key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
+    return (
+        f"\nembedwell {__version__} listens on {url}\n"
+        f"{playground}API: {url}/docs\n"
+        f"{''.join(models)}"
+        f"try: curl -s {url}{route}{key} -d '{body}'\n"
+    )
+
+
+def _model(settings: Settings, engine: Mapping[str, Any] | None) -> str:
+    if engine is None:
+        return f"model {settings.name}: loaded on demand\n"
+    return (
+        f"model {settings.name}: {_outputs(engine)}, {engine['max_length']} tokens, "
+        f"on {engine['device']} in {engine['dtype']}, {engine['threads']} threads, "
+        f"{_kernels(engine)}\n"
+    )
+
+
+def _outputs(engine: Mapping[str, Any]) -> str:
+    if (labels := engine["labels"]) is not None:
+        return "reranker" if len(labels) == 1 else f"{len(labels)} labels"
+    descriptions = {
+        DENSE: f"{engine['dim']} dimensions",
+        SPARSE: f"sparse vectors of {engine['vocab_size']} entries",
+        MULTI: f"{engine['dim']} dimensions for each token",
+    }
+    outputs = engine["outputs"]
+    return " and ".join(text for name, text in descriptions.items() if name in outputs)
+
+
+def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
+    """The route of a model and a body for it; of one that is not loaded, the usual ones."""
+    if engine is None or (labels := engine["labels"]) is None:
+        sparse = engine is not None and not {DENSE, MULTI} & {*engine["outputs"]}
+        return "/embed_sparse" if sparse else "/embed", '{"inputs": "Hello, world"}'
+    if len(labels) > 1:
+        return "/predict", '{"inputs": "Hello, world"}'
+    return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'
+
+
+def _kernels(engine: Mapping[str, Any]) -> str:
+    if engine["kernels"] is not None:
+        return f"{engine['kernels']} kernels"
+    return "PyTorch alone, without kernels" if engine["device"] == "cpu" else "torch"

@@ -1,0 +1,86 @@
+"""Start a server: open its sockets, then watch its processes."""
+
+import asyncio
+import logging
+import resource
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from socket import socket
+
+from embedwell.batches.ids import LOCK
+from embedwell.engine.wire.engine_sockets import handoff_pair
+from embedwell.engine.wire.shared_counters import counters_file
+from embedwell.http.listeners import open_exclusive, open_shared
+from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
+from embedwell.launch.logging import configure_logging
+from embedwell.launch.watcher import Watcher
+from embedwell.settings.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_MIN_OPEN_FILES = (
+    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each model
+)
+
+
+def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
+    """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
+
+    models: the settings of each model and its folder, the default model first.
+    """
+    configure_logging(settings.log_level, settings.log_format)
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
+        log.error(
+            "the server cannot start: it may open only %d files; raise the limit with ulimit "
+            "-n 1024",
+            open_files,
+        )
+        return 1
+    with ExitStack() as stack:
+        try:
+            # Listen before the model is loaded, to report an address in use immediately.
+            sockets = _listen(settings, stack)
+            contexts, engine_fds = open_model_contexts(settings, models, stack)
+            if settings.batch_folder is not None:
+                settings.batch_folder.mkdir(parents=True, exist_ok=True)
+                (settings.batch_folder / LOCK).touch()  # otherwise an HTTP process could not
+        except OSError as error:
+            log.error("the server cannot start: %s", error)
+            return 1
+        context = InheritedServer(
+            settings,
+            contexts,
+            port=sockets[0][0].getsockname()[1],
+            listener_fds=[[listener.fileno() for listener in group] for group in sockets],
+        )
+        return asyncio.run(Watcher(context, [*chain(*sockets)], engine_fds).run())
+
+
+def open_model_contexts(
+    settings: Settings, models: Sequence[tuple[Settings, Path]], stack: ExitStack
+) -> tuple[list[InheritedModel], list[int]]:
+    """Open each model's counters and hand-off sockets, until the stack is closed.
+
+    Return the contexts, and the engines' ends of the socket pairs that hand over connections.
+    Raises OSError.
+    """
+    contexts, engine_fds, rows = [], [], counter_rows(settings)
+    for index, (options, folder) in enumerate(models):
+        requests, engine = map(stack.enter_context, handoff_pair())
+        counters = stack.enter_context(counters_file(rows))
+        contexts.append(InheritedModel(options, folder, index, rows, counters, requests.fileno()))
+        engine_fds.append(engine.fileno())
+    return contexts, engine_fds
+
+
+def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
+    """Open the sockets of each HTTP process."""
+    groups = [open_exclusive(settings.host, settings.port)]
+    port = groups[0][0].getsockname()[1]
+    groups += [open_shared(settings.host, port) for _ in range(1, settings.workers)]
+    for listener in chain(*groups):
+        stack.enter_context(listener)
+    return groups

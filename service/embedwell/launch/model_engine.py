@@ -1,0 +1,178 @@
+"""The engine of one model: started, stopped, and restarted on demand."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import orjson
+
+from embedwell.engine.wire.model_state import EngineState, ModelState
+from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
+from embedwell.inherited import InheritedModel
+from embedwell.launch.reports import Report
+from embedwell.launch.supervisor import ChildSpec, Spawn, Supervisor
+from embedwell.launch.unloading import ResidentModel
+from embedwell.launch.watchdog import HangLimits
+
+log = logging.getLogger(__name__)
+
+
+class ModelEngine:
+    """Loads and unloads a model, and informs the HTTP processes through the shared counters."""
+
+    def __init__(
+        self,
+        model: InheritedModel,
+        engine_fd: int,
+        title: str,
+        fork: Spawn,
+        on_end: Callable[["ModelEngine"], None],
+    ) -> None:
+        """engine_fd: the engine's end of the socket pair that hands over connections.
+
+        title: name of the engine in the log.
+        on_end: called when the engine has been unloaded, or cannot be started.
+        """
+        self.model, self._on_end = model, on_end
+        limits = HangLimits(model.settings.load_timeout, "EMBEDWELL_LOAD_TIMEOUT")
+        self._child = ChildSpec(title, fork, self._engine_config, limits)
+        self._spec = _engine_spec(model, engine_fd)
+        self._counters = model.counters(model.rows - 1)
+        self.state = ModelState(self._counters)
+        self._supervisor: Supervisor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.unloading, self._load_started = False, 0.0
+        self._ready_since: float | None = None
+        self.was_ready = False  # whether it was ready since the server was started
+        self.failure: str | None = None  # why the last engine cannot run
+        if not self.kept:
+            self.state.set(EngineState.UNLOADED)
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model.settings.name
+
+    @property
+    def kept(self) -> bool:
+        """Whether the model is loaded from the start and never unloaded for lack of use."""
+        return self.model.settings.keep == "always"
+
+    @property
+    def running(self) -> bool:
+        """Whether there is an engine that loads, serves or ends."""
+        return self._task is not None
+
+    @property
+    def loading_or_serving(self) -> bool:
+        """Whether there is an engine that loads or serves."""
+        return self.running and not self.unloading
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of the model's weights; 0 until an HTTP process has reported them."""
+        return self._counters.largest(CounterSlot.WEIGHT_BYTES)
+
+    def load(self) -> None:
+        """Start the engine; do nothing while there is one, even one that ends."""
+        if self.running:
+            return
+        if self.state.engine is not EngineState.RUNNING:
+            self.state.set(EngineState.RUNNING)
+        self.unloading, self._ready_since = False, None
+        self._load_started = time.monotonic()
+        log.info("%s is being loaded", self.name)
+        self._supervisor = Supervisor(self._child, self._on_report, self._count_restart)
+        self._task = asyncio.create_task(self._run(self._supervisor))
+
+    def unload(self) -> None:
+        """End the engine, if it runs."""
+        if self._supervisor is not None and not self.unloading:
+            self.state.set(EngineState.UNLOADED)
+            self.unloading = True
+            self._supervisor.stop()
+
+    def kill(self) -> None:
+        """Kill the engine immediately."""
+        if self._supervisor is not None:
+            self._supervisor.kill()
+
+    def replace_stalled(self, restarts: int) -> None:
+        """Kill the engine that was started after so many restarts, if it still runs."""
+        current = int(self._counters.row[CounterSlot.ENGINE_RESTARTS])
+        if self._supervisor is not None and self._supervisor.ready and restarts == current:
+            log.error("%s hangs and is killed", self._child.name)
+            self._supervisor.kill()  # another one follows
+
+    async def wait_ended(self) -> None:
+        """Wait until there is no engine."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def resident_model(self) -> ResidentModel:
+        """The model's memory and use, for the choice of models to unload."""
+        ready = self._ready_since is not None
+        busy = self._counters.total(QUEUED_TOKENS) > 0
+        last_used = self._counters.largest(CounterSlot.LAST_USED)
+        if (
+            last_used < self.state.since
+        ):  # an operator loads it, or its first request is still waiting
+            last_used = self._ready_since or time.monotonic()
+        return ResidentModel(
+            self.model.index,
+            self.weight_bytes,
+            last_used,
+            self.model.settings.idle_unload,
+            may_unload=not self.kept and ready and not busy and not self.unloading,
+        )
+
+    async def _run(self, supervisor: Supervisor) -> None:
+        await supervisor.run()
+        self.failure = supervisor.failure
+        self._task, self._supervisor = None, None
+        if not self.unloading:
+            self.state.set(EngineState.FAILED)
+        self.unloading = False
+        self._on_end(self)
+
+    def _on_report(self, report: Report) -> None:
+        if report["event"] != "ready":
+            return
+        choices = StartupChoices(**report["startup_choices"])
+        self._spec = replace(self._spec, startup_choices=choices)  # for the next engine
+        self.was_ready, self._ready_since = True, time.monotonic()
+        if self._load_started:  # otherwise the engine died and was restarted
+            seconds = time.monotonic() - self._load_started
+            log.info("%s is ready after %.1f s", self.name, seconds)
+            self.state.note_loaded(seconds)
+            self._load_started = 0.0
+
+    def _count_restart(self) -> None:
+        self._counters.row[CounterSlot.ENGINE_RESTARTS] += 1
+
+    def _engine_config(self) -> bytes:
+        return orjson.dumps(self._spec)
+
+
+def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:
+    settings = model.settings
+    return EngineSpec(
+        model=settings.name,
+        folder=str(model.folder),
+        device=settings.device,
+        dtype=settings.dtype,
+        isa=settings.isa,
+        pooling=settings.pooling,
+        rerank_format=settings.rerank_format,
+        adapter=settings.adapter,
+        threads=settings.threads,
+        cuda_graphs=settings.cuda_graphs,
+        max_batch_tokens=settings.max_batch_tokens,
+        startup_cache=str(settings.cache / "startup") if settings.startup_cache else "",
+        accept_fd=engine_fd,
+        counters_fd=model.counters_fd,
+        counters_rows=model.rows,
+    )

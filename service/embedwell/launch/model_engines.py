@@ -1,0 +1,154 @@
+"""The engines of all models, within the memory limit for their weights."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Sequence
+
+from embedwell.engine.wire.model_state import EngineState
+from embedwell.inherited import InheritedServer
+from embedwell.launch.fork_server_supervisor import ForkServerSupervisor
+from embedwell.launch.model_engine import ModelEngine
+from embedwell.launch.unloading import idle_models, models_to_replace
+
+log = logging.getLogger(__name__)
+
+_TICK = 1.0  # seconds between the checks for unused models
+
+
+class ModelEngines:
+    """Starts the engines of the models that are kept, and those of others on demand.
+
+    If the engine of a model cannot be started, requests for that model fail. The server ends only
+    if it has no other model, or if the model is kept and was never ready, because its settings are
+    wrong.
+    """
+
+    def __init__(self, context: InheritedServer, engine_fds: Sequence[int]) -> None:
+        """engine_fds: for each model, the engine's end of the socket pair for connections."""
+        inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
+        self._fork_server = ForkServerSupervisor(context.settings, inherited)
+        several = len(context.models) > 1
+        self._engines = [
+            ModelEngine(
+                model,
+                fd,
+                f"the engine of {model.settings.name}" if several else "the engine",
+                self._fork_server.fork,
+                self._on_end,
+            )
+            for model, fd in zip(context.models, engine_fds, strict=True)
+        ]
+        self._limit = context.settings.max_model_bytes
+        self._waiting: list[int] = []  # models to load when there is room
+        self._stopped = asyncio.Event()
+        self.failure: str | None = None
+        """Why the server has to end, if an engine that it needs cannot run."""
+
+    async def run(self) -> None:
+        """Run until all engines are stopped, or an engine fails that the server needs."""
+        fork_server = asyncio.create_task(self._run_fork_server())
+        for engine in self._engines:
+            if engine.kept and not self._stopped.is_set():
+                engine.load()
+        while not self._stopped.is_set():
+            self._unload_idle()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), _TICK)
+        for engine in self._engines:
+            await engine.wait_ended()
+        self._fork_server.stop()
+        await fork_server
+
+    def load(self, index: int) -> None:
+        """Load a model once there is room for it; do nothing if it is loaded."""
+        engine = self._engines[index]
+        if self._stopped.is_set() or engine.loading_or_serving:
+            return
+        kept = [other.weight_bytes for other in self._engines if other.kept and other is not engine]
+        if 0 < self._limit < sum(kept) + engine.weight_bytes:
+            log.error(
+                "%s is not loaded: its weights (%.0f MB) and those of the models that are "
+                "kept exceed EMBEDWELL_MAX_MODEL_BYTES; raise it",
+                *(engine.name, engine.weight_bytes / 1e6),
+            )
+            engine.state.set(EngineState.FAILED)
+            return
+        if index not in self._waiting:
+            self._waiting.append(index)
+        self._load_waiting()
+
+    def unload(self, index: int) -> None:
+        """Unload a model until the next request for it."""
+        if index in self._waiting:
+            self._waiting.remove(index)
+        self._engines[index].unload()
+
+    def replace_stalled(self, index: int, restarts: int) -> None:
+        """Kill a hung engine, if it was started after so many restarts."""
+        self._engines[index].replace_stalled(restarts)
+
+    def stop(self) -> None:
+        """Let all engines end."""
+        self._stopped.set()
+        self._fork_server.stop_forking()
+        for engine in self._engines:
+            engine.unload()
+
+    def kill(self) -> None:
+        """Kill all engines immediately, and the process that forks them."""
+        self.stop()
+        for engine in self._engines:
+            engine.kill()
+        self._fork_server.stop()
+        self._fork_server.kill()
+
+    async def _run_fork_server(self) -> None:
+        await self._fork_server.run()
+        self.failure = self.failure or self._fork_server.failure
+        self.stop()
+
+    def _on_end(self, engine: ModelEngine) -> None:
+        if self._stopped.is_set():
+            return
+        if engine.state.engine is EngineState.FAILED:
+            only = len(self._engines) == 1
+            if engine.kept and (only or not engine.was_ready):
+                self.failure = self.failure or engine.failure
+                self.stop()
+                return
+            log.error("%s", engine.failure)
+        else:
+            log.info("%s is unloaded", engine.name)
+        self._load_waiting()
+
+    def _unload_idle(self) -> None:
+        loaded = [engine.resident_model() for engine in self._engines if engine.running]
+        for index in idle_models(loaded, time.monotonic()):
+            log.info(
+                "%s is unloaded, because it had no requests for EMBEDWELL_IDLE_UNLOAD seconds",
+                self._engines[index].name,
+            )
+            self._engines[index].unload()
+        self._load_waiting()
+
+    def _load_waiting(self) -> None:
+        for index in [*self._waiting]:
+            engine = self._engines[index]
+            if not engine.running and self._make_room(engine):
+                self._waiting.remove(index)
+                engine.load()
+
+    def _make_room(self, engine: ModelEngine) -> bool:
+        """Return whether there is room for a model now; unload others if it needs their memory."""
+        if not self._limit:
+            return True
+        if any(other.unloading for other in self._engines):
+            return False
+        loaded = [other.resident_model() for other in self._engines if other.running]
+        replaced = models_to_replace(loaded, engine.weight_bytes, self._limit)
+        for index in replaced or ():
+            log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
+            self._engines[index].unload()
+        return replaced == []

@@ -1,0 +1,245 @@
+"""Start a process of this program, and restart it when it ends or hangs."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from embedwell.launch.reports import Report, ReportReader
+from embedwell.launch.watchdog import HangLimits, Watchdog
+
+log = logging.getLogger(__name__)
+
+# Exit status of a process that has logged why it will never start. Unlike 3, uvicorn's status for a
+# failed start, no other program uses it.
+EXIT_PERMANENT_FAILURE = os.EX_CONFIG
+STOP_LINE = b"stop\n"
+"""The last line of a process's input, unless the supervisor dies."""
+
+_FIRST_DELAY, _MAX_DELAY = 0.2, 10.0  # seconds before the next start
+_ATTEMPTS = (
+    5  # starts of a process that was never ready; a process that was ready is always restarted
+)
+_TICK = 1.0  # seconds between two checks of a process
+_ENVIRONMENT = {
+    # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
+    # forward pass a hundred times slower when other programs use the processors.
+    "GOMP_SPINCOUNT": "3000",
+    # numpy starts threads at import, and a fork does not copy them.
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class ProcessInput(Protocol):
+    """Standard input of a process, as in asyncio.subprocess."""
+
+    def write(self, data: bytes, /) -> object: ...
+    def close(self) -> None: ...
+
+
+class Process(Protocol):
+    """A running process, as in asyncio.subprocess."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdin(self) -> ProcessInput | None: ...
+    async def wait(self) -> int: ...
+
+
+Spawn = Callable[[int], Awaitable[Process]]
+"""Starts a process with a descriptor as its standard output; raises OSError."""
+
+
+def program(module: str, pass_fds: Sequence[int] = (), executable: str = sys.executable) -> Spawn:
+    """Return what starts a module of Python as a program.
+
+    pass_fds: descriptors that it inherits.
+    """
+
+    async def spawn(output: int) -> Process:
+        return await asyncio.create_subprocess_exec(
+            # -P keeps the working directory off the path, because its files could shadow modules.
+            *(executable, "-P", "-m", module),
+            stdin=PIPE,
+            stdout=output,
+            env={**_ENVIRONMENT, **os.environ},
+            pass_fds=pass_fds,
+            # It stops at the end of its input, not at a signal of the terminal to all processes.
+            start_new_session=True,
+        )
+
+    return spawn
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """Parameters for starting a process, and limits after which it counts as hung.
+
+    name: name in the log.
+    spawn: starts it, as the leader of a process group.
+    config: returns the first line of its input.
+    """
+
+    name: str
+    spawn: Spawn
+    config: Callable[[], bytes]
+    limits: HangLimits = field(default_factory=HangLimits)
+
+
+class Supervisor:
+    """Runs one process at a time, and restarts it when it ends or hangs.
+
+    The process reports "ready" once it has started, and "failed" with a reason before it ends for a
+    known one. After a start that was ready, the next one follows at once. The process stops when
+    its input ends, which ends with STOP_LINE unless this process dies.
+    """
+
+    def __init__(
+        self,
+        child: ChildSpec,
+        on_report: Callable[[Report], None] = lambda _: None,
+        on_restart: Callable[[], None] = lambda: None,
+        tick: float = _TICK,
+    ) -> None:
+        """on_report: called with each report.
+
+        on_restart: called before each start but the first.
+        """
+        self._child, self._on_report, self._on_restart = child, on_report, on_restart
+        self._tick, self._watchdog = tick, Watchdog(child.limits, tick)
+        self._process: Process | None = None
+        self.ready = False  # whether the current process is ready
+        self._stopping = self._was_ready = False
+        self._reported_reason: str | None = None  # of the end of the current process
+        self.failure: str | None = None
+        """Why the process cannot run, for the caller of `run` to log."""
+
+    async def run(self) -> None:
+        """Keep a process running; return when it is stopped, or cannot be started."""
+        delay, starts = 0.0, 0
+        while not self._stopping:
+            self.ready, self._reported_reason, starts = False, None, starts + 1
+            status, ending = await self._life()
+            if self._is_permanent(status, starts):
+                self.failure = self._describe_failure(ending, starts)
+            if self._stopping or self.failure:
+                return
+            delay = 0.0 if self.ready else min(max(delay * 2, _FIRST_DELAY), _MAX_DELAY)
+            log.error("%s; starting another%s", ending, f" in {delay:.1f} s" if delay else "")
+            self._on_restart()
+            await asyncio.sleep(delay)
+
+    def _is_permanent(self, status: int | None, starts: int) -> bool:
+        never_ready = not self._was_ready and starts == _ATTEMPTS
+        return status == EXIT_PERMANENT_FAILURE or never_ready
+
+    def _describe_failure(self, ending: str, starts: int) -> str:
+        reason = self._reported_reason or f"{ending}; see the lines above"
+        if self._was_ready:
+            return f"{reason} ({self._child.name} is not restarted)"
+        if starts < _ATTEMPTS:
+            return reason
+        return f"{reason} ({self._child.name} was started {starts} times and was never ready)"
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Tell the process to finish and stop; it is not restarted.
+
+        timeout: seconds to finish, instead of the usual limit.
+        """
+        if not self._stopping:
+            self._stopping = True
+            self._watchdog.note_stop_requested(timeout)
+            self._close_input()
+
+    def kill(self) -> None:
+        """Kill the process and its children."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _reap(self) -> None:
+        """Collect zombies of the last process group, which process 1 of a container inherits."""
+        with contextlib.suppress(ChildProcessError):
+            while self._process and os.waitpid(-self._process.pid, os.WNOHANG)[0]:
+                continue
+
+    async def _life(self) -> tuple[int | None, str]:
+        """Run one process to its end: return its status, if any, and a description of its end."""
+        try:
+            reports = ReportReader(self._note)
+        except OSError as error:  # no free descriptor
+            return None, f"{self._child.name} cannot be started: {error}"
+        try:
+            process = await self._start(reports.write_end)
+        except OSError as error:  # no free process or memory
+            return None, f"{self._child.name} cannot be started: {error}"
+        else:
+            return await self._attend(process)
+        finally:
+            self.kill()  # children that it left behind
+            reports.close()
+
+    async def _start(self, output: int) -> Process:
+        self._watchdog.note_started()  # before the start, as the process may be ready immediately
+        try:
+            process = await self._child.spawn(output)
+        finally:
+            os.close(output)
+        self._reap()
+        self._process = process
+        self._write(self._child.config() + b"\n")
+        return process
+
+    async def _attend(self, process: Process) -> tuple[int, str]:
+        if self._stopping:  # stop() was called before the process started
+            self._close_input()
+        killed_for = None
+        while process.returncode is None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), self._tick)
+            if process.returncode is None and (fault := self._watchdog.check()):
+                log.error("%s %s and is killed", self._child.name, fault)
+                killed_for = fault
+                self.kill()
+        ending = killed_for or describe_end(process.returncode)
+        return process.returncode, f"{self._child.name} {ending}"
+
+    def _close_input(self) -> None:
+        if stdin := self._write(STOP_LINE):
+            stdin.close()
+
+    def _write(self, line: bytes) -> ProcessInput | None:
+        """Write to the process if it runs, and return its input."""
+        if self._process is None or self._process.returncode is not None:
+            return None
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(OSError):  # it has just ended
+            stdin.write(line)
+        return stdin
+
+    def _note(self, report: Report) -> None:
+        if report["event"] == "ready":
+            self.ready = self._was_ready = True
+            self._watchdog.note_ready()
+        elif report["event"] == "failed":
+            self._reported_reason = report["reason"]
+        self._on_report(report)
+
+
+def describe_end(status: int) -> str:
+    """Describe an exit status, which is -n after signal n."""
+    if status >= 0:
+        return f"ended with status {status}"
+    if status == -signal.SIGKILL:
+        return "was killed by signal 9, often for lack of memory"
+    return f"was ended by {signal.Signals(-status).name}"

@@ -1,0 +1,1 @@
+"""Limits of the work of requests: sizes, memory, threads, queues and admission."""

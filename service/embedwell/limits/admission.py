@@ -1,0 +1,143 @@
+"""Admission control: reject requests that would wait too long."""
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
+from embedwell.engine.wire.sizes import SIZE_CLASSES, size_class
+from embedwell.errors import Overloaded, TooLarge
+
+_SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a WorkQueue
+# Plain integers index faster than an enum's members.
+_LAST_USED = int(CounterSlot.LAST_USED)
+_TIMEOUT_MARGIN = 1.5  # so that a request which may succeed is not refused for ever
+
+
+class Admission:
+    """Rejects requests by their expected wait: tokens served before / tokens per second.
+
+    The engine spends about half of its time on jobs that are due first (see its scheduler). So a
+    request waits for twice the tokens of requests no larger than itself, at most the whole queue.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        max_wait: float,
+        rate: Callable[[], float],
+        counters: SharedCounters,
+        *,
+        max_wait_large: float = math.inf,
+        timeout: float = math.inf,
+        reliable_rate: Callable[[], float] = lambda: 0.0,
+        work: str = "the engine",
+    ) -> None:
+        """max_wait: seconds for a request of at most 2048 tokens.
+
+        rate: returns tokens per second; 0 if unknown.
+        counters: count queued tokens in all processes.
+        max_wait_large: seconds for a larger request.
+        timeout: seconds after which a request is cancelled.
+        reliable_rate: returns a rate to decide that a request will time out; 0 if there is none.
+        work: what requests wait for, in messages.
+        """
+        self._max_wait, self._rate, self._counters = max_wait, rate, counters
+        self._max_wait_large = max_wait_large
+        self._timeout, self._reliable_rate, self._work = timeout, reliable_rate, work
+        self._class_slots = counters.allocate(SIZE_CLASSES, gauge=True)  # of the first size class
+
+    @property
+    def queued_tokens(self) -> int:
+        """Tokens admitted and not computed yet, in all processes."""
+        return int(self._counters.total(QUEUED_TOKENS))
+
+    @property
+    def backlog_seconds(self) -> float:
+        """Seconds to compute the whole queue; 0 if the rate is unknown."""
+        return self._seconds(self.queued_tokens)
+
+    def check(self, tokens: int, spent: float = 0.0) -> None:
+        """Raise Overloaded if a request of this size would wait too long, or time out.
+
+        Raises TooLarge if it would time out even without waiting.
+
+        spent: seconds of the timeout that have passed already.
+        """
+        self._check_size(tokens)
+        wait = self._expected_wait(tokens) if tokens else 0
+        if not wait:
+            return
+        limit = self._max_wait if tokens <= _SMALL_SIZE else self._max_wait_large
+        until_timeout = max(self._timeout - spent - self._seconds(tokens), 0.0)
+        if wait > min(limit, until_timeout):
+            raise self._overloaded(tokens, wait, limit, until_timeout)
+
+    @contextmanager
+    def admit(self, tokens: int, spent: float = 0.0) -> Iterator[None]:
+        """Count tokens as queued during the block; raises Overloaded and TooLarge.
+
+        spent: seconds of the timeout that have passed already.
+        """
+        self.check(tokens, spent)
+        size = size_class(tokens)
+        self._count(size, tokens)
+        try:
+            yield
+        finally:
+            self._count(size, -tokens)
+
+    def _count(self, size: int, tokens: int) -> None:
+        row = self._counters.row
+        row[QUEUED_TOKENS] += tokens
+        row[self._class_slots + size] += tokens
+        row[_LAST_USED] = time.monotonic()
+
+    def _check_size(self, tokens: int) -> None:
+        rate = self._reliable_rate()
+        seconds = tokens / rate if rate else 0.0
+        if seconds > _TIMEOUT_MARGIN * self._timeout:
+            raise TooLarge(
+                f"{tokens} tokens take about {seconds:.0f} s, but a request times out after "
+                f"{self._timeout:.0f} s; send about {self._timeout * rate:.0f} tokens per "
+                "request",
+                code="too_many_tokens",
+            )
+
+    def _overloaded(
+        self, tokens: int, wait: float, limit: float, until_timeout: float
+    ) -> Overloaded:
+        reason = (
+            f"small requests may wait {self._max_wait:g} s, large ones {self._max_wait_large:g} s"
+        )
+        if until_timeout < limit:
+            reason += (
+                f"; this one takes {self._seconds(tokens):.1f} s, and a request times out after "
+                f"{self._timeout:g} s"
+            )
+        limit = min(limit, until_timeout)
+        digits = _digits(wait, limit)
+        return Overloaded(
+            f"a request of this size would wait {wait:.{digits}f} s for {self._work}, but the "
+            f"limit is {limit:.{digits}f} s ({reason}); try again later",
+            # The queue is done then; jitter prevents clients from retrying together.
+            retry_after=wait * random.uniform(1, 1.5),  # noqa: S311
+        )
+
+    def _expected_wait(self, tokens: int) -> float:
+        backlog = self.backlog_seconds
+        if backlog <= self._max_wait:  # a cheap check for the usual case
+            return backlog
+        slots = range(self._class_slots, self._class_slots + size_class(tokens) + 1)
+        smaller = sum(self._counters.total(slot) for slot in slots)
+        return self._seconds(min(self.queued_tokens, 2 * smaller))
+
+    def _seconds(self, tokens: float) -> float:
+        rate = self._rate()
+        return tokens / rate if rate else 0.0
+
+
+def _digits(larger: float, smaller: float) -> int:
+    """Return how many decimal places show that two numbers differ, at least one."""
+    return next((n for n in range(1, 9) if f"{larger:.{n}f}" != f"{smaller:.{n}f}"), 9)

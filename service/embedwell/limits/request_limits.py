@@ -1,0 +1,82 @@
+"""Limits that several endpoints share, each with its own error code."""
+
+from embedwell.errors import BadRequest, TooLarge
+from embedwell.limits.memory_budget import Reservation
+from embedwell_models.errors import UnsplittableTextError
+
+MAX_UNSPLIT_CHARACTERS = 1 << 18
+"""Maximum characters of a text without split points, which takes one second and 160 MB."""
+
+
+def check_input_count(count: int, limit: int) -> None:
+    """Raise BadRequest if there are no inputs, and TooLarge if there are too many."""
+    if not count:
+        raise BadRequest("give at least one text", code="no_input")
+    if count > limit:
+        raise TooLarge(
+            f"the request has {count} texts, but the limit is {limit}; split it",
+            code="too_many_texts",
+        )
+
+
+def check_tokens(tokens: int, limit: int) -> None:
+    """Raise TooLarge for too many tokens."""
+    if tokens > limit:
+        raise TooLarge(
+            f"the request has {tokens} tokens or more, but the limit is {limit}; split it",
+            code="too_many_tokens",
+        )
+
+
+def check_window_tokens(tokens: int, limit: int, index: int) -> None:
+    """Raise TooLarge if the windows of one input have too many tokens together."""
+    if tokens > limit:
+        raise TooLarge(
+            f"input {index} has {tokens} tokens or more in windows, but the limit is {limit}; "
+            "shorten it",
+            code="too_many_tokens",
+            index=index,
+        )
+
+
+def check_response_numbers(values: int, limit: int) -> None:
+    """Raise TooLarge if a response would have too many numbers."""
+    if values > limit:
+        raise TooLarge(
+            f"the response would have {values} numbers, but the limit is {limit}; split the "
+            "request",
+            code="too_many_values",
+        )
+
+
+class ResponseSize:
+    """Counts the numbers of a response as they are computed, and reserves their memory."""
+
+    def __init__(self, memory: Reservation, limit: int) -> None:
+        """limit: maximum count of numbers."""
+        self._memory, self._limit, self._numbers = memory, limit, 0
+
+    def grow(self, numbers: int) -> None:
+        """Add more numbers; raises TooLarge for too many, and Overloaded."""
+        self._numbers += numbers
+        if self._numbers > self._limit:
+            raise TooLarge(
+                f"the response would have {self._numbers} numbers or more, but the limit is "
+                f"{self._limit}; split the request",
+                code="too_many_values",
+            )
+        self._memory.grow_by_numbers(numbers)
+
+
+def prompt_too_long_error(max_length: int) -> BadRequest:
+    """Create the error for a prompt that leaves no room for a text."""
+    return BadRequest(
+        f"the prompt takes all of the {max_length} tokens that the model reads; shorten it",
+        code="prompt_too_long",
+        param="prompt",
+    )
+
+
+def unsplittable_text_error(error: UnsplittableTextError, index: int) -> BadRequest:
+    """Create the error for an input that cannot be split for tokenization."""
+    return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)

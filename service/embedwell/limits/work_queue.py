@@ -1,0 +1,133 @@
+"""Run long work in time slices, in a few threads: tokenization, images, comparisons."""
+
+import asyncio
+import heapq
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import TypeVar
+
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.engine.wire.sizes import size_class
+from embedwell.errors import TimedOut
+from embedwell.limits.admission import Admission
+from embedwell_models.tokenizer.steps import Steps
+
+R = TypeVar("R")
+
+_SLICE_SECONDS = 0.05  # a single step may take longer
+_SMOOTHING = 0.2  # weight of the latest request in the average
+
+
+class WorkQueue:
+    """Runs the steps of requests in time slices: smaller requests first, then older ones.
+
+    Steps are short, so a cancelled request stops soon, and the process can exit without waiting.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last ones by name
+        self,
+        timeout: float,
+        max_wait: float,
+        max_wait_large: float = math.inf,
+        *,
+        name: str = "tokenization",
+        threads: int = 2,
+        rate: float = 0.0,
+        slice_seconds: float = _SLICE_SECONDS,
+    ) -> None:
+        """timeout: seconds for a request.
+
+        max_wait, max_wait_large: limits of the expected seconds in the queue.
+        name: of the work, in messages.
+        rate: units of work per second of all threads, until it is measured; 0 if unknown.
+        slice_seconds: length of a time slice, which has at least one step.
+        """
+        self._timeout, self._slice_seconds, self._name = timeout, slice_seconds, name
+        self._count = self._free_slots = threads
+        self._threads = ThreadPoolExecutor(threads, name)
+        self._rate = rate
+        self._admission = Admission(
+            *(max_wait, lambda: self._rate, SharedCounters.private()),
+            max_wait_large=max_wait_large,
+            timeout=timeout,
+            work=name,
+        )
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
+        self._sequence = count()
+
+    async def run(self, steps: Steps[R], size: int, spent: float = 0) -> R:
+        """Run steps of `size` units of work, such as characters; raises Overloaded and TimedOut.
+
+        spent: seconds of the timeout that have passed already.
+        """
+        with self._admission.admit(size, spent):
+            try:
+                async with asyncio.timeout(self._timeout - spent):
+                    return await self._run_steps(steps, size)
+            except TimeoutError:
+                raise TimedOut(
+                    f"{self._name} took longer than {self._timeout:.0f} s; try again, or send "
+                    "fewer inputs",
+                    retry_after=1,
+                ) from None
+
+    async def _run_steps(self, steps: Steps[R], size: int) -> R:
+        priority, spent = (size_class(size), next(self._sequence)), 0.0
+        try:
+            while True:
+                await self._acquire_slot(*priority)
+                seconds, result = await self._run_slice(steps)
+                spent += seconds
+                if result:
+                    self._update_rate(size * self._count / spent)
+                    return result[0]
+        finally:
+            self._grant_slots()
+
+    async def _acquire_slot(self, size: int, number: int) -> None:
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (size, number, slot))
+        self._grant_slots()
+        try:
+            await slot
+        except asyncio.CancelledError:
+            # Give the slot back if it was granted before the cancellation.
+            self._free_slots += not slot.cancelled()
+            raise
+
+    async def _run_slice(self, steps: Steps[R]) -> tuple[float, list[R]]:
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._threads, _run_slice, steps, self._slice_seconds)
+        work.add_done_callback(self._free_slot)
+        try:
+            return await asyncio.shield(work)  # cancelled, it would end before its thread
+        except asyncio.CancelledError:
+            work.add_done_callback(lambda _: self._grant_slots())
+            raise
+
+    def _free_slot(self, _: object) -> None:
+        self._free_slots += 1
+
+    def _grant_slots(self) -> None:
+        while self._free_slots and self._waiting:
+            *_, slot = heapq.heappop(self._waiting)
+            if not slot.done():
+                slot.set_result(None)
+                self._free_slots -= 1
+
+    def _update_rate(self, rate: float) -> None:
+        self._rate += (_SMOOTHING if self._rate else 1) * (rate - self._rate)
+
+
+def _run_slice(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
+    """Run one time slice; return its seconds, and the result in a list if the steps are done."""
+    start, result = time.perf_counter(), []
+    try:
+        next(steps)
+        while time.perf_counter() < start + slice_seconds:
+            next(steps)
+    except StopIteration as end:
+        result = [end.value]
+    return time.perf_counter() - start, result

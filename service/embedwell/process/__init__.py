@@ -1,1 +1,0 @@
-"""Infrastructure for all processes: supervision, signals, logs, shared counters."""

@@ -1,1 +1,0 @@
-"""State of a request in progress: context, limits, admission, memory, errors."""

@@ -1,0 +1,1 @@
+"""HTTP APIs: a module for each, with its request, its response type, its service and its routes."""

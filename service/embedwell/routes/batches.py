@@ -1,0 +1,131 @@
+"""OpenAI's /v1/batches: jobs that compute the requests of a file while the engine is idle."""
+
+import re
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+
+from embedwell.batches.batch import Batch
+from embedwell.batches.service import BatchService, require_enabled
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.limits.run_in_thread import access_files_in_thread
+from embedwell.routes.common.body import Body, examples
+from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.files import Page, newest_first_page
+
+_WINDOW = re.compile(r"([1-9]\d{0,2})([hd])")
+_SECONDS = {"h": 3600, "d": 86400}
+_ID = Path(examples=["batch_000000000000000000000000"])
+_Name = Annotated[str, Field(max_length=64)]
+_Value = Annotated[str, Field(max_length=512)]
+
+
+class BatchRequest(Body):
+    """Request body that creates a batch.
+
+    - `completion_window`: 24h, or another number of hours (h) or days (d). Requests that are not
+      computed by then expire.
+    - `metadata`: up to 16 values of the client, which responses repeat. A name has at most 64
+      characters, and a value 512.
+    """
+
+    model_config = examples(
+        {
+            "input_file_id": "file-000000000000000000000000",
+            "endpoint": "/v1/embeddings",
+            "completion_window": "24h",
+        }
+    )
+
+    input_file_id: str
+    endpoint: str
+    completion_window: str = "24h"
+    metadata: Annotated[dict[_Name, _Value], Field(max_length=16)] | None = None
+
+
+@forbid_extra
+class Batches(Page):
+    """Page of a list of batches.
+
+    - `first_id`, `last_id`: first and last batch of the page; null if the page is empty.
+    - `has_more`: whether another page follows.
+    """
+
+    data: list[Batch]
+
+
+def router(service: BatchService | None) -> APIRouter:
+    """Create the routes of /v1/batches.
+
+    service: None if the server computes no batches.
+    """
+    routes = api_router("batches")
+    responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
+
+    @routes.post(
+        "/v1/batches",
+        summary="Create a batch from an uploaded file",
+        response_model=Batch,
+        responses=route_responses((*BODY_ERRORS, 404, 507), OpenAIError),
+        name="create_batch",
+    )
+    async def create(context: RequestDep, body: BatchRequest) -> dict[str, Any]:
+        enabled_service = require_enabled(service)
+        if body.endpoint not in enabled_service.endpoints:
+            known = ", ".join(sorted(enabled_service.endpoints))
+            raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
+        window = body.completion_window, _seconds(body.completion_window)
+        work = partial(
+            enabled_service.batches.create,
+            body.input_file_id,
+            body.endpoint,
+            window,
+            body.metadata,
+        )
+        return (await access_files_in_thread(work)).model_dump()
+
+    @routes.get(
+        "/v1/batches",
+        summary="List all batches, newest first",
+        responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
+        name="batches",
+    )
+    def list_batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Batches:
+        batches = require_enabled(service).batches.newest_first(after)
+        page, data = newest_first_page(batches, limit)
+        return {**page, "data": data}
+
+    @routes.get(
+        "/v1/batches/{id}",
+        summary="Get a batch and its progress",
+        responses=responses,
+        name="batch",
+    )
+    def get_batch(id: Annotated[str, _ID]) -> Batch:
+        return require_enabled(service).batches.get(id)
+
+    @routes.post(
+        "/v1/batches/{id}/cancel",
+        summary="Cancel a batch; finished results are kept",
+        responses=route_responses((*AUTH_ERRORS, 404, 507), OpenAIError),
+        name="cancel_batch",
+    )
+    def cancel(id: Annotated[str, _ID]) -> Batch:
+        return require_enabled(service).batches.cancel(id)
+
+    return routes
+
+
+def _seconds(window: str) -> int:
+    match = _WINDOW.fullmatch(window)
+    if match is None:
+        message = (
+            "completion_window must be a number of hours or days, such as 24h or 7d, not "
+            f"{window!r}"
+        )
+        raise BadRequest(message, param="completion_window")
+    return int(match[1]) * _SECONDS[match[2]]

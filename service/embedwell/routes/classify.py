@@ -1,0 +1,240 @@
+"""POST /predict and /classify: labels of texts and text pairs, as in TEI, Infinity and vLLM."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import APIRouter
+from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.text_pair import TextPair
+from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import PairBody
+from embedwell.routes.common.response_types import OpenAIUsage, token_usage
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.scores import (
+    ScoreFunction,
+    logits_to_scores,
+    ranking,
+)
+from embedwell_models.vectors import Floats
+
+_Texts = Annotated[list[str], Field(min_length=1, max_length=2), FAIL_FAST]
+
+
+def _item_kind(value: Any) -> str:
+    return "<text>" if isinstance(value, str) else "<texts>"
+
+
+def _inputs_kind(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return "<batch>"
+    return _item_kind(value)
+
+
+PredictInputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[_Texts, Tag("<texts>")]
+    | Annotated[list[_Texts], FAIL_FAST, Tag("<batch>")],
+    Discriminator(_inputs_kind),
+]
+"""A text, a list of one or two texts (a pair), or a list of such lists."""
+
+
+class PredictParameters(Body):
+    """Options of Hugging Face's hosted models.
+
+    - `top_k`: return only so many of the best labels.
+    """
+
+    function_to_apply: ScoreFunction | None = None
+    top_k: PositiveInt | None = None
+
+
+class PredictRequest(PairBody):
+    """Request body of /predict.
+
+    - `inputs`: a text, a list of one or two texts (a pair), or a list of such lists.
+    - `model`: name of a served model. Default: the first one that classifies.
+    - `raw_scores`: return logits instead of probabilities.
+    - `parameters`: sent by clients of Hugging Face's hosted models. With it, the labels of a single
+      input are also in a list.
+    """
+
+    model_config = examples(
+        {"inputs": "I like it."},
+        {"inputs": [["I like it."], ["It rained.", "It was dry."]], "raw_scores": True},
+    )
+
+    inputs: PredictInputs
+    model: str | None = None
+    raw_scores: bool = False
+    parameters: PredictParameters | None = None
+
+    @property
+    def function(self) -> ScoreFunction | None:
+        """Return the function for the logits; raises BadRequest if two fields select one."""
+        function = self.parameters.function_to_apply if self.parameters is not None else None
+        if function is not None and "raw_scores" in self.model_fields_set:
+            raise BadRequest(
+                "give either raw_scores or parameters.function_to_apply, not both",
+                param="raw_scores",
+            )
+        return "none" if self.raw_scores else function
+
+
+class ClassifyRequest(Body):
+    """Request body of /classify.
+
+    - `raw_scores`: sent by Infinity's clients. With it, the response has Infinity's format,
+      otherwise vLLM's.
+    """
+
+    model_config = examples(
+        {"input": ["I like it.", "Never again."]}, {"input": ["I like it."], "raw_scores": False}
+    )
+
+    input: Texts
+    model: str | None = None
+    raw_scores: bool = False
+    use_activation: TrueByDefault = True
+
+
+@forbid_extra
+class Labelled(TypedDict):
+    label: str
+    score: float
+
+
+Prediction = list[Labelled]
+"""All labels, best first."""
+
+Predictions = Prediction | list[Prediction]
+"""Labels of one input, or of each input of a list."""
+
+
+@forbid_extra
+class Class(TypedDict):
+    """The best label of a text, and the probabilities of all labels in the model's order."""
+
+    index: NonNegativeInt
+    label: str
+    probs: list[float]
+    num_classes: NonNegativeInt
+
+
+@forbid_extra
+class Classes(TypedDict):
+    """Response of /classify.
+
+    - `data`: in Infinity's format for a request with `raw_scores`, otherwise in vLLM's.
+    """
+
+    id: str
+    object: Literal["list", "classify"]
+    model: str
+    data: list[Class] | list[Prediction]
+    usage: OpenAIUsage
+
+
+@dataclass(frozen=True)
+class ClassificationService:
+    """Labels texts and text pairs.
+
+    name: the model's name in responses.
+    """
+
+    pipeline: Pipeline
+    name: str
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(model.pipeline, model.name)
+
+    async def scores(
+        self,
+        context: RequestContext,
+        texts: list[TextPair],
+        options: InputOptions,
+        function: ScoreFunction | None,
+    ) -> Floats:
+        """Return the scores of all labels: (B, labels).
+
+        function: see `logits_to_scores`.
+        """
+        classifier = self.pipeline.classifier
+        context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
+        _, logits = await self.pipeline.score(context, texts, options)
+        return logits_to_scores(function, logits, classifier)
+
+    async def classify(self, context: RequestContext, body: ClassifyRequest) -> Classes:
+        """Respond to /classify."""
+        texts = [TextPair(text) for text in text_list(body.input)]
+        raw = body.raw_scores or not body.use_activation
+        scores = await self.scores(context, texts, InputOptions(), "none" if raw else None)
+        labels = self.pipeline.classifier.labels
+        infinity = "raw_scores" in body.model_fields_set
+        return {
+            "id": context.id,
+            "object": "classify" if infinity else "list",
+            "model": self.name,
+            "data": [_labelled(row, labels) for row in scores]
+            if infinity
+            else [_best(index, row, labels) for index, row in enumerate(scores)],
+            "usage": token_usage(context),
+        }
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /predict and /classify."""
+    models = registry.choice(ClassificationService.of, "classify", "rerank")
+    routes = api_router("classify")
+
+    @routes.post(
+        "/predict",
+        summary="Label texts or text pairs",
+        responses=route_responses(),
+    )
+    async def predict(context: RequestDep, body: PredictRequest) -> Predictions:
+        service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"
+        items = [body.inputs] if single else body.inputs
+        texts = [TextPair(*([item] if isinstance(item, str) else item)) for item in items]
+        scores = await service.scores(context, texts, body.input_options(), body.function)
+        labels, parameters = service.pipeline.classifier.labels, body.parameters
+        top_k = None if parameters is None else parameters.top_k
+        predictions = [_labelled(row, labels, top_k) for row in scores]
+        return predictions[0] if single and parameters is None else predictions
+
+    @routes.post(
+        "/classify",
+        summary="Classify texts",
+        responses=route_responses(),
+    )
+    async def classify(context: RequestDep, body: ClassifyRequest) -> Classes:
+        return await models.choose(body.model).classify(context, body)
+
+    return routes
+
+
+def _labelled(scores: Floats, labels: Sequence[str], top_k: int | None = None) -> Prediction:
+    """Return the labels with their scores, best first."""
+    return [{"label": labels[i], "score": float(scores[i])} for i in ranking(scores, top_k)]
+
+
+def _best(index: int, scores: Floats, labels: Sequence[str]) -> Class:
+    return {
+        "index": index,
+        "label": labels[int(scores.argmax())],
+        "probs": scores.tolist(),
+        "num_classes": len(labels),
+    }

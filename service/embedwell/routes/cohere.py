@@ -1,0 +1,282 @@
+"""POST /v2/embed and /v1/embed: Cohere's embeddings API, for texts and images."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired
+
+from fastapi import APIRouter
+from pydantic import Field, NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import CohereError, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.options import Input
+from embedwell.inputs.prompts import Role
+from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
+from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.vectors import Floats
+
+ROLES: dict[str | None, Role] = {
+    "search_query": "query",
+    "search_document": "document",
+    "classification": "classification",
+    "clustering": "clustering",
+}
+
+EmbeddingType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
+EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1), FAIL_FAST]
+InputType = Literal["search_document", "search_query", "classification", "clustering"]
+
+
+class CohereText(Body):
+    """A text in Cohere's format for texts and images."""
+
+    type: Literal["text"]
+    text: str
+
+
+class CohereImageUrl(Body):
+    """An image as a data URL."""
+
+    url: str
+
+
+class CohereImage(Body):
+    """An image in Cohere's format for texts and images."""
+
+    type: Literal["image_url"]
+    image_url: CohereImageUrl
+
+
+CohereContent = Annotated[CohereText | CohereImage, Field(discriminator="type")]
+
+
+class CohereInput(Body):
+    """A text or an image; no model here embeds both into one vector."""
+
+    content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
+
+    @property
+    def value(self) -> str | ImageInput:
+        """Return the text or the image."""
+        part = self.content[0]
+        return part.text if isinstance(part, CohereText) else ImageInput(image=part.image_url.url)
+
+
+class CohereRequest(Body):
+    """Request body of /v2/embed: texts, images, or inputs of one text or image each.
+
+    - `images`: data URLs.
+    - `max_tokens`, `priority`: must be null.
+    """
+
+    model_config = examples(
+        {
+            "model": "all-MiniLM-L6-v2",
+            "input_type": "search_query",
+            "texts": ["Hello, world"],
+            "embedding_types": ["float", "ubinary"],
+        },
+        {
+            "model": "all-MiniLM-L6-v2",
+            "input_type": "clustering",
+            "inputs": [{"content": [{"type": "text", "text": "Hello, world"}]}],
+            "truncate": "NONE",
+        },
+    )
+
+    model: str
+    input_type: InputType | Literal["image"]
+    texts: Annotated[list[str], FAIL_FAST] | None = None
+    inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
+    embedding_types: EmbeddingTypes | None = None
+    output_dimension: PositiveInt | None = None
+    truncate: TruncateWord | None = None
+    images: Annotated[list[str], FAIL_FAST] | None = None
+    max_tokens: None = None
+    priority: None = None
+
+    @property
+    def content(self) -> list[Input]:
+        """Return the texts and images; raises BadRequest unless exactly one of the three is set."""
+        if [self.texts, self.images, self.inputs].count(None) != 2:
+            raise BadRequest("give exactly one of texts, images and inputs", param="texts")
+        if self.texts is not None:
+            return [*self.texts]
+        if self.images is not None:
+            return [ImageInput(image=url) for url in self.images]
+        return [item.value for item in self.inputs or ()]
+
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed."""
+        return EmbedRequest(
+            inputs=self.content,
+            on_overflow=OVERFLOW[self.truncate or "END"],
+            input_type=ROLES.get(self.input_type),
+            dimensions=self.output_dimension,
+        )
+
+
+class CohereV1Request(Body):
+    """Request body of /v1/embed.
+
+    - `embedding_types`: without it, the embeddings in the response are a list of floats.
+    - `images`: must be null.
+    """
+
+    model_config = examples(
+        {"model": "all-MiniLM-L6-v2", "input_type": "search_query", "texts": ["Hello, world"]},
+        {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
+    )
+
+    texts: Annotated[list[str], FAIL_FAST]
+    model: str | None = None
+    input_type: InputType | None = None
+    embedding_types: EmbeddingTypes | None = None
+    truncate: TruncateWord | None = None
+    images: None = None
+
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed."""
+        return EmbedRequest(
+            inputs=input_list(self.texts),
+            on_overflow=OVERFLOW[self.truncate or "END"],
+            input_type=ROLES.get(self.input_type),
+        )
+
+
+class CohereVectors(TypedDict):
+    float: NotRequired[Matrix]
+    int8: NotRequired[list[list[int]]]
+    uint8: NotRequired[list[list[int]]]
+    binary: NotRequired[list[list[int]]]
+    ubinary: NotRequired[list[list[int]]]
+    base64: NotRequired[list[str]]
+
+
+@forbid_extra
+class CohereVersion(TypedDict):
+    version: str
+
+
+@forbid_extra
+class CohereUnits(TypedDict):
+    input_tokens: NonNegativeInt
+
+
+@forbid_extra
+class CohereMeta(TypedDict):
+    api_version: CohereVersion
+    billed_units: CohereUnits
+    warnings: NotRequired[list[str]]
+
+
+@forbid_extra
+class CohereFloats(TypedDict):
+    """Response of /v1/embed to a request without `embedding_types`."""
+
+    id: str
+    embeddings: Matrix
+    texts: list[str]
+    meta: CohereMeta
+    response_type: Literal["embeddings_floats"]
+
+
+@forbid_extra
+class CohereResponse(TypedDict):
+    """Response of /v2/embed, and of /v1/embed with `embedding_types`.
+
+    - `embeddings`: the vectors in each requested type.
+    """
+
+    id: str
+    embeddings: CohereVectors
+    texts: list[str]
+    meta: CohereMeta
+    response_type: Literal["embeddings_by_type"]
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /v2/embed, and /v1/embed for older clients."""
+    models = registry.choice(DenseVectorService.of, DENSE, MULTI)
+    routes = api_router("Cohere")
+
+    @routes.post(
+        "/v2/embed",
+        summary="Create embeddings (Cohere)",
+        responses=route_responses(error_schema=CohereError),
+    )
+    async def cohere(context: RequestDep, body: CohereRequest) -> CohereResponse:
+        embedding, request = models.choose(body.model), body.to_embed_request()
+        rows, vectors = await embedding.vectors(context, request, "output_dimension")
+        return {
+            "id": context.id,
+            "embeddings": _by_type(vectors, body.embedding_types or ["float"]),
+            "texts": [item for item in body.content if isinstance(item, str)],
+            "meta": response_meta(rows, context, "2"),
+            "response_type": "embeddings_by_type",
+        }
+
+    @routes.post(
+        "/v1/embed",
+        summary="Create embeddings (Cohere, version 1)",
+        responses=route_responses(error_schema=CohereError),
+    )
+    async def cohere_v1(
+        context: RequestDep, body: CohereV1Request
+    ) -> CohereFloats | CohereResponse:
+        embedding = models.choose(body.model or None)
+        rows, vectors = await embedding.vectors(context, body.to_embed_request())
+        meta, types = response_meta(rows, context, "1"), body.embedding_types
+        if types:
+            return {
+                "id": context.id,
+                "embeddings": _by_type(vectors, types),
+                "texts": body.texts,
+                "meta": meta,
+                "response_type": "embeddings_by_type",
+            }
+        return {
+            "id": context.id,
+            "embeddings": as_lists(vectors),
+            "texts": body.texts,
+            "meta": meta,
+            "response_type": "embeddings_floats",
+        }
+
+    return routes
+
+
+def _by_type(vectors: Floats, types: Sequence[EmbeddingType]) -> CohereVectors:
+    encoded: CohereVectors = {}
+    for name in types:
+        encoded[name] = _encode(vectors, name)
+    return encoded
+
+
+def _encode(vectors: Floats, embedding_type: EmbeddingType) -> Any:
+    if embedding_type == "base64":
+        return encode_rows(vectors, "base64")
+    return convert_vectors(vectors, "float32" if embedding_type == "float" else embedding_type)
+
+
+def response_meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> CohereMeta:
+    """Build Cohere's `meta`: API version, token count, and a warning for each truncated input."""
+    meta: CohereMeta = {
+        "api_version": {"version": version},
+        "billed_units": {"input_tokens": context.tokens},
+    }
+    warnings = [
+        f"input {index} was truncated to {row.tokens} tokens"
+        for index, row in enumerate(rows)
+        if row.dropped
+    ]
+    return {**meta, "warnings": warnings} if warnings else meta

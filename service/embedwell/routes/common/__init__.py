@@ -1,0 +1,1 @@
+"""Parts that the routes of several APIs share."""

@@ -1,0 +1,88 @@
+"""Base class of request bodies, and the input types that several bodies share."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.options import Input
+
+FAIL_FAST = Field(fail_fast=True)
+"""Stops at the first invalid item of a list: reporting a million of them would take seconds."""
+
+
+class Body(BaseModel):
+    """Immutable request body that rejects unknown fields and converts no types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def examples(*bodies: dict[str, Any]) -> ConfigDict:
+    """Create a model configuration with example bodies for the OpenAPI document."""
+    return ConfigDict(json_schema_extra={"examples": [*bodies]})
+
+
+def input_kind(value: Any) -> str:
+    """Return the member of the union `Inputs` that a value is meant to be."""
+    if isinstance(value, str):
+        return "<text>"
+    if isinstance(value, list) and value and isinstance(value[0], int):
+        return "<ids>"
+    return "<image>" if is_image(value) else "<batch>"
+
+
+def is_image(value: Any) -> bool:
+    """Return whether a value is meant to be an ImageInput."""
+    return isinstance(value, ImageInput) or (isinstance(value, dict) and "image" in value)
+
+
+def _item_kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "<ids>"
+    return "<image>" if is_image(value) else "<text>"
+
+
+TokenIds = Annotated[list[int], FAIL_FAST]
+Image = Annotated[ImageInput, Tag("<image>")]
+_InputItem = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | Image,
+    Discriminator(_item_kind),
+]
+
+Inputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[TokenIds, Tag("<ids>")]
+    | Image
+    | Annotated[list[_InputItem], FAIL_FAST, Tag("<batch>")],
+    Discriminator(input_kind),
+]
+"""A text, its token ids, an image, or a list of these."""
+
+
+def input_list(inputs: Any) -> list[Input]:
+    """Return `Inputs` as a list."""
+    return [inputs] if input_kind(inputs) != "<batch>" else inputs
+
+
+def _texts_kind(value: Any) -> str:
+    return "<text>" if isinstance(value, str) else "<texts>"
+
+
+Texts = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[list[str], FAIL_FAST, Tag("<texts>")],
+    Discriminator(_texts_kind),
+]
+"""A text or a list of texts."""
+
+
+def text_list(texts: str | list[str]) -> list[str]:
+    """Return `Texts` as a list."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def _null_to_true(value: Any) -> Any:
+    return True if value is None else value
+
+
+TrueByDefault = Annotated[bool, BeforeValidator(_null_to_true, json_schema_input_type=bool | None)]
+"""A flag that is true unless the request has false; null counts as absent."""

@@ -1,0 +1,155 @@
+"""Sentence vectors for every API: the request to which each is converted, and its service."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PositiveInt
+
+from embedwell.errors import BadRequest
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.dimensions import AllowedDimensions
+from embedwell.inference.item_result import ItemResult, stack_results
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.input_row import InputRow
+from embedwell.routes.common.array_format import EncodingFormat, OutputType
+from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
+from embedwell.routes.common.options import InputBody
+from embedwell_models.outputs.names import DENSE
+from embedwell_models.vectors import Floats, truncate_and_normalize
+
+OutputName = Literal["dense", "sparse", "multi"]
+"""Kind of vectors, as in embedwell_models.outputs.names."""
+OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
+
+
+class EmbedRequest(InputBody):
+    """Request body of /embed.
+
+    - `inputs`: a text, its token ids, an image, or a list of these.
+    - `late_chunking`: the inputs are consecutive chunks of one text. Each chunk is embedded with
+      the whole text as context.
+    - `details`: describe each input in the response.
+    - `partial`: return an error for each input that fails, and the vectors of the others.
+    - `outputs`: names of the kinds of vectors to return for each input. The response then has
+      details.
+    """
+
+    model_config = examples(
+        {"inputs": ["Hello, world", "A second text"], "details": True},
+        {"inputs": "Hello, world"},
+        {"inputs": [101, 7592, 102], "encoding_format": "base64", "output_dtype": "int8"},
+        {"inputs": ["a long text", ""], "on_overflow": "mean", "partial": True},
+        {"inputs": ["One chunk.", "And another."], "late_chunking": True, "prompt": "text: "},
+        {"inputs": "Hello, world", "outputs": ["dense"]},
+    )
+
+    inputs: Inputs
+    normalize: TrueByDefault = True
+    dimensions: PositiveInt | None = None
+    encoding_format: EncodingFormat = "float"
+    output_dtype: OutputType = "float32"
+    late_chunking: bool = False
+    details: bool = False
+    partial: bool = False
+    outputs: OutputNames | None = None
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Self:
+        """Build a request for texts with the default options."""
+        return cls(inputs=input_list(texts))
+
+
+@dataclass(frozen=True)
+class DenseVectorService:
+    """Computes sentence vectors for every API, whose requests are converted to an EmbedRequest.
+
+    name: the model's name in responses.
+    layers: number of layers; late chunking pools the states after the last one.
+    only_pools: whether a vector is the mean of the states and nothing else.
+    """
+
+    pipeline: Pipeline
+    name: str
+    dimensions: AllowedDimensions
+    layers: int
+    only_pools: bool
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        sentence = model.folder.sentence
+        return cls(
+            *(model.pipeline, model.name, model.dimensions, model.config.num_layers),
+            only_pools=sentence.pooling == ("mean",) and not sentence.modules,
+        )
+
+    async def vectors(
+        self,
+        context: RequestContext,
+        body: EmbedRequest,
+        dimensions_param: str = "dimensions",
+        max_length: int | None = None,
+    ) -> tuple[list[InputRow], Floats]:
+        """Compute the inputs' vectors, truncated and normalised as the body requests: (B, D).
+
+        Returns the tokenized inputs, too.
+
+        dimensions_param: the client's name for the field `dimensions`, for error messages.
+        max_length: maximum tokens of an input; ignored for late chunking.
+        """
+        self.check_offered([DENSE], body.dimensions, dimensions_param)
+        if body.late_chunking:
+            rows, vectors = stack_results(await self._embed_chunks(context, body))
+        else:
+            inputs = input_list(body.inputs)
+            options = body.input_options(count_dropped=body.details).with_max_length(max_length)
+            context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+            rows, vectors = await self.pipeline.embed(context, inputs, options)
+        return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)
+
+    async def results(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
+        """Compute each input's vector or error; `finish` truncates and normalises the vectors."""
+        self.check_offered([DENSE], body.dimensions)
+        if body.late_chunking:
+            return await self._embed_chunks(context, body)
+        options, inputs = body.input_options(count_dropped=True), input_list(body.inputs)
+        context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
+        return await self.pipeline.embed_partial(context, inputs, options)
+
+    def check_offered(
+        self, names: Sequence[str], dimensions: int | None, param: str = "dimensions"
+    ) -> None:
+        """Raise BadRequest for dimensions, but first for an output that the model lacks.
+
+        Without dimensions, the pipeline alone checks the outputs.
+        """
+        if dimensions is not None:
+            self.pipeline.check_outputs(names)
+            self.dimensions.check(dimensions, param)
+
+    async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
+        self.pipeline.check_outputs([DENSE])
+        if not self.only_pools:
+            raise BadRequest(
+                "late_chunking needs a model with mean pooling alone; send chunks to /tokens "
+                "instead",
+                code="not_offered",
+                param="late_chunking",
+            )
+        return await self.pipeline.embed_chunks(
+            context, _chunk_texts(body.inputs), body.options_without_windows(), self.layers
+        )
+
+
+def _chunk_texts(inputs: Any) -> list[str]:
+    chunks = input_list(inputs)
+    for index, chunk in enumerate(chunks):
+        if not isinstance(chunk, str):
+            raise BadRequest(
+                f"input {index} is not a text; late_chunking accepts texts only",
+                param="late_chunking",
+                index=index,
+            )
+    return [str(chunk) for chunk in chunks]

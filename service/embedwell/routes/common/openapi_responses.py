@@ -1,0 +1,139 @@
+"""OpenAPI descriptions of responses: status codes, headers and error schemas."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from embedwell.http.error_body import CohereError, Error, OpenAIError
+from embedwell.routes.common.response_body import BYTES, NPY
+
+_SCHEMA_REFERENCE = "#/components/schemas/{model}"
+AUTH_ERRORS = (401, 403, 500)
+"""Error statuses of every route that requires a key."""
+BODY_ERRORS = (400, 401, 403, 408, 413, 415, 500)
+"""Error statuses of a route that reads a body."""
+ENGINE_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
+"""Error statuses of a route that reads a body and uses a model's engine."""
+_DESCRIPTIONS: Mapping[int, str] = {
+    400: "The request is invalid; the message names the field.",
+    401: "The server requires a key, and the request has none or a wrong one.",
+    403: (
+        "The request is from a web page of another origin, or for a host name that is not allowed."
+    ),
+    404: "The server has no model of this name.",
+    408: "The request did not arrive in time. The connection is closed.",
+    413: "The request exceeds a limit; the limits are in /info.",
+    415: "The content type or encoding is not supported.",
+    429: "The queue is too long.",
+    500: "The model fails on an input, or an internal error occurred.",
+    503: "The engine is not ready, or the server shuts down.",
+    504: "The response took too long.",
+    507: "The server's disk is full.",
+}
+_ERROR_SCHEMAS = (Error, OpenAIError, CohereError)
+_BINARY_HEADERS = {
+    name: {"type": "string"}
+    for name in ("x-shape", "x-dtype", "x-lengths")  # the last one of several vectors of each text
+}
+
+OpenAPIObject = dict[str, Any]
+_HEADERS: Mapping[str, OpenAPIObject] = {
+    "x-request-id": {"type": "string", "pattern": r"^[A-Za-z0-9_.:/+=@\-]{1,128}$"},
+    **{
+        f"x-{name}": {"type": "integer", "minimum": 0}
+        for name in (
+            "tokens",
+            "truncated",
+            "cached",
+            "tokenize-us",
+            "queue-us",
+            "compute-us",
+            "total-us",
+            "tokenization-time",
+            "queue-time",
+            "inference-time",
+            "total-time",
+        )
+    },
+}
+
+_STATUS_HEADERS: Mapping[int, Mapping[str, OpenAPIObject]] = {
+    401: {"www-authenticate": {"const": "Bearer", "type": "string"}},
+    408: {"connection": {"const": "close", "type": "string"}},
+    **{status: {"retry-after": {"type": "integer", "minimum": 1}} for status in (429, 503, 504)},
+}
+
+_OPTIONAL_STATUS_HEADERS: Mapping[int, Mapping[str, OpenAPIObject]] = {
+    415: {"accept": {"type": "string"}, "accept-encoding": {"type": "string"}},
+    500: {"x-should-retry": {"const": "false", "type": "string"}},
+}
+
+_ERROR_HEADERS = [*_STATUS_HEADERS.values(), *_OPTIONAL_STATUS_HEADERS.values()]
+EXPOSED_HEADERS = (
+    *(*_HEADERS, *_BINARY_HEADERS, "allow"),
+    *sorted({name for headers in _ERROR_HEADERS for name in headers} - {"connection"}),
+)
+"""Response headers that scripts of other origins can read."""
+
+
+def route_responses(
+    errors: Sequence[int] = ENGINE_ERRORS, error_schema: Any = Error, binary: bool = False
+) -> dict[int | str, OpenAPIObject]:
+    """Build the `responses` of a route: the headers of a success, and its error statuses.
+
+    binary: whether the route can also respond with the bytes of an array.
+    """
+    headers = {**_header_references(), **(_optional_headers(_BINARY_HEADERS) if binary else {})}
+    octets = {"schema": {"type": "string", "format": "binary"}}
+    success = {
+        "description": "Success.",
+        "headers": headers,
+        "content": {media_type.decode(): octets for media_type in (BYTES, NPY) if binary},
+    }
+    return {200: success, **{status: _error_reference(error_schema, status) for status in errors}}
+
+
+def components() -> OpenAPIObject:
+    """Build the components to which the responses of routes refer."""
+    schemas: list[Any] = [(name, "serialization", TypeAdapter(name)) for name in _ERROR_SCHEMAS]
+    _, definitions = TypeAdapter.json_schemas(schemas, ref_template=_SCHEMA_REFERENCE)
+    return {
+        "responses": {
+            f"{schema.__name__}{status}": _error_response(schema, status)
+            for schema in _ERROR_SCHEMAS
+            for status in _DESCRIPTIONS
+        },
+        "headers": {
+            name: {"required": True, "schema": schema} for name, schema in _HEADERS.items()
+        },
+        "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        "schemas": definitions["$defs"],
+    }
+
+
+def _error_response(error_schema: Any, status: int) -> OpenAPIObject:
+    required = {
+        name: {"required": True, "schema": schema}
+        for name, schema in _STATUS_HEADERS.get(status, {}).items()
+    }
+    optional = _optional_headers(_OPTIONAL_STATUS_HEADERS.get(status, {}))
+    reference = {"$ref": _SCHEMA_REFERENCE.format(model=error_schema.__name__)}
+    return {
+        "description": _DESCRIPTIONS[status],
+        "headers": {**_header_references(), **required, **optional},
+        "content": {"application/json": {"schema": reference}},
+    }
+
+
+def _error_reference(error_schema: Any, status: int) -> OpenAPIObject:
+    reference = f"#/components/responses/{error_schema.__name__}{status}"
+    return {"$ref": reference, "description": _DESCRIPTIONS[status]}
+
+
+def _header_references() -> OpenAPIObject:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in _HEADERS}
+
+
+def _optional_headers(headers: Mapping[str, OpenAPIObject]) -> OpenAPIObject:
+    return {name: {"schema": schema} for name, schema in headers.items()}

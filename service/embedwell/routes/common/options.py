@@ -1,0 +1,182 @@
+"""Request fields for prompts, truncation and long inputs, and the options that they select."""
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from embedwell.errors import BadRequest
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.prompts import TASK_ROLES, Role
+from embedwell.routes.common.body import Body
+from embedwell_models.tokenizer.tokenizer import Side
+
+_DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values
+Overflow = Literal["error", "start", "end", "mean"]
+"""Handling of a text that is too long; `mean` averages the vectors of its windows."""
+
+_TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
+
+
+def _lowercase(value: Any) -> Any:
+    return value.lower() if value in _DIRECTIONS else value
+
+
+TruncationDirection = Annotated[
+    Literal["right", "left"],
+    BeforeValidator(_lowercase),
+    Field(json_schema_extra={"enum": [*_DIRECTIONS]}),
+]
+
+
+class PromptBody(Body):
+    """Fields that select the prompt before each text. Default: the model's default prompt.
+
+    - `input_type`: the role whose prompt is used.
+    - `task`: one of Jina's tasks, whose prompt is used unless another field selects one. For a
+      model with adapters, it selects the adapter, too.
+    """
+
+    prompt_name: str | None = None
+    prompt: str | None = None
+    input_type: Role | None = None
+    task: str | None = None
+
+    @property
+    def role(self) -> Role | None:
+        """Return the role of the texts, by input_type or task; raises BadRequest if they differ."""
+        role = None if self.task is None else TASK_ROLES.get(self.task)
+        if None not in (role, self.input_type) and role != self.input_type:
+            raise BadRequest(
+                f"input_type and task select different roles, {self.input_type} and {role}; "
+                "leave one out",
+                param="task",
+            )
+        return role or self.input_type
+
+    def prompt_options(self) -> InputOptions:
+        """Build options with the prompt alone; raises BadRequest for contradictory fields."""
+        return InputOptions(
+            prompt=self.prompt, prompt_name=self.prompt_name, role=self.role, task=self.task
+        )
+
+
+class ReadingBody(PromptBody):
+    """Fields for prompts and for texts that exceed the model's limit.
+
+    - `on_overflow`: how to handle a text that is too long. error rejects it, start and end cut
+      tokens off at that side, mean returns the mean of its windows' vectors. Default: cut off at
+      the side that the model's tokenizer configures, usually the end.
+    - `truncate`, `truncation_direction`: TEI's names for error, start and end (Right cuts at the
+      end).
+    - `input_type`: the role whose prompt is used.
+    """
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection | None = None
+    on_overflow: Overflow | None = None
+
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields.
+
+        count_dropped: report how many tokens were cut off, even if that takes extra work.
+        """
+        truncate, side = self.truncate, self.truncation_direction
+        if self.on_overflow is not None:
+            if self.model_fields_set & {"truncate", "truncation_direction"}:
+                raise BadRequest(
+                    "give either on_overflow or truncate and truncation_direction, not both",
+                    param="on_overflow",
+                )
+            side = _TRUNCATION_SIDES.get(self.on_overflow)
+            truncate = side is not None
+        return InputOptions(
+            *(truncate, side, self.prompt, self.prompt_name, self.role, self.task),
+            windows=self.on_overflow == "mean",
+            count_dropped=count_dropped,
+        )
+
+    def options_without_windows(self) -> InputOptions:
+        """Build the options; also raises BadRequest for a mean of windows."""
+        options = self.input_options()
+        if options.windows:
+            raise BadRequest(
+                "on_overflow must be error, start or end here: mean needs a dense vector of a text",
+                param="on_overflow",
+            )
+        return options
+
+
+class Options(Body):
+    """Options of Hugging Face's hosted models; accepted and ignored."""
+
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
+
+
+class InputBody(ReadingBody):
+    """Fields for the model, prompts and long texts.
+
+    - `model`: name of a served model. Default: the first one that embeds.
+    - `options`: sent by Hugging Face's clients; ignored.
+    """
+
+    model: str | None = None
+    options: Options | None = None
+
+
+OPTION_FIELDS = frozenset(ReadingBody.model_fields)
+TruncateWord = Literal["NONE", "START", "END"]
+"""Values of `truncate` in Cohere's and NIM's APIs."""
+
+OVERFLOW: dict[TruncateWord | bool | None, Overflow | None] = {
+    "NONE": "error",
+    "START": "start",
+    "END": "end",
+    False: "error",
+    True: "end",
+    None: None,
+}
+
+PairOverflow = Literal["error", "start", "end", "max"]
+"""Handling of a pair that is too long; `max` takes the best score of the document's windows."""
+
+_PAIR_TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
+Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
+"""Tells a reranker that is a language model what is relevant. Default: the model's instruction."""
+
+
+class PairBody(Body):
+    """Fields for text pairs that exceed the model's limit.
+
+    - `on_overflow`: how to handle a pair that is too long. error rejects it, start and end cut
+      tokens off the longer text at that side, max splits the second text into windows and takes
+      their best score.
+    - `truncate`, `truncation_direction`: TEI's names for error, start and end.
+    - `instruction`: tells a reranker that is a language model what is relevant.
+    """
+
+    truncate: bool | None = None
+    truncation_direction: TruncationDirection | None = None
+    on_overflow: PairOverflow | None = None
+    options: Options | None = None
+    instruction: Instruction = None
+
+    def input_options(self) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields."""
+        return replace(self._truncation(), instruction=self.instruction)
+
+    def _truncation(self) -> InputOptions:
+        if self.on_overflow is None:
+            return InputOptions(self.truncate, self.truncation_direction)
+        if self.model_fields_set & {"truncate", "truncation_direction"}:
+            raise BadRequest(
+                "give either on_overflow or truncate and truncation_direction, not both",
+                param="on_overflow",
+            )
+        return InputOptions(
+            truncate=self.on_overflow in _PAIR_TRUNCATION_SIDES,
+            side=_PAIR_TRUNCATION_SIDES.get(self.on_overflow),
+            windows=self.on_overflow == "max",
+        )

@@ -1,0 +1,137 @@
+"""Response bodies: JSON with numpy arrays, or an array's bytes if the client prefers them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import orjson
+from fastapi import Response
+
+from embedwell.errors import BadRequest
+from embedwell.http.request_context import RequestContext
+from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.routes.common.array_format import Array
+
+LARGE_REQUEST = 1 << 20
+"""A response that needs more bytes of memory than this is serialised in a thread."""
+# Maximum sizes for one orjson call, which holds the GIL.
+_CHUNK_NUMBERS, _CHUNK_ITEMS = 1 << 15, 64
+JSON, BYTES, NPY = b"application/json", b"application/octet-stream", b"application/x-npy"
+
+
+def dump(content: Any) -> bytes:
+    """Serialise content as JSON in one call."""
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+async def dump_response(context: RequestContext, content: Any) -> bytes:
+    """Serialise a response as JSON, in a thread and in chunks if the request is large."""
+    if context.memory.size <= LARGE_REQUEST:
+        return dump(content)
+    return await run_in_thread(lambda: dump(_dump_parts(content)), small=False)
+
+
+def _dump_parts(content: Any) -> Any:
+    """Replace the large parts of content with their JSON."""
+    if isinstance(content, dict):
+        return {name: _dump_parts(value) for name, value in content.items()}
+    if isinstance(content, np.ndarray) and content.ndim > 2:
+        return list(map(_dump_parts, content))
+    if isinstance(content, np.ndarray) and content.ndim > 1:
+        return _dump_chunks(content, max(1, _CHUNK_NUMBERS // max(1, content[:1].size)))
+    if isinstance(content, list):
+        items = list(map(_dump_parts, content)) if _has_nested_items(content) else content
+        return _dump_chunks(items, _CHUNK_ITEMS)
+    return content
+
+
+def _has_nested_items(items: Sequence[Any]) -> bool:
+    """Return whether items may have large parts, judging by the first: all items are alike."""
+    first = next(iter(items), None)
+    parts = first.values() if isinstance(first, dict) else [first]
+    return any(isinstance(part, (list, dict)) or getattr(part, "ndim", 1) > 1 for part in parts)
+
+
+def _dump_chunks(items: Any, size: int) -> orjson.Fragment:
+    chunks = (dump(items[start : start + size])[1:-1] for start in range(0, len(items), size))
+    return orjson.Fragment(b"[" + b",".join(chunks) + b"]")
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryResponse:
+    """A response body of bytes, with its headers other than content-type and content-length."""
+
+    media_type: bytes
+    body: bytes
+    extra_headers: Sequence[tuple[bytes, bytes]]
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return all headers of the response."""
+        length = b"%d" % len(self.body)
+        return [
+            (b"content-type", self.media_type),
+            (b"content-length", length),
+            *self.extra_headers,
+        ]
+
+
+def binary_response(context: RequestContext, array: Array) -> BinaryResponse | None:
+    """Build a response with the array's bytes, shape and dtype; None if the client gets JSON."""
+    media_type = preferred_media_type(context.accept)
+    if media_type == JSON:
+        return None
+    body = array.tobytes() if media_type == BYTES else _npy_file(array)
+    shape = ",".join(map(str, array.shape))
+    headers = [(b"x-shape", shape.encode()), (b"x-dtype", array.dtype.name.encode())]
+    return BinaryResponse(media_type, body, headers)
+
+
+def check_json_fields(context: RequestContext, **fields: object) -> None:
+    """Raise BadRequest if a field needs a JSON response, but the client prefers bytes."""
+    field = next((name for name, value in fields.items() if value), None)
+    if field is not None and preferred_media_type(context.accept) != JSON:
+        raise BadRequest(
+            f"{field} needs a JSON response; accept application/json, or leave {field} out",
+            param=field,
+        )
+
+
+@lru_cache(maxsize=64)
+def preferred_media_type(accept: bytes) -> bytes:
+    """Choose the media type that an Accept header prefers; JSON by default.
+
+    https://www.rfc-editor.org/rfc/rfc9110#field.accept
+    """
+    qualities = dict(map(_media_range, accept.split(b",")))
+    binary = max((BYTES, NPY), key=lambda media_type: qualities.get(media_type, 0.0))
+    wildcard = max(qualities.get(b"application/*", 0.0), qualities.get(b"*/*", 0.0))
+    quality = qualities.get(binary, 0.0)
+    # A media type that is named explicitly has precedence over one that only a wildcard matches.
+    chosen = quality > qualities.get(JSON, 0.0) and quality >= wildcard
+    return binary if chosen else JSON
+
+
+def _media_range(part: bytes) -> tuple[bytes, float]:
+    media_type, _, parameters = part.partition(b";")
+    _, _, quality = parameters.replace(b" ", b"").lower().partition(b"q=")
+    try:
+        return media_type.strip().lower(), float(quality or 1)
+    except ValueError:
+        return media_type.strip().lower(), 0.0
+
+
+def _npy_file(array: Array) -> bytes:
+    buffer = BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+async def fastapi_response(context: RequestContext, content: Any) -> Response:
+    """Build FastAPI's response from an endpoint's result: JSON, or bytes for a BinaryResponse."""
+    if isinstance(content, BinaryResponse):
+        headers = {name.decode(): value.decode() for name, value in content.headers()}
+        return Response(content.body, headers=headers)
+    return Response(await dump_response(context, content), media_type="application/json")

@@ -1,0 +1,108 @@
+"""Types of JSON responses that several APIs share; responses have no other fields."""
+
+from collections.abc import Iterable
+from typing import NotRequired
+
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.prompts import Prompt as ResolvedPrompt
+
+
+@forbid_extra
+class Input(TypedDict):
+    """Token count of an input.
+
+    - `dropped`: number of tokens that were cut off.
+    - `windows`: number of windows, if the input was split into several.
+    """
+
+    tokens: NonNegativeInt
+    truncated: bool
+    dropped: NonNegativeInt
+    windows: NotRequired[NonNegativeInt]
+
+
+@forbid_extra
+class Prompt(TypedDict):
+    """The prompt before each text.
+
+    - `name`: null if the request has the prompt's text.
+    """
+
+    name: str | None
+    text: str
+
+
+@forbid_extra
+class Usage(TypedDict):
+    texts: NonNegativeInt
+    tokens: NonNegativeInt
+
+
+@forbid_extra
+class Timing(TypedDict):
+    """Durations in microseconds."""
+
+    tokenize_us: NonNegativeInt
+    queue_us: NonNegativeInt
+    compute_us: NonNegativeInt
+    total_us: NonNegativeInt
+
+
+@forbid_extra
+class RequestSummary(TypedDict):
+    """Prompt, usage and timing of the request."""
+
+    prompt: Prompt
+    usage: Usage
+    timing: Timing
+
+
+@forbid_extra
+class OpenAIUsage(TypedDict):
+    prompt_tokens: NonNegativeInt
+    total_tokens: NonNegativeInt
+
+
+def token_usage(context: RequestContext) -> OpenAIUsage:
+    """Return the token count of a request in OpenAI's format."""
+    return {"prompt_tokens": context.tokens, "total_tokens": context.tokens}
+
+
+def describe_inputs(rows: Iterable[InputRow]) -> list[Input]:
+    """Return the token count of each input."""
+    return [describe_input(row) for row in rows]
+
+
+def describe_input(row: InputRow) -> Input:
+    """Return the token count of an input."""
+    size: Input = {"tokens": row.tokens, "truncated": row.dropped > 0, "dropped": row.dropped}
+    return {**size, "windows": len(row.windows)} if row.windows else size
+
+
+def describe_request(context: RequestContext, prompt: ResolvedPrompt) -> RequestSummary:
+    """Return the prompt, usage and timing of a request."""
+    return {
+        "prompt": {"name": prompt.name, "text": prompt.text},
+        "usage": describe_usage(context),
+        "timing": describe_timing(context),
+    }
+
+
+def describe_usage(context: RequestContext) -> Usage:
+    """Return how many texts and tokens a request has."""
+    return {"texts": context.texts, "tokens": context.tokens}
+
+
+def describe_timing(context: RequestContext) -> Timing:
+    """Return how long the steps of a request took, and the request until now."""
+    return {
+        "tokenize_us": context.tokenize_us,
+        "queue_us": context.queue_us,
+        "compute_us": context.compute_us,
+        "total_us": context.total_us,
+    }

@@ -1,0 +1,164 @@
+"""FastAPI routes that parse a POST body and serialise the response without FastAPI's overhead."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from embedwell.errors import ServiceError
+from embedwell.http.request_context import RequestContext
+from embedwell.limits.json_limits import check_parts
+from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
+
+# Bytes; parsing so many takes a few milliseconds, independent of their content.
+_SMALL_BODY = 1 << 16
+_TINY_BODY = 1 << 10  # bytes; a client that hangs up is not worth a system call for so few
+_JSON = (b"content-type", b"application/json")
+_BODY_DESCRIPTION = {
+    "parameters": [
+        {
+            "name": "content-encoding",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string", "enum": ["gzip", "deflate", "identity"]},
+        }
+    ],
+    "requestBody": {
+        "description": (
+            "JSON in UTF-8. The server also accepts it without a content type, or as "
+            "application/…+json, text/plain or application/x-www-form-urlencoded."
+        ),
+    },
+}
+
+B = TypeVar("B", bound=Body)
+
+
+def request_context(
+    request: Request,
+    x_request_id: Annotated[str, Header()] = "",
+    traceparent: Annotated[str, Header()] = "",
+) -> RequestContext:
+    """Return the context of a request: its id, its timings and its memory reservation."""
+    context: RequestContext = request.state.context
+    return context
+
+
+RequestDep = Annotated[RequestContext, Depends(request_context)]
+
+
+class DirectRoute(APIRoute):
+    """Calls an endpoint `(context: RequestDep, body: …)` directly, if its body type is a Body.
+
+    The endpoint returns content for JSON, or a BinaryResponse. FastAPI would parse the body to a
+    dict, validate it, resolve dependencies, validate the response and encode it. That takes longer
+    than embedding a short text. FastAPI serves any other endpoint.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.body_type = _body_type(endpoint)
+        if self.body_type is not None:
+            options["openapi_extra"] = _BODY_DESCRIPTION
+        super().__init__(path, endpoint, **options)
+        if self.body_type is not None:
+            self.app = self._respond
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request; raises ValidationError for an invalid body, and ServiceError."""
+        context: RequestContext = scope["state"]["context"]
+        assert self.body_type is not None
+        request = await read_body(self.body_type, context, receive)
+        try:
+            content = await self.endpoint(context, request)
+        except ServiceError as error:
+            error.name_field(request.model_fields_set)
+            raise
+        if isinstance(content, BinaryResponse):
+            body, headers = content.body, content.headers()
+        else:
+            large = context.memory.size > LARGE_REQUEST
+            body = await dump_response(context, content) if large else dump(content)
+            headers = [_JSON, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def api_router(tag: str) -> APIRouter:
+    """Create a router for the routes of an API.
+
+    tag: groups the routes in the OpenAPI document.
+    """
+    return APIRouter(
+        tags=[tag],
+        route_class=DirectRoute,
+        dependencies=[Depends(request_context)],
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
+    """Map paths to the routes whose endpoints are called directly.
+
+    Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
+    """
+    direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
+    documented = {route.endpoint: route for route in direct if route.include_in_schema}
+    return {route.path: documented.get(route.endpoint, route) for route in direct}
+
+
+def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
+    """Create an undocumented HEAD route for each GET route, for health checks."""
+    heads = []
+    for route in routes:
+        if isinstance(route, Route) and "GET" in (route.methods or ()):
+            head = copy.copy(route)
+            head.methods, head.include_in_schema = {"HEAD"}, False
+            heads.append(head)
+    return heads
+
+
+async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
+    """Read and validate the body of a request; raises ValidationError and ServiceError."""
+    content = await _receive_body(receive)
+    context.body_bytes = len(content)
+    if context.body_bytes > _TINY_BODY:
+        context.check_connected()
+    if context.body_bytes <= _SMALL_BODY:
+        return _parse(body_type, content)
+    return await run_in_thread(partial(_parse, body_type, content), small=False)
+
+
+def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
+    """Return the body type of an endpoint whose parameters are a context and a body, else None."""
+    match [parameter.annotation for parameter in inspect.signature(endpoint).parameters.values()]:
+        case [context, type() as body] if context == RequestDep and issubclass(body, Body):
+            return body
+    return None
+
+
+def _parse(body_type: type[B], content: bytes) -> B:
+    check_parts(content)
+    return body_type.model_validate_json(content)
+
+
+async def _receive_body(receive: Receive) -> bytes:
+    message = await receive()
+    first: bytes = message.get("body", b"")
+    return await _receive_rest(first, receive) if message.get("more_body", False) else first
+
+
+async def _receive_rest(first: bytes, receive: Receive) -> bytes:
+    body, more = bytearray(first), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)

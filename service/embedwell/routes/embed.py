@@ -1,0 +1,322 @@
+"""POST /embed: sentence vectors, in TEI's request and response formats with more options."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NotRequired, Self
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest, ServiceError
+from embedwell.http.error_body import Fault, describe, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.item_result import ItemResult
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.input_row import InputRow
+from embedwell.limits.request_limits import ResponseSize, check_response_numbers
+from embedwell.routes.common.array_format import (
+    Matrix,
+    Vector,
+    Vectors,
+    as_lists,
+    convert_vectors,
+    encode_blocks,
+    encode_rows,
+    float16_overflow,
+    rows_not_finite,
+)
+from embedwell.routes.common.body import input_list
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
+from embedwell.routes.common.response_types import (
+    Input,
+    RequestSummary,
+    describe_input,
+    describe_inputs,
+    describe_request,
+)
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.embed_sparse import (
+    SparseArrays,
+    as_arrays,
+    response_numbers,
+    sparse_output_name,
+)
+from embedwell.routes.multi_vector import MultiVectorService
+from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
+
+
+@forbid_extra
+class Embeddings(RequestSummary):
+    """Response to a request with `details`."""
+
+    embeddings: Vectors
+    model: str
+    dimensions: NonNegativeInt
+    inputs: list[Input]
+
+
+@forbid_extra
+class Embedded(Input):
+    embedding: Vector
+
+
+@forbid_extra
+class Failed(TypedDict):
+    error: Fault
+
+
+@forbid_extra
+class Partial(RequestSummary):
+    """Response to a request with `partial`: a vector or an error for each input."""
+
+    results: list[Embedded | Failed]
+    failed: NonNegativeInt
+    model: str
+    dimensions: NonNegativeInt
+
+
+@forbid_extra
+class Outputs(RequestSummary):
+    """Response to a request with `outputs`: the kinds of vectors that were requested.
+
+    - `token_ids`: for each entry of `multi`, the ids of its tokens.
+    """
+
+    embeddings: NotRequired[Vectors]
+    sparse: NotRequired[list[SparseArrays]]
+    multi: NotRequired[list[Matrix] | list[str]]
+    token_ids: NotRequired[list[list[NonNegativeInt]]]
+    model: str
+    dimensions: NonNegativeInt
+    inputs: list[Input]
+
+
+EmbedResponse = Vectors | list[Matrix] | Embeddings | Outputs | Partial
+
+
+class _Details(RequestSummary):
+    model: str
+    dimensions: int
+
+
+class _ComputedOutputs(TypedDict):
+    embeddings: NotRequired[Vectors]
+    sparse: NotRequired[list[SparseArrays]]
+    multi: NotRequired[list[Matrix] | list[str]]
+    token_ids: NotRequired[list[list[int]]]
+    inputs: list[Input]
+
+
+@dataclass(frozen=True)
+class EmbedService:
+    """Responds to /embed with any kind of vectors of a text.
+
+    max_values: maximum count of numbers in sparse vectors, and in the vectors of tokens.
+    multi_vector: responds if the model computes a vector for each token and no dense vector.
+    """
+
+    dense: DenseVectorService
+    multi_vector: MultiVectorService
+    max_values: int
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(
+            DenseVectorService.of(model), MultiVectorService.of(model), model.settings.max_values
+        )
+
+    async def embed(
+        self, context: RequestContext, body: EmbedRequest
+    ) -> EmbedResponse | BinaryResponse:
+        """Respond to /embed."""
+        if body.outputs is not None:
+            return await self.outputs(context, body, body.outputs)
+        if self.multi_vector.vectors.alone:
+            return await self._embed_tokens(context, body)
+        if body.partial:
+            return await self._embed_partial(context, body)
+        check_json_fields(
+            context, details=body.details, encoding_format=body.encoding_format != "float"
+        )
+        rows, vectors = await self.dense.vectors(context, body)
+        values = convert_vectors(vectors, body.output_dtype)
+        if response := binary_response(context, values):
+            return response
+        embeddings = encode_rows(values, body.encoding_format)
+        if not body.details:
+            return embeddings
+        return {
+            "embeddings": embeddings,
+            "inputs": describe_inputs(rows),
+            **self._details(context, body, vectors.shape[1]),
+        }
+
+    async def outputs(
+        self, context: RequestContext, body: EmbedRequest, names: Sequence[OutputName]
+    ) -> Outputs:
+        """Compute the named kinds of vectors of each input; raises BadRequest, TooLarge."""
+        if self.multi_vector.vectors.alone:
+            self.dense.pipeline.check_outputs(names)
+            return await self._token_vectors(context, body)
+        self.dense.check_offered(names, body.dimensions)
+        outputs = await self._compute_outputs(context, body, names)
+        dimensions = body.dimensions or self.dense.dimensions.full
+        return {**outputs, **self._details(context, body, dimensions)}
+
+    async def _token_vectors(self, context: RequestContext, body: EmbedRequest) -> Outputs:
+        texts, matrices = await self.multi_vector.matrices(context, body, described=True)
+        outputs: _ComputedOutputs = {
+            "multi": encode_blocks(matrices, body.encoding_format),
+            "token_ids": [as_lists(ids) for ids in texts.token_ids],
+            "inputs": describe_inputs(texts.rows),
+        }
+        return {**outputs, **self._details(context, body, self.dense.dimensions.full)}
+
+    async def _embed_tokens(
+        self, context: RequestContext, body: EmbedRequest
+    ) -> EmbedResponse | BinaryResponse:
+        self.dense.pipeline.check_outputs(())
+        if body.details:
+            return await self._token_vectors(context, body)
+        return await self.multi_vector.embed(context, body)
+
+    async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Partial:
+        check_json_fields(context, partial=True)
+        results = await self.dense.results(context, body)
+        pooled = _stack_vectors(results, self.dense.dimensions.full)
+        vectors = truncate_and_normalize(pooled, body.dimensions, body.normalize)
+        described = _partial_results(results, vectors, body)
+        return {
+            "results": described,
+            "failed": sum("error" in result for result in described),
+            **self._details(context, body, vectors.shape[1]),
+        }
+
+    async def _compute_outputs(
+        self, context: RequestContext, body: EmbedRequest, requested: Sequence[OutputName]
+    ) -> _ComputedOutputs:
+        _check_fields(context, body)
+        pipeline, numbers_per_token = self.dense.pipeline, self.dense.dimensions.full
+        kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
+        names = list(dict.fromkeys(kinds[name] for name in requested))
+        pipeline.check_outputs(names)
+        rows = await pipeline.reader.read(
+            context, input_list(body.inputs), body.options_without_windows()
+        )
+        if MULTI in requested:
+            check_response_numbers(context.tokens * numbers_per_token, self.max_values)
+            context.memory.grow_by_numbers(context.tokens * numbers_per_token)
+        outputs = await _compute(pipeline, context, rows, names, self.max_values)
+        response: _ComputedOutputs = {"inputs": describe_inputs(rows)}
+        if DENSE in requested:
+            vectors = np.stack([text.dense for text in outputs if text.dense is not None])
+            finished = truncate_and_normalize(vectors, body.dimensions, body.normalize)
+            values = convert_vectors(finished, body.output_dtype)
+            response["embeddings"] = encode_rows(values, body.encoding_format)
+        if SPARSE in requested:
+            response["sparse"] = [as_arrays(it.sparse) for it in outputs if it.sparse is not None]
+        if MULTI in requested:
+            matrices = [text.multi for text in outputs if text.multi is not None]
+            response["multi"] = encode_blocks(
+                (convert_vectors(matrix, body.output_dtype) for matrix in matrices),
+                body.encoding_format,
+            )
+            response["token_ids"] = [  # the first tokens have no vector
+                as_lists(row.ids[len(row.ids) - len(matrix) :])
+                for row, matrix in zip(rows, matrices, strict=True)
+            ]
+        return response
+
+    def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> _Details:
+        prompt = self.dense.pipeline.reader.resolve_prompt(body.input_options())
+        return {
+            "model": self.dense.name,
+            "dimensions": dimensions,
+            **describe_request(context, prompt),
+        }
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /embed, which is also at the root for TEI's clients."""
+    models = registry.choice(EmbedService.of, DENSE, MULTI)
+    routes = api_router("embeddings")
+
+    @routes.post(
+        "/embed",
+        summary="Embed texts or images",
+        response_model=EmbedResponse,
+        responses=route_responses(binary=True),
+    )
+    @routes.post("/", include_in_schema=False)
+    async def embed(context: RequestDep, body: EmbedRequest) -> EmbedResponse | BinaryResponse:
+        return await models.choose(body.model, body.task).embed(context, body)
+
+    return routes
+
+
+async def _compute(
+    pipeline: Pipeline,
+    context: RequestContext,
+    rows: Sequence[InputRow],
+    names: Sequence[str],
+    max_values: int,
+) -> list[TextOutputs]:
+    if not {SPARSE, SPARSE_QUERY} & {*names}:  # the size was checked before
+        return await pipeline.compute_outputs(context, rows, names)
+    size = ResponseSize(context.memory, max_values)
+
+    def keep(text: TextOutputs) -> TextOutputs:
+        assert text.sparse is not None
+        size.grow(response_numbers(text.sparse))
+        return text
+
+    return await pipeline.compute_in_parts(context, rows, names, keep)
+
+
+def _check_fields(context: RequestContext, body: EmbedRequest) -> None:
+    check_json_fields(context, outputs=True)
+    for name in ("late_chunking", "partial"):
+        if getattr(body, name):
+            raise BadRequest(
+                f"{name} cannot be combined with outputs; leave one of them out", param=name
+            )
+
+
+def _stack_vectors(results: Sequence[ItemResult], dim: int) -> Floats:
+    """Stack the vectors of the inputs that did not fail: (at most B, dim)."""
+    vectors = [result[1] for result in results if not isinstance(result, ServiceError)]
+    return np.stack(vectors) if vectors else np.empty((0, dim), dtype=np.float32)
+
+
+def _partial_results(
+    results: Sequence[ItemResult], vectors: Floats, body: EmbedRequest
+) -> list[Embedded | Failed]:
+    """Describe each input's vector or error, in the request's order.
+
+    vectors: the finished vectors of the inputs that did not fail.
+    """
+    values = quantize(vectors, body.output_dtype)
+    overflowed = set(rows_not_finite(values).tolist()) if body.output_dtype == "float16" else set()
+    encoded: Sequence[Vector] = encode_rows(values, body.encoding_format)
+    rows = iter(enumerate(encoded))
+    described: list[Embedded | Failed] = []
+    for index, result in enumerate(results):
+        if isinstance(result, ServiceError):
+            result.name_field(["inputs"])
+            described.append({"error": describe(result)})
+            continue
+        row, embedding = next(rows)
+        if row in overflowed:
+            described.append({"error": describe(float16_overflow(index))})
+        else:
+            described.append({"embedding": embedding, **describe_input(result[0])})
+    return described

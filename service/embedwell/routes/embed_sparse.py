@@ -1,0 +1,142 @@
+"""POST /embed_sparse: sparse vectors, as in TEI."""
+
+from dataclasses import dataclass
+from typing import Annotated, Self
+
+import numpy as np
+from fastapi import APIRouter
+from pydantic import Field, NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
+
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
+from embedwell.limits.request_limits import ResponseSize
+from embedwell.routes.common.array_format import as_lists
+from embedwell.routes.common.body import Inputs, examples, input_list
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import InputBody, PromptBody
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+
+TopK = PositiveInt | None
+MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SparseRequest(InputBody):
+    """Request body of /embed_sparse.
+
+    - `inputs`: a text, its token ids, or a list of either.
+    - `top_k`: return only so many of the largest weights. Default: all.
+    - `min_weight`: return only weights of at least this value.
+    - `input_type` or `prompt_name`: "query" for a query, if the model distinguishes queries from
+      documents.
+    """
+
+    model_config = examples(
+        {"inputs": ["Hello, world", "A second text"], "top_k": 64, "min_weight": 0.1},
+        {"inputs": "Hello, world", "input_type": "query", "truncate": True},
+    )
+
+    inputs: Inputs
+    top_k: TopK = None
+    min_weight: MinWeight = 0.0
+
+
+@forbid_extra
+class SparseEntry(TypedDict):
+    """A vocabulary entry and its weight."""
+
+    index: NonNegativeInt
+    value: float
+
+
+@forbid_extra
+class SparseArrays(TypedDict):
+    """A sparse vector: indices of vocabulary entries in ascending order, and their weights."""
+
+    indices: list[NonNegativeInt]
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class SparseService:
+    """Computes sparse vectors.
+
+    max_values: maximum count of numbers in a response.
+    """
+
+    pipeline: Pipeline
+    max_values: int
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(model.pipeline, model.settings.max_values)
+
+    async def embed(self, context: RequestContext, body: SparseRequest) -> list[list[SparseEntry]]:
+        """Respond to /embed_sparse."""
+        output = sparse_output_name(self.pipeline, body)
+        self.pipeline.check_outputs([output])
+        inputs = input_list(body.inputs)
+        rows = await self.pipeline.reader.read(context, inputs, body.options_without_windows())
+        size = ResponseSize(context.memory, self.max_values)
+
+        def keep(text: TextOutputs) -> SparseVector:
+            assert text.sparse is not None
+            vector = keep_largest(text.sparse, body.top_k, body.min_weight)
+            size.grow(response_numbers(vector))
+            return vector
+
+        vectors = await self.pipeline.compute_in_parts(context, rows, [output], keep)
+        return [as_pairs(vector) for vector in vectors]
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /embed_sparse."""
+    models = registry.choice(SparseService.of, SPARSE)
+    routes = api_router("sparse")
+
+    @routes.post(
+        "/embed_sparse",
+        summary="Embed texts as sparse vectors",
+        responses=route_responses(),
+    )
+    async def embed_sparse(context: RequestDep, body: SparseRequest) -> list[list[SparseEntry]]:
+        return await models.choose(body.model, body.task).embed(context, body)
+
+    return routes
+
+
+def sparse_output_name(pipeline: Pipeline, body: PromptBody) -> str:
+    """Return the name of the output: that of queries for a query, if the model has one."""
+    is_query = "query" in (body.role, body.prompt_name)
+    return SPARSE_QUERY if is_query and SPARSE_QUERY in pipeline.output_names else SPARSE
+
+
+def keep_largest(vector: SparseVector, top_k: int | None, min_weight: float) -> SparseVector:
+    """Keep the largest `top_k` weights among those of at least `min_weight`."""
+    chosen = np.flatnonzero(vector.weights >= min_weight)
+    if top_k is not None and top_k < len(chosen):
+        largest = np.argsort(-vector.weights[chosen], kind="stable")[:top_k]
+        chosen = np.sort(chosen[largest])
+    return SparseVector(vector.indices[chosen], vector.weights[chosen])
+
+
+def response_numbers(vector: SparseVector) -> int:
+    """Count the numbers of a vector in a response: an index and a weight for each entry."""
+    return 2 * len(vector.indices)
+
+
+def as_arrays(vector: SparseVector) -> SparseArrays:
+    """Describe a vector by two arrays, as in Qdrant and Pinecone."""
+    return {"indices": as_lists(vector.indices), "values": as_lists(vector.weights)}
+
+
+def as_pairs(vector: SparseVector) -> list[SparseEntry]:
+    """Describe a vector by an object for each entry, as in TEI."""
+    entries = zip(vector.indices.tolist(), vector.weights, strict=True)
+    return [{"index": index, "value": weight} for index, weight in entries]

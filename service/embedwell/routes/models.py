@@ -1,0 +1,192 @@
+"""GET /v1/models and /models: lists of the served models; POST /models/NAME/load and unload."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import Forbidden, TimedOut
+from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.inference.served_model import ServedModel
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
+from embedwell.routes.common.router import api_router
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.model_files.classifier import Task
+
+_NAME = Path(examples=[DEFAULT])
+_ADMIN_ERRORS = (*BODY_ERRORS, 404, 503, 504)
+
+
+@forbid_extra
+class Model(TypedDict):
+    """A served model.
+
+    - `created`: start time of the server, in seconds since 1970.
+    - `adapter`: the task of a model with adapters.
+    - `dimensions`: dimensions of the vectors; null for a model that reranks or classifies.
+    """
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    task: Task
+    adapter: str | None
+    dimensions: NonNegativeInt | None
+    state: Literal["loaded", "loading", "unloaded"]
+
+
+@forbid_extra
+class Models(TypedDict):
+    object: Literal["list"]
+    data: list[Model]
+
+
+@forbid_extra
+class Stats(TypedDict):
+    queued_tokens: NonNegativeInt
+
+
+@forbid_extra
+class InfinityModel(TypedDict):
+    """A served model in Infinity's format.
+
+    - `created`: start time of the server, in seconds since 1970.
+    """
+
+    id: str
+    object: Literal["model"]
+    created: int
+    stats: Stats
+    capabilities: list[Literal["embed", "multi_vector", "rerank", "classify"]]
+
+
+@forbid_extra
+class InfinityModels(TypedDict):
+    object: Literal["list"]
+    data: list[InfinityModel]
+
+
+@forbid_extra
+class ModelState(TypedDict):
+    model: str
+    state: Literal["loaded", "loading", "unloaded"]
+
+
+def router(registry: ModelRegistry, created: int) -> APIRouter:
+    """Create the routes that list the served models.
+
+    created: creation time of all models, in seconds since 1970.
+    """
+    routes, responses = api_router("OpenAI"), route_responses(AUTH_ERRORS, OpenAIError)
+
+    @routes.get(
+        "/v1/models",
+        summary="List the served models under all of their names",
+        responses=responses,
+        name="models",
+    )
+    async def list_models() -> Models:
+        data = [_entry(name, model, created) for name, model in _named(registry.models)]
+        return {"object": "list", "data": data}
+
+    @routes.get(
+        "/models",
+        summary="List the names of the served models",
+        responses=responses,
+    )
+    async def infinity_models() -> InfinityModels:
+        data: list[InfinityModel] = [
+            {
+                "id": name,
+                "object": "model",
+                "created": created,
+                "stats": {"queued_tokens": model.admission.queued_tokens},
+                "capabilities": [model.task],
+            }
+            for name, model in _named(registry.models)
+        ]
+        return {"object": "list", "data": data}
+
+    @routes.get(
+        "/v1/models/{name:path}",
+        summary="Get a model",
+        responses=route_responses((*AUTH_ERRORS, 404), OpenAIError),
+        name="model",
+    )
+    async def get_model(name: Annotated[str, _NAME]) -> Model:
+        return _entry(name, registry.choose(name), created)
+
+    return routes
+
+
+def _named(models: Sequence[ServedModel]) -> Iterator[tuple[str, ServedModel]]:
+    return ((name, model) for model in models for name in model.settings.names)
+
+
+def _entry(name: str, model: ServedModel, created: int) -> Model:
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "self-hosted",
+        "task": model.task,
+        "adapter": model.adapter,
+        "dimensions": model.dimensions.full if model.folder.outputs else None,
+        "state": model.state,
+    }
+
+
+KeyCheck = Callable[[Any], None]
+"""Raises Unauthorized unless the request's headers have an admin key."""
+
+
+def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: float) -> APIRouter:
+    """Create the routes that load and unload a model, for requests with an admin key.
+
+    check_key: None if the server has no admin key.
+    timeout: seconds to wait until a model is loaded or unloaded.
+    """
+    routes, responses = api_router("status"), route_responses(_ADMIN_ERRORS)
+
+    def check(request: Request) -> None:
+        if check_key is None:
+            raise Forbidden(
+                "loading and unloading by request is disabled; set EMBEDWELL_ADMIN_KEY to "
+                "enable it",
+                code="admin_disabled",
+            )
+        check_key({name.lower(): value for name, value in request.headers.raw})
+
+    @routes.post(
+        "/models/{name:path}/load",
+        summary="Load a model and wait until it is loaded",
+        responses=responses,
+        name="load_model",
+    )
+    async def load(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+        check(request)
+        model = registry.choose(name)
+        await model.engine.load(timeout)
+        return {"model": model.name, "state": model.state}
+
+    @routes.post(
+        "/models/{name:path}/unload",
+        summary="Unload a model until the next request for it",
+        responses=responses,
+        name="unload_model",
+    )
+    async def unload(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+        check(request)
+        model = registry.choose(name)
+        try:
+            await model.engine.unload(timeout)
+        except TimeoutError:
+            message = f"the model was not unloaded within {timeout:.0f} s; try again"
+            raise TimedOut(message, retry_after=1) from None
+        return {"model": model.name, "state": model.state}
+
+    return routes

@@ -1,0 +1,164 @@
+"""POST /api/embed and the older /api/embeddings: Ollama's embeddings API."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.routes.common.array_format import Matrix, as_lists
+from embedwell.routes.common.body import Body, Texts, examples, input_list
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import OVERFLOW
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.outputs.names import DENSE, MULTI
+
+
+class OllamaBody(Body):
+    """Fields of both routes.
+
+    - `keep_alive`: ignored, as the server's settings decide when a model is unloaded.
+    - `options`: `num_ctx` is the maximum tokens of a text. Other and unknown options are ignored,
+      as in Ollama.
+    """
+
+    model: str
+    options: dict[str, Any] | None = None
+    keep_alive: float | str | None = None
+
+    def num_ctx(self) -> int:
+        """Return the maximum tokens of a text, 0 for the model's limit; raises BadRequest."""
+        num_ctx = (self.options or {}).get("num_ctx") or 0
+        if isinstance(num_ctx, bool) or not isinstance(num_ctx, int | float):
+            raise BadRequest("options.num_ctx must be a number of tokens", param="options.num_ctx")
+        return int(min(max(0, num_ctx), sys.maxsize))  # JSON's 1e999 is infinite
+
+
+class OllamaRequest(OllamaBody):
+    """Request body of /api/embed.
+
+    - `input`: a text or a list of texts.
+    - `truncate`: if false, a text that is too long is an error. Otherwise its end is cut off.
+    - `dimensions`: all dimensions if the value is not positive, or not below the model's number.
+    """
+
+    model_config = examples(
+        {"model": "all-MiniLM-L6-v2", "input": "Hello, world"},
+        {"model": "all-MiniLM-L6-v2:latest", "input": ["Hello", "world"], "truncate": False},
+        {
+            "model": "all-MiniLM-L6-v2",
+            "input": "Hi",
+            "options": {"num_ctx": 64},
+            "keep_alive": "5m",
+        },
+    )
+
+    input: Texts
+    truncate: bool | None = None
+    dimensions: int | None = None
+
+
+class OllamaPromptRequest(OllamaBody):
+    """Request body of /api/embeddings.
+
+    - `prompt`: one text, whose vector is not normalised.
+    """
+
+    model_config = examples({"model": "all-MiniLM-L6-v2", "prompt": "Hello, world"})
+
+    prompt: str
+
+
+@forbid_extra
+class OllamaResponse(TypedDict):
+    """Response of /api/embed. Durations are in nanoseconds.
+
+    - `load_duration`: always 0, as the model is loaded before the request is computed.
+    """
+
+    model: str
+    embeddings: Matrix
+    total_duration: NonNegativeInt
+    load_duration: Literal[0]
+    prompt_eval_count: NonNegativeInt
+
+
+@forbid_extra
+class OllamaEmbedding(TypedDict):
+    embedding: list[float]
+
+
+@dataclass(frozen=True)
+class OllamaService:
+    """Computes sentence vectors for Ollama's routes."""
+
+    embedding: DenseVectorService
+
+    async def embed(self, context: RequestContext, body: OllamaRequest) -> OllamaResponse:
+        """Respond to /api/embed."""
+        max_length, dimensions = self._num_ctx(body), body.dimensions or 0
+        shorter = 0 < dimensions < self.embedding.dimensions.full
+        request = EmbedRequest(
+            inputs=input_list(body.input),
+            on_overflow=OVERFLOW[body.truncate is not False],
+            dimensions=dimensions if shorter else None,
+        )
+        _, vectors = await self.embedding.vectors(context, request, max_length=max_length)
+        return {
+            "model": body.model,
+            "embeddings": as_lists(vectors),
+            "total_duration": context.total_us * 1000,
+            "load_duration": 0,
+            "prompt_eval_count": context.tokens,
+        }
+
+    async def embed_prompt(
+        self, context: RequestContext, body: OllamaPromptRequest
+    ) -> OllamaEmbedding:
+        """Respond to /api/embeddings."""
+        max_length = self._num_ctx(body)
+        request = EmbedRequest(inputs=body.prompt, normalize=False)
+        _, (vector,) = await self.embedding.vectors(context, request, max_length=max_length)
+        return {"embedding": as_lists(vector)}
+
+    def _num_ctx(self, body: OllamaBody) -> int | None:
+        """Return num_ctx if it is below the model's limit, else None."""
+        num_ctx, reader = body.num_ctx(), self.embedding.pipeline.reader
+        if not 0 < num_ctx < reader.max_length:
+            return None
+        reader.check_max_length(num_ctx, "options.num_ctx")
+        return num_ctx
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /api/embed and /api/embeddings."""
+    models = registry.choice(DenseVectorService.of, DENSE, MULTI)
+    routes, responses = api_router("Ollama"), route_responses()
+
+    @routes.post(
+        "/api/embed",
+        summary="Create embeddings (Ollama)",
+        responses=responses,
+        name="ollama",
+    )
+    async def embed(context: RequestDep, body: OllamaRequest) -> OllamaResponse:
+        return await OllamaService(models.choose_tagged(body.model)).embed(context, body)
+
+    @routes.post(
+        "/api/embeddings",
+        summary="Create the embedding of one text (Ollama's older route)",
+        responses=responses,
+        name="ollama_prompt",
+    )
+    async def embed_prompt(context: RequestDep, body: OllamaPromptRequest) -> OllamaEmbedding:
+        ollama = OllamaService(models.choose_tagged(body.model))
+        return await ollama.embed_prompt(context, body)
+
+    return routes

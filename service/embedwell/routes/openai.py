@@ -1,0 +1,328 @@
+"""POST /v1/embeddings: OpenAI's embeddings API, with the fields of other servers, too."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, get_args
+
+from fastapi import APIRouter
+from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inputs.prompts import TASK_ROLES, Role
+from embedwell.routes.common.array_format import (
+    EncodingFormat,
+    Matrix,
+    OutputType,
+    Vector,
+    Vectors,
+    convert_vectors,
+    encode_rows,
+)
+from embedwell.routes.common.body import Body, examples, input_list
+from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.response_types import OpenAIUsage, token_usage
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.embed import EmbedService, Outputs
+from embedwell.routes.embed_sparse import SparseArrays
+from embedwell.routes.openai_inputs import Modality, OpenAIInputs, with_modality
+from embedwell.routes.tokens import TokenVectorService
+from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.vectors import Floats, truncate_and_normalize
+
+ROLES: dict[str | None, Role] = {
+    "query": "query",
+    "document": "document",
+    "passage": "document",
+}
+_COMMON_FIELDS = {"input", "model", "encoding_format", "user"}
+"""Most requests have no other fields, and skip the checks of the others."""
+
+Dtype = Literal["float", "int8", "uint8", "binary", "ubinary"]
+InputType = Literal["query", "document", "passage"]
+
+
+def _truncate_kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "<flag>"
+    return "<word>" if value in get_args(TruncateWord) else None
+
+
+Truncate = Annotated[
+    Annotated[bool, Tag("<flag>")] | Annotated[TruncateWord, Tag("<word>")],
+    Discriminator(
+        _truncate_kind,
+        custom_error_type="truncate",  # a Literal would accept 1 and 1.0 as true
+        custom_error_message="Input should be true, false, 'NONE', 'START' or 'END'",
+    ),
+]
+
+
+class EmbeddingsRequest(Body):
+    """Request body of /v1/embeddings, with OpenAI's fields and those of other servers.
+
+    - OpenAI: `input`, `model`, `encoding_format`, `dimensions`; `user` is ignored.
+    - Voyage: `input_type`, `truncation`, `output_dtype`, `output_dimension`.
+    - Jina: `task`, `truncate`, `embedding_type` or `encoding_type`, `normalized`, `late_chunking`,
+      `return_multivector` (a vector for each token).
+    - NIM: `input_type` passage; `truncate` NONE, START or END.
+    - NIM and Infinity: `modality`: text or image, for all inputs or one for each.
+    - vLLM: `truncate_prompt_tokens` (maximum tokens of an input, -1 for the model's limit),
+      `add_special_tokens` (must be true), `normalize`.
+    - This server: `outputs`: kinds of vectors to return for each input, from one forward pass.
+
+    `drop_params` and `metadata` are ignored. A request with two fields of the same meaning is
+    rejected.
+    """
+
+    model_config = examples(
+        {"input": "Hello, world", "encoding_format": "base64"},
+        {"input": ["Hello", "world"], "model": "all-MiniLM-L6-v2", "user": "someone"},
+        {"input": "Hello, world", "input_type": "query", "output_dtype": "int8"},
+        {"input": [[101, 7592, 102]], "task": "retrieval.passage", "embedding_type": "float"},
+        {"input": "Hello, world", "return_multivector": True, "embedding_type": "binary"},
+        {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
+    )
+
+    input: OpenAIInputs
+    model: str | None = None
+    encoding_format: EncodingFormat | None = None
+    dimensions: NonNegativeInt | None = None
+    user: str | None = None
+    input_type: InputType | None = None
+    truncation: bool | None = None
+    output_dtype: Dtype | None = None
+    output_dimension: PositiveInt | None = None
+    task: str | None = None
+    truncate: Truncate | None = None
+    embedding_type: Literal[Dtype, "base64"] | None = None
+    encoding_type: Literal[Dtype, "base64"] | None = None
+    normalized: bool | None = None
+    late_chunking: bool | None = None
+    return_multivector: bool | None = None
+    modality: Modality | None = None
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    add_special_tokens: bool | None = None
+    normalize: bool | None = None
+    drop_params: bool | None = None
+    metadata: dict[str, Any] | None = None
+    outputs: OutputNames | None = None
+
+    def to_embed_request(self, model_role: Role | None) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest for contradictory fields.
+
+        model_role: the role that a suffix of the model's name selects.
+        """
+        inputs: Any = self.input  # validation has replaced objects by texts or images
+        if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
+            return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
+        self._check_supported()
+        dtype, encoding_format = self._output_format()
+        return EmbedRequest(
+            inputs=inputs if self.modality is None else with_modality(inputs, self.modality),
+            **self._overflow(),
+            input_type=self._role(model_role),
+            task=self.task,
+            dimensions=self._only_value("dimensions", "output_dimension") or None,
+            normalize=self._only_value("normalize", "normalized") is not False,
+            output_dtype=dtype,
+            encoding_format=encoding_format,
+            late_chunking=bool(self.late_chunking),
+            outputs=self.outputs,
+        )
+
+    @property
+    def max_length(self) -> int | None:
+        """The requested maximum of tokens per input; None for the model's."""
+        return None if self.truncate_prompt_tokens == -1 else self.truncate_prompt_tokens
+
+    def _check_supported(self) -> None:
+        if self.return_multivector:
+            self._check_without("return_multivector", "late_chunking", "dimensions")
+            self._check_without("return_multivector", "output_dimension")
+        if self.truncate_prompt_tokens is not None:
+            self._check_without("truncate_prompt_tokens", "late_chunking", "outputs")
+        if self.outputs is not None:
+            self._check_without("outputs", "return_multivector")
+        if self.add_special_tokens is False:
+            raise BadRequest(
+                "add_special_tokens must be true: texts always get the model's special "
+                "tokens; send token ids to leave them out",
+                code="not_offered",
+                param="add_special_tokens",
+            )
+
+    def _check_without(self, field: str, *others: str) -> None:
+        for name in others:
+            if getattr(self, name):
+                raise BadRequest(
+                    f"{name} cannot be combined with {field}; leave one of them out", param=name
+                )
+
+    def _overflow(self) -> dict[str, Any]:
+        truncate = self._only_value("truncate", "truncation", "truncate_prompt_tokens")
+        if self.truncate_prompt_tokens is not None:
+            return {"truncate": True}
+        return {"on_overflow": OVERFLOW[truncate]}
+
+    def _output_format(self) -> tuple[OutputType, EncodingFormat]:
+        names = "output_dtype", "embedding_type", "encoding_type"
+        dtype: Literal[Dtype, "base64"] = self._only_value(*names) or "float"
+        if dtype == "base64":
+            self._only_value("embedding_type", "encoding_type", "encoding_format")
+            return "float32", "base64"
+        return "float32" if dtype == "float" else dtype, self.encoding_format or "float"
+
+    def _role(self, model_role: Role | None) -> Role | None:
+        candidates = (model_role, ROLES.get(self.input_type), TASK_ROLES.get(self.task or ""))
+        roles = {role for role in candidates if role is not None}
+        if len(roles) > 1:
+            raise BadRequest(
+                f"model, input_type and task select different roles, {sorted(roles)}; leave "
+                "out all but one",
+                param="task" if self.task else "input_type",
+            )
+        return next(iter(roles), None)
+
+    def _only_value(self, *names: str) -> Any:
+        """Return the value of the only field that is set; raises BadRequest if two are set."""
+        present = [name for name in names if getattr(self, name) is not None]
+        if len(present) > 1:
+            raise BadRequest(
+                f"give either {present[0]} or {present[1]}, not both", param=present[1]
+            )
+        return getattr(self, present[0]) if present else None
+
+
+@forbid_extra
+class OpenAIEmbedding(TypedDict):
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embedding: Vector
+
+
+@forbid_extra
+class JinaEmbeddings(TypedDict):
+    """Result of one input with `return_multivector`: a vector for each token."""
+
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embeddings: Vectors
+
+
+@forbid_extra
+class OutputEmbeddings(TypedDict):
+    """Result of one input with `outputs`: the kinds of vectors that were requested."""
+
+    object: Literal["embedding"]
+    index: NonNegativeInt
+    embedding: NotRequired[Vector]
+    sparse_embedding: NotRequired[SparseArrays]
+    embeddings: NotRequired[Matrix | str]
+
+
+@forbid_extra
+class OpenAIResponse(TypedDict):
+    """Response of /v1/embeddings.
+
+    - `id`: the request's id, as in Mistral's and Infinity's APIs.
+    """
+
+    id: str
+    object: Literal["list"]
+    data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings]
+    model: str
+    usage: OpenAIUsage
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /v1/embeddings, which Infinity has at /embeddings."""
+    models = registry.choice(EmbedService.of, DENSE, MULTI)
+    token_vectors = registry.choice(TokenVectorService.of, "embed")
+    routes = api_router("OpenAI")
+
+    @routes.post(
+        "/v1/embeddings",
+        summary="Create embeddings (OpenAI)",
+        responses=route_responses(error_schema=OpenAIError),
+    )
+    @routes.post("/embeddings", include_in_schema=False)
+    async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
+        service, role = models.choose_with_role(body.model or None, body.task)
+        embedding, request = service.dense, body.to_embed_request(role)
+        if request.outputs is not None:
+            outputs = await service.outputs(context, request, request.outputs)
+            return _response(_by_input(outputs), embedding.name, context)
+        max_length = body.max_length
+        if max_length is not None:
+            embedding.pipeline.reader.check_max_length(max_length, "truncate_prompt_tokens")
+        if body.return_multivector:
+            tokens, _ = token_vectors.choose_with_role(body.model or None, body.task)
+            multivectors = await _multivectors(context, request, max_length, service, tokens)
+            return _response(multivectors, embedding.name, context)
+        param = "dimensions" if body.output_dimension is None else "output_dimension"
+        _, vectors = await embedding.vectors(context, request, param, max_length)
+        encoded: Sequence[Vector] = _encode(vectors, request)
+        data: list[OpenAIEmbedding] = [
+            {"object": "embedding", "index": index, "embedding": vector}
+            for index, vector in enumerate(encoded)
+        ]
+        return _response(data, embedding.name, context)
+
+    return routes
+
+
+async def _multivectors(
+    context: RequestContext,
+    request: EmbedRequest,
+    max_length: int | None,
+    service: EmbedService,
+    tokens: TokenVectorService,
+) -> list[JinaEmbeddings]:
+    """Compute a vector for each token: the model's own kind, or the states of the last layer."""
+    inputs = input_list(request.inputs)
+    options = request.input_options().with_max_length(max_length)
+    if service.multi_vector.vectors.offered:
+        encoded = await service.multi_vector.encoded_vectors(context, inputs, options, request)
+    else:
+        states = await tokens.last_layer(context, inputs, options)
+        encoded = [
+            _encode(truncate_and_normalize(each, None, request.normalize), request)
+            for each in states
+        ]
+    return [
+        {"object": "embedding", "index": index, "embeddings": vectors}
+        for index, vectors in enumerate(encoded)
+    ]
+
+
+def _encode(vectors: Floats, request: EmbedRequest) -> Vectors:
+    return encode_rows(convert_vectors(vectors, request.output_dtype), request.encoding_format)
+
+
+def _by_input(outputs: Outputs) -> list[OutputEmbeddings]:
+    """Return the result of each input, from the lists in a response of /embed."""
+    data: list[OutputEmbeddings] = []
+    for index in range(len(outputs["inputs"])):
+        result: OutputEmbeddings = {"object": "embedding", "index": index}
+        if "embeddings" in outputs:
+            result["embedding"] = outputs["embeddings"][index]
+        if "sparse" in outputs:
+            result["sparse_embedding"] = outputs["sparse"][index]
+        if "multi" in outputs:
+            result["embeddings"] = outputs["multi"][index]
+        data.append(result)
+    return data
+
+
+def _response(
+    data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings],
+    model: str,
+    context: RequestContext,
+) -> OpenAIResponse:
+    usage = token_usage(context)
+    return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}

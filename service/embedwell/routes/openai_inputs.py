@@ -1,0 +1,96 @@
+"""Inputs of /v1/embeddings: texts, token ids, and objects with a text or an image."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Tag
+from pydantic_core import PydanticCustomError
+
+from embedwell.errors import BadRequest
+from embedwell.inputs.image_input import ImageInput
+from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, input_kind
+
+
+class InputObject(Body):
+    """Jina's object for an input: a text, or an image as a data URL or in base64."""
+
+    text: str | None = None
+    image: str | None = None
+
+
+def _content_of_object(item: InputObject) -> str | ImageInput:
+    if item.text is None and item.image is not None:
+        return ImageInput(image=item.image)
+    if item.text is None or item.image is not None:
+        raise PydanticCustomError("object", "Input should have either a text or an image")
+    return item.text
+
+
+def _item_kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "<text>"
+    return "<object>" if isinstance(value, dict) else "<ids>"
+
+
+def _input_kind(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else input_kind(value)
+
+
+_Object = Annotated[InputObject, AfterValidator(_content_of_object), Tag("<object>")]
+_InputItem = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | _Object,
+    Discriminator(_item_kind),
+]
+
+OpenAIInputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[TokenIds, Tag("<ids>")]
+    | Annotated[list[_InputItem], FAIL_FAST, Tag("<batch>")]
+    | _Object,
+    Discriminator(_input_kind),
+]
+"""A text, its token ids, or a list of either; validation turns objects into texts and images."""
+
+
+def _modality_kind(value: Any) -> str:
+    return "<one>" if isinstance(value, str) else "<some>"
+
+
+ModalityName = Literal["text", "image"]
+Modality = Annotated[
+    Annotated[ModalityName, Tag("<one>")] | Annotated[list[ModalityName], FAIL_FAST, Tag("<some>")],
+    Discriminator(_modality_kind),
+]
+
+
+def with_modality(inputs: Any, modality: Any) -> Any:
+    """Convert the texts whose modality is image to images.
+
+    Raises BadRequest if the modalities and inputs differ in number, or if an image is not a text.
+
+    modality: one for all inputs, or one for each.
+    """
+    if isinstance(modality, str):
+        modality = [modality] * (len(inputs) if isinstance(inputs, list) else 1)
+    if "image" not in modality:
+        return inputs
+    items = inputs if isinstance(inputs, list) else [inputs]
+    if len(items) != len(modality):
+        raise BadRequest(
+            f"modality has {len(modality)} entries for {len(items)} inputs; give one for each "
+            "input",
+            param="modality",
+        )
+    return [
+        _as_image(item, index) if kind == "image" else item
+        for index, (item, kind) in enumerate(zip(items, modality, strict=True))
+    ]
+
+
+def _as_image(item: Any, index: int) -> ImageInput:
+    if isinstance(item, str):
+        return ImageInput(image=item)
+    if isinstance(item, ImageInput):
+        return item
+    raise BadRequest(
+        f"input {index} is not an image; send a data URL or base64", param="modality", index=index
+    )

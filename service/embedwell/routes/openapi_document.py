@@ -1,0 +1,81 @@
+"""The OpenAPI document, and the page /docs that shows it."""
+
+import functools
+import gzip
+import re
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import HTMLResponse
+
+from embedwell.routes.common.openapi_responses import OpenAPIObject, components
+
+# FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
+_DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
+
+
+def _inline_source(tag: str) -> str:
+    """Return the source of a content security policy that allows the page's only `tag`."""
+    [content] = re.findall(f"<{tag}>(.*?)</{tag}>", _DOCS_PAGE, re.DOTALL)
+    return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
+
+
+_DOCS_HEADERS = {
+    "content-security-policy": (
+        f"default-src 'none'; script-src {_inline_source('script')}; "
+        f"style-src {_inline_source('style')}; connect-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+def router() -> APIRouter:
+    """Create the routes /docs and /openapi.json."""
+    routes = APIRouter()
+
+    @functools.cache
+    def document_bytes(app: FastAPI, compressed: bool) -> bytes:
+        # Serialising the document takes longer than embedding hundreds of short texts.
+        return (
+            gzip.compress(document_bytes(app, False)) if compressed else orjson.dumps(app.openapi())
+        )
+
+    @routes.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(_DOCS_PAGE, headers=_DOCS_HEADERS)
+
+    @routes.get("/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        compressed = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {"vary": "accept-encoding"} | ({"content-encoding": "gzip"} if compressed else {})
+        content = document_bytes(request.app, compressed)
+        return Response(content, media_type="application/json", headers=headers)
+
+    return routes
+
+
+def openapi_document(app: FastAPI) -> OpenAPIObject:
+    """Build FastAPI's document, with the components to which the documented responses refer.
+
+    A setting decides whether routes require a key, so they are documented as working with and
+    without one. Status 422 is removed, because an invalid request gets status 400.
+    """
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            responses.pop("422", None)
+            operation["security"] = [{}, {"key": []}] if "401" in responses else []
+    shared = components()
+    schemas = document["components"]["schemas"] | shared["schemas"]
+    unused = ("HTTPValidationError", "ValidationError")
+    shared["schemas"] = {name: schemas[name] for name in sorted(schemas) if name not in unused}
+    return {**document, "components": shared}

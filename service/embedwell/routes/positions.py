@@ -1,0 +1,279 @@
+"""GET and POST /positions: the tables of position schemes, the model's own or others."""
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal, NotRequired, Self
+
+import numpy as np
+from fastapi import APIRouter, Query, Response
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    field_validator,
+    model_validator,
+)
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.position_encoding import (
+    PositionEncoding,
+    PositionTables,
+    compute_tables,
+    resolve_encoding,
+)
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.input_row import InputRow
+from embedwell.limits.request_limits import check_response_numbers
+from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.routes.common.array_format import Array, Matrix, as_lists
+from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
+from embedwell.routes.common.response_body import BinaryResponse, binary_response, fastapi_response
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.positions.schemes import Learned
+from embedwell_models.positions.tables import Ints
+from embedwell_models.vectors import Floats
+
+_GROUPED_DIGITS = re.compile(r"\d_\d")  # pydantic accepts 1_000 as Python does
+_FEW_VALUES = 1 << 16  # computed in a millisecond
+SchemeName = Literal[
+    "none",
+    "sinusoidal",
+    "learned",
+    "rotary",
+    "alibi",
+    "relative",
+    "mpnet",
+    "disentangled",
+    "transformer_xl",
+]
+
+Position = Annotated[int, Field(ge=0, le=1_000_000)]
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Length = Annotated[int, Field(ge=1, le=1_000_001)]
+Factor = Annotated[float, Field(ge=1, le=1_000_000)]
+PositiveNumber = Annotated[float, Field(ge=1e-6, le=1_000_000)]
+
+
+class PositionsRequest(Body):
+    """Request body of /positions. Without `scheme`, the model's own scheme is used.
+
+    - `positions`: a list of positions; or `count`, for 0 … count - 1.
+    - `model`: name of a served model. Default: the first one.
+    - `layer`: selects one of the model's own schemes: 0 for the input, 1 … L for the attention of
+      that layer. Default: the first one with positions.
+
+    Options of the scheme. An absent option has the model's value if the scheme is the model's own,
+    otherwise a common default.
+
+    - `dim` (sinusoidal, transformer_xl, rotary): dimensions of the vectors; for rotary, of the
+      rotated part of a head.
+    - `base` (sinusoidal, transformer_xl, rotary): base of the angles.
+    - `interleaved` (rotary): rotate columns 2i and 2i + 1 instead of i and i + dim / 2.
+    - `scaling` (rotary): how it is extended to longer texts: default, linear, dynamic, ntk, yarn or
+      llama3. Options of a scaling: `factor`, `original` (tokens of the training's texts), `length`
+      (tokens of the text), `magnitude`, `fast`, `slow`, `whole`.
+    - `heads`, `steepest`, `causal` (alibi): the last head's slope is 2 to the power of minus
+      `steepest`.
+    - `buckets`, `max_distance` (relative, mpnet, disentangled): for disentangled, 0 buckets are
+      plain distances.
+    - `bidirectional` (relative, mpnet).
+    """
+
+    model_config = examples(
+        {"scheme": "rotary", "count": 2, "dim": 8},
+        {},
+        {"scheme": "alibi", "heads": 2, "positions": [0, 1, 5]},
+        {"scheme": "relative", "count": 3, "buckets": 8},
+        {"scheme": "transformer_xl", "count": 3, "dim": 4},
+    )
+
+    scheme: SchemeName | None = None
+    model: str | None = None
+    layer: Annotated[int, Field(ge=0)] | None = None
+    positions: Annotated[list[Position], Field(min_length=1), FAIL_FAST] | None = None
+    count: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    dim: Size | None = None
+    base: Annotated[float, Field(gt=1, le=1e15)] | None = None
+    interleaved: bool | None = None
+    scaling: Literal["default", "linear", "dynamic", "ntk", "yarn", "llama3"] | None = None
+    factor: Factor | None = None
+    original: Length | None = None
+    length: Length | None = None
+    magnitude: PositiveNumber | None = None
+    fast: PositiveNumber | None = None
+    slow: PositiveNumber | None = None
+    whole: bool | None = None
+    heads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    steepest: Annotated[float, Field(gt=0, le=1024)] | None = None
+    causal: bool | None = None
+    buckets: Annotated[int, Field(ge=0, le=4096)] | None = None
+    max_distance: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    bidirectional: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_positions(self) -> "PositionsRequest":
+        if self.positions is not None and self.count is not None:
+            raise ValueError("give either positions or count, not both")
+        return self
+
+    def encoding(self, config: EncoderConfig) -> PositionEncoding:
+        """Resolve the requested encoding for a model; raises BadRequest."""
+        positions = range(self.count or 16) if self.positions is None else self.positions
+        fields = self.model_dump(exclude={"scheme", "model", "layer", "positions", "count"})
+        options = {name: value for name, value in fields.items() if value is not None}
+        array = np.array(positions, dtype=np.int64)
+        return resolve_encoding(config, self.scheme, self.layer, array, options)
+
+
+def _split_commas(items: Any) -> Any:
+    return items and [number for item in items for number in item.split(",")]
+
+
+class PositionsQuery(PositionsRequest):
+    """The fields of PositionsRequest in a query string, with commas between positions."""
+
+    model_config = ConfigDict(strict=False)
+
+    positions: Annotated[
+        Annotated[list[Position], Field(min_length=1), FAIL_FAST] | None,
+        BeforeValidator(_split_commas),
+    ] = None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_grouped_digits(cls, value: Any) -> Any:
+        if _GROUPED_DIGITS.search(str(value)):
+            raise ValueError("write the number without underscores")
+        return value
+
+
+@forbid_extra
+class PositionsResponse(TypedDict):
+    """Response of /positions. Arrays that the scheme does not have are absent.
+
+    - `parameters`: every option of the scheme.
+    """
+
+    scheme: str
+    parameters: dict[str, int | float | bool | str | None]
+    positions: list[NonNegativeInt]
+    vectors: NotRequired[Matrix]
+    pairs: NotRequired[list[list[int]]]
+    cos: NotRequired[Matrix]
+    sin: NotRequired[Matrix]
+    slopes: NotRequired[list[float]]
+    bias: NotRequired[list[list[list[float | None]]]]
+    buckets: NotRequired[list[list[int]]]
+    distances: NotRequired[list[int]]
+
+
+@dataclass(frozen=True)
+class PositionService:
+    """Computes position encodings.
+
+    bias_table: the model's trained relative biases, if any: (buckets, H).
+    max_values: maximum count of numbers in a response.
+    """
+
+    pipeline: Pipeline
+    config: EncoderConfig
+    bias_table: Floats | None
+    max_values: int
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(
+            model.pipeline, model.config, model.folder.bias_table(), model.settings.max_values
+        )
+
+    async def encode(
+        self, context: RequestContext, body: PositionsRequest
+    ) -> PositionsResponse | BinaryResponse:
+        """Respond to /positions."""
+        encoding = body.encoding(self.config)
+        check_response_numbers(encoding.value_bound, self.max_values)
+        context.memory.grow_by_numbers(encoding.value_bound)
+        match encoding.scheme:
+            case Learned(padding=padding):
+                tables = await self._learned_table(context, encoding.positions, padding)
+            case scheme:
+                work = partial(compute_tables, scheme, encoding)
+                tables = await run_in_thread(work, encoding.value_bound <= _FEW_VALUES)
+        if encoding.trained and self.bias_table is not None and "buckets" in tables:
+            tables["bias"] = np.ascontiguousarray(self.bias_table.T[:, tables["buckets"]])
+        array = _binary_array(tables)
+        if array is not None and (response := binary_response(context, array)):
+            return response
+        answer: PositionsResponse = {
+            "scheme": encoding.name,
+            "parameters": encoding.parameters,
+            "positions": as_lists(encoding.positions),
+        }
+        lists: Any = tables
+        answer.update(lists)
+        return answer
+
+    async def _learned_table(
+        self, context: RequestContext, positions: Ints, padding_id: int
+    ) -> PositionTables:
+        last, size = positions.max(), self.config.max_positions
+        if last >= size:
+            raise BadRequest(
+                f"position {last} is not in the model's table of {size} positions, which "
+                "begins at 0",
+                param="positions",
+            )
+        # The position part of this input is the start of the table. Padding has no position.
+        ids = np.full(last + 1, int(padding_id == 0), dtype=np.int32)
+        (table,) = await self.pipeline.hidden(context, [InputRow(ids, 0)], "position")
+        return {"vectors": table[positions]}
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes of /positions: POST, and GET with the same fields in the query string."""
+    models = registry.choice(PositionService.of)
+    routes = api_router("positions")
+
+    @routes.post(
+        "/positions",
+        summary="Compute position encodings",
+        response_model=PositionsResponse,
+        responses=route_responses(binary=True),
+        name="positions",
+    )
+    async def post(
+        context: RequestDep, body: PositionsRequest
+    ) -> PositionsResponse | BinaryResponse:
+        return await models.choose(body.model).encode(context, body)
+
+    errors_without_body = [s for s in ENGINE_ERRORS if s not in (408, 415)]
+
+    @routes.get(
+        "/positions",
+        summary="Compute position encodings",
+        response_model=PositionsResponse,
+        responses=route_responses(errors_without_body, binary=True),
+        name="get_positions",
+    )
+    async def get(context: RequestDep, query: Annotated[PositionsQuery, Query()]) -> Response:
+        service = models.choose(query.model)
+        return await fastapi_response(context, await service.encode(context, query))
+
+    return routes
+
+
+def _binary_array(tables: PositionTables) -> Array | None:
+    """Return the array for a binary response: cos stacked on sin, or the scheme's only table."""
+    if "cos" in tables:
+        return np.stack([tables["cos"], tables["sin"]])
+    return next((tables[name] for name in ("vectors", "bias", "buckets") if name in tables), None)

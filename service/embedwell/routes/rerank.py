@@ -1,0 +1,389 @@
+"""POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired, Self
+
+from fastapi import APIRouter
+from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import CohereError, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.text_pair import TextPair
+from embedwell.routes.cohere import CohereMeta, response_meta
+from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import (
+    Instruction,
+    PairBody,
+)
+from embedwell.routes.common.response_types import Input, OpenAIUsage, describe_inputs, token_usage
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.scores import ranking, sigmoid
+from embedwell_models.outputs.names import MULTI
+from embedwell_models.vectors import Floats
+
+
+class DocumentObject(Body):
+    """Jina's and Cohere's object for a document; only texts are supported."""
+
+    text: str
+
+
+def _document_kind(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else "<text>"
+
+
+Document = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[DocumentObject, Tag("<object>")],
+    Discriminator(_document_kind),
+]
+
+Documents = Annotated[list[Document], FAIL_FAST]
+"""Texts, or objects that hold them."""
+
+
+def document_texts(documents: Sequence[str | DocumentObject]) -> list[str]:
+    """Return the texts of `Documents`."""
+    return [item if isinstance(item, str) else item.text for item in documents]
+
+
+class RerankRequest(PairBody):
+    """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
+
+    - `raw_scores`: return logits instead of scores from 0 to 1.
+    - `return_text`, `return_documents`: repeat the texts in the response.
+    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents.
+    - `truncation`: Voyage's name for `truncate`.
+    - `details`: describe each document in the response.
+    - `rank_fields`, `max_chunks_per_doc`: sent by Cohere's older clients; must be null.
+    """
+
+    model_config = examples(
+        {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
+        {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
+    )
+
+    query: str
+    texts: Annotated[list[str], FAIL_FAST] | None = None
+    documents: Documents | None = None
+    model: str | None = None
+    raw_scores: bool = False
+    return_text: bool = False
+    return_documents: bool | None = None
+    top_n: PositiveInt | None = None
+    top_k: PositiveInt | None = None
+    truncation: bool | None = None
+    details: bool = False
+    rank_fields: None = None
+    max_chunks_per_doc: None = None
+
+    @property
+    def contents(self) -> list[str]:
+        """Return the documents; raises BadRequest unless either texts or documents is set."""
+        if (self.texts is None) == (self.documents is None):
+            raise BadRequest(
+                "give either texts or documents, not both or neither", param="documents"
+            )
+        return document_texts(self.documents or ()) if self.texts is None else self.texts
+
+    @property
+    def is_voyage(self) -> bool:
+        """Whether the request has a field that only Voyage's API has."""
+        return bool(self.model_fields_set & {"top_k", "truncation"})
+
+    @property
+    def wants_plain_documents(self) -> bool:
+        """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
+
+        Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
+        """
+        return self.is_voyage or "raw_scores" in self.model_fields_set
+
+    def _truncation(self) -> InputOptions:
+        # `documents` are truncated by default, `texts` only if the setting says so.
+        if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
+            return super()._truncation()
+        truncate = True if self.truncation is None else self.truncation
+        return InputOptions(truncate, self.truncation_direction)
+
+
+class CohereRerankRequest(Body):
+    """Request body of /v2/rerank.
+
+    - `max_tokens_per_doc`: read at most so many tokens of a document.
+    - `priority`: must be null.
+    - `instruction`: tells a reranker that is a language model what is relevant.
+    """
+
+    model_config = examples(
+        {
+            "model": "reranker",
+            "query": "What is rust?",
+            "documents": ["A fungus.", "Iron oxide."],
+            "top_n": 1,
+        }
+    )
+
+    model: str
+    query: str
+    documents: Documents
+    top_n: PositiveInt | None = None
+    max_tokens_per_doc: PositiveInt | None = None
+    return_documents: bool | None = None
+    instruction: Instruction = None
+    priority: None = None
+
+
+@forbid_extra
+class TEIRank(TypedDict):
+    """Rank of a document in TEI's format.
+
+    - `text`: only if the request has `return_text`.
+    """
+
+    index: NonNegativeInt
+    score: float
+    text: NotRequired[str]
+
+
+TEIRanks = list[TEIRank]
+"""Ranks, best first."""
+
+
+@forbid_extra
+class RankedText(TypedDict):
+    text: str
+
+
+@forbid_extra
+class Ranked(TypedDict):
+    """Rank of a document, as an object.
+
+    - `document`: only if the request has `return_documents`.
+    """
+
+    index: NonNegativeInt
+    relevance_score: float
+    document: NotRequired[RankedText]
+
+
+@forbid_extra
+class PlainRanked(TypedDict):
+    """Rank of a document, as a text.
+
+    - `document`: only if the request has `return_documents`.
+    """
+
+    index: NonNegativeInt
+    relevance_score: float
+    document: NotRequired[str]
+
+
+@forbid_extra
+class JinaRanking(TypedDict):
+    """Response to a request with `documents`, in Jina's and Infinity's format.
+
+    - `results`: documents are texts if the request has `raw_scores`, as from Infinity's clients,
+      else objects.
+    - `inputs`: only with `details`; describes all documents in the request's order.
+    """
+
+    id: str
+    object: Literal["rerank"]
+    model: str
+    usage: OpenAIUsage
+    results: list[Ranked] | list[PlainRanked]
+    inputs: NotRequired[list[Input]]
+
+
+@forbid_extra
+class VoyageUsage(TypedDict):
+    total_tokens: NonNegativeInt
+
+
+@forbid_extra
+class VoyageRanking(TypedDict):
+    """Response to a request with `top_k` or `truncation`, in Voyage's format."""
+
+    object: Literal["list"]
+    data: list[PlainRanked]
+    model: str
+    usage: VoyageUsage
+
+
+@forbid_extra
+class CohereRanking(TypedDict):
+    id: str
+    results: list[Ranked]
+    meta: CohereMeta
+
+
+RerankResponse = TEIRanks | JinaRanking | VoyageRanking
+
+
+@dataclass(frozen=True)
+class RerankService:
+    """Scores documents by their relevance to a query, for every API.
+
+    name: the model's name in responses.
+    """
+
+    pipeline: Pipeline
+    name: str
+    multi_vectors: MultiVectors
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(model.pipeline, model.name, model.multi_vectors)
+
+    async def logits(
+        self,
+        context: RequestContext,
+        query: str,
+        documents: Sequence[str],
+        options: InputOptions,
+    ) -> tuple[list[InputRow], Floats]:
+        """Return the tokenized pairs with their logits (B,).
+
+        A multi-vector model returns the tokenized documents with their MaxSim. Raises BadRequest if
+        the model is neither a reranker nor a multi-vector model.
+        """
+        pairs = [TextPair(query, document) for document in documents]
+        return await self.pair_logits(context, pairs, options)
+
+    async def pair_logits(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[InputRow], Floats]:
+        """Like `logits`, for any pairs."""
+        context.memory.grow_by_numbers(len(pairs))
+        if self.multi_vectors.offered:
+            if options.windows:
+                raise BadRequest(
+                    "on_overflow must be error, start or end for a multi-vector model",
+                    param="on_overflow",
+                )
+            return await self.multi_vectors.scores(context, pairs, options)
+        classifier = self.pipeline.classifier
+        if not classifier.reranks:
+            raise BadRequest(
+                f"this model has {len(classifier.labels)} labels, but a reranker has one; "
+                "send the request to /predict",
+                code="not_offered",
+            )
+        rows, logits = await self.pipeline.score(context, pairs, options)
+        return rows, logits[:, 0]
+
+    def scores(self, logits: Floats) -> Floats:
+        """Return scores from 0 to 1, or unchanged MaxSim: (B,)."""
+        return logits if self.multi_vectors.offered else sigmoid(logits)
+
+    async def rerank(self, context: RequestContext, body: RerankRequest) -> RerankResponse:
+        """Respond to /rerank."""
+        contents, options = body.contents, body.input_options()
+        rows, logits = await self.logits(context, body.query, contents, options)
+        scores = logits if body.raw_scores else self.scores(logits)
+        order = ranking(logits, body.top_n or body.top_k)
+        if body.texts is not None and not body.details:
+            return _tei_ranks(scores, order, contents if body.return_text else None)
+        documents = contents if body.return_documents else None
+        if body.is_voyage:
+            return {
+                "object": "list",
+                "data": _rank_texts(scores, order, documents),
+                "model": self.name,
+                "usage": {"total_tokens": context.tokens},
+            }
+        rank = _rank_texts if body.wants_plain_documents else _rank_objects
+        response: JinaRanking = {
+            "id": context.id,
+            "object": "rerank",
+            "model": self.name,
+            "usage": token_usage(context),
+            "results": rank(scores, order, documents),
+        }
+        return {**response, "inputs": describe_inputs(rows)} if body.details else response
+
+    async def rerank_as_cohere(
+        self, context: RequestContext, body: CohereRerankRequest
+    ) -> CohereRanking:
+        """Respond to /v2/rerank."""
+        options = InputOptions(
+            truncate=True, max_length=body.max_tokens_per_doc, instruction=body.instruction
+        )
+        texts = document_texts(body.documents)
+        rows, logits = await self.logits(context, body.query, texts, options)
+        scores, order = self.scores(logits), ranking(logits, body.top_n)
+        return {
+            "id": context.id,
+            "results": _rank_objects(scores, order, texts if body.return_documents else None),
+            "meta": response_meta(rows, context, "2"),
+        }
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /rerank and /v2/rerank, and /v1/rerank for Jina's clients."""
+    models = registry.choice(RerankService.of, "rerank", MULTI)
+    routes = api_router("rerank")
+
+    @routes.post(
+        "/rerank",
+        summary="Rank documents by relevance to a query",
+        responses=route_responses(),
+    )
+    @routes.post("/v1/rerank", include_in_schema=False)
+    async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
+        return await models.choose(body.model).rerank(context, body)
+
+    @routes.post(
+        "/v2/rerank",
+        summary="Rank documents (Cohere)",
+        responses=route_responses(error_schema=CohereError),
+    )
+    async def cohere_rerank(context: RequestDep, body: CohereRerankRequest) -> CohereRanking:
+        return await models.choose(body.model).rerank_as_cohere(context, body)
+
+    return routes
+
+
+def _tei_ranks(scores: Floats, order: Sequence[int], texts: Sequence[str] | None) -> TEIRanks:
+    if texts is None:
+        return [{"index": index, "score": float(scores[index])} for index in order]
+    return [
+        {"index": index, "score": float(scores[index]), "text": texts[index]} for index in order
+    ]
+
+
+def _rank_texts(
+    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
+) -> list[PlainRanked]:
+    if texts is None:
+        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
+    return [
+        {"index": index, "relevance_score": float(scores[index]), "document": texts[index]}
+        for index in order
+    ]
+
+
+def _rank_objects(
+    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
+) -> list[Ranked]:
+    if texts is None:
+        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
+    return [
+        {
+            "index": index,
+            "relevance_score": float(scores[index]),
+            "document": {"text": texts[index]},
+        }
+        for index in order
+    ]

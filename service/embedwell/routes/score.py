@@ -1,0 +1,112 @@
+"""POST /score: scores of text pairs, in vLLM's format."""
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.inputs.text_pair import TextPair
+from embedwell.routes.common.body import Texts, examples, text_list
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import PairBody
+from embedwell.routes.common.response_types import OpenAIUsage, token_usage
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.scores import sigmoid
+from embedwell.routes.rerank import (
+    RerankService,
+)
+from embedwell_models.outputs.names import MULTI
+
+
+class ScoreRequest(PairBody):
+    """Request body of /score: one text and a list of texts, or two lists of equal length.
+
+    - `queries`, `documents`: other names of `text_1` and `text_2`.
+    """
+
+    model_config = examples(
+        {"text_1": "What is rust?", "text_2": ["A fungus.", "Iron oxide."]},
+        {"queries": ["What is rust?", "What is gold?"], "documents": ["A fungus.", "A metal."]},
+    )
+
+    text_1: Texts | None = None
+    text_2: Texts | None = None
+    queries: Texts | None = None
+    documents: Texts | None = None
+    model: str | None = None
+
+    @property
+    def pairs(self) -> list[TextPair]:
+        """Return the pairs; raises BadRequest for missing texts or unequal numbers of texts."""
+        first = _one_of(self.text_1, self.queries, "text_1", "queries")
+        second = _one_of(self.text_2, self.documents, "text_2", "documents")
+        if len(first) == 1:
+            first *= len(second)
+        if len(first) != len(second):
+            raise BadRequest(
+                f"text_1 has {len(first)} texts, but text_2 has {len(second)}; give one or "
+                "equally many",
+                param="text_1",
+            )
+        return [TextPair(a, b) for a, b in zip(first, second, strict=True)]
+
+
+@forbid_extra
+class Score(TypedDict):
+    index: NonNegativeInt
+    object: Literal["score"]
+    score: float
+
+
+@forbid_extra
+class ScoreResponse(TypedDict):
+    id: str
+    object: Literal["list"]
+    model: str
+    data: list[Score]
+    usage: OpenAIUsage
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /score, which vLLM also has at /v1/score."""
+    models = registry.choice(RerankService.of, "rerank", MULTI)
+    routes = api_router("rerank")
+
+    @routes.post(
+        "/score",
+        summary="Score text pairs (vLLM)",
+        responses=route_responses(),
+    )
+    @routes.post("/v1/score", include_in_schema=False)
+    async def score(context: RequestDep, body: ScoreRequest) -> ScoreResponse:
+        service = models.choose(body.model)
+        _, logits = await service.pair_logits(context, body.pairs, body.input_options())
+        identity = (
+            service.multi_vectors.offered or service.pipeline.classifier.activation == "identity"
+        )
+        scores: list[float] = (logits if identity else sigmoid(logits)).tolist()
+        return {
+            "id": context.id,
+            "object": "list",
+            "model": service.name,
+            "data": [
+                {"index": index, "object": "score", "score": value}
+                for index, value in enumerate(scores)
+            ],
+            "usage": token_usage(context),
+        }
+
+    return routes
+
+
+def _one_of(
+    texts: str | list[str] | None, others: str | list[str] | None, name: str, other_name: str
+) -> list[str]:
+    given = [value for value in (texts, others) if value is not None]
+    if len(given) != 1:
+        raise BadRequest(f"give either {name} or {other_name}, not both or neither", param=name)
+    return text_list(given[0])

@@ -1,0 +1,288 @@
+"""GET /live, /ready, /health, /info and /metrics: health checks, description and monitoring."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, Protocol
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell import __version__
+from embedwell.engine.client.engine_session import EngineSession
+from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
+from embedwell.http.error_body import forbid_extra
+from embedwell.inference.dimensions import AllowedDimensions
+from embedwell.limits.admission import Admission
+from embedwell.metrics.metrics import Metrics
+from embedwell.routes.common.model_registry import ModelChoice
+from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
+from embedwell.routes.common.router import api_router
+from embedwell.settings.settings import Settings
+from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.classifier import ClassifierOptions, Task
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.vectors import INT8
+
+_MODEL = Query(description="Example name of a served model.", examples=[DEFAULT])
+_LIMIT_SETTINGS = (
+    "max_body_bytes",
+    "receive_timeout",
+    "max_texts",
+    "max_tokens",
+    "max_image_pixels",
+    "max_values",
+    "max_wait",
+    "max_wait_large",
+    "request_timeout",
+)
+_TEI_CLIENT_BATCH = 32  # TEI's default limit of texts in a request
+_TEI_POOLING_NAMES = {"lasttoken": "last_token"}  # names of sentence-transformers
+
+
+@forbid_extra
+class Live(TypedDict):
+    status: Literal["live"]
+
+
+@forbid_extra
+class Ready(TypedDict):
+    status: Literal["ready"]
+    queued_tokens: NonNegativeInt
+
+
+@forbid_extra
+class Dimensions(TypedDict):
+    full: NonNegativeInt
+    allowed: Literal["any"] | list[NonNegativeInt]
+
+
+@forbid_extra
+class Pooled(TypedDict):
+    pooling: str
+
+
+@forbid_extra
+class Labels(TypedDict):
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+@forbid_extra
+class ModelType(TypedDict, total=False):
+    """The type of the model: exactly one of the fields is present."""
+
+    embedding: Pooled
+    reranker: Labels
+    classifier: Labels
+
+
+@forbid_extra
+class Info(TypedDict):
+    """Description of the server and its model.
+
+    - `engine`, `model_dtype`: null until the engine has started.
+    - `adapter`: the task of a model with adapters.
+    - `adapters`: the tasks by which a request can choose an adapter.
+    - `outputs`: kinds of vectors of a text: dense, sparse, sparse_query (the sparse vector of a
+      query, if it differs), multi (a vector for each token).
+    - `modalities`: kinds of inputs.
+    - `labels`: labels of a model that reranks or classifies; null for a model that embeds.
+    - `pooling_source`: source of the pooling: the model's files (model), EMBEDWELL_POOLING
+      (setting), or the default of sentence-transformers (assumed).
+
+    From `model_id` on, the fields are TEI's.
+
+    - `max_concurrent_requests`: how many requests with one text of the maximum length fit into the
+      queue and the connection limit.
+    - `max_client_batch_size`: how many texts of that length one request can have, at least 32. A
+      request can have more texts if they are shorter.
+    """
+
+    version: str
+    model: str
+    task: Task
+    adapter: str | None
+    adapters: list[str]
+    outputs: list[str]
+    modalities: list[Literal["text", "image"]]
+    labels: list[str] | None
+    source: str
+    revision: str | None
+    engine: dict[str, Any] | None
+    engine_restarts: NonNegativeInt
+    prompts: dict[str, str]
+    default_prompt: str
+    pooling: list[str]
+    pooling_source: Literal["model", "setting", "assumed"]
+    auto_truncate: bool
+    vector_cache_bytes: int
+    dimensions: Dimensions
+    int8: str
+    limits: dict[str, int | float]
+    model_id: str
+    model_sha: str | None
+    model_dtype: str | None
+    model_type: ModelType
+    served_model_name: str
+    max_concurrent_requests: int
+    max_input_length: int
+    max_batch_tokens: int
+    max_batch_requests: None
+    max_client_batch_size: int
+    tokenization_workers: int
+
+
+class ModelHealth(Protocol):
+    """Reports whether a model should be loaded, and whether its engine computed recently."""
+
+    @property
+    def should_be_loaded(self) -> bool: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def admission(self) -> Admission: ...
+
+
+def router(
+    models: Sequence[ModelHealth],
+    metrics: Metrics,
+    shutting_down: Callable[[], bool],
+    infos: ModelChoice[Callable[[], Info]],
+) -> APIRouter:
+    """Create the routes of health checks, and /info and /metrics.
+
+    infos: describe the models.
+    """
+    routes, ready_responses = api_router("status"), route_responses((429, 500, 503))
+
+    @routes.get(
+        "/live",
+        summary="Check that the HTTP process responds",
+        responses=route_responses((500,)),
+    )
+    async def live() -> Live:
+        return {"status": "live"}
+
+    @routes.get("/", include_in_schema=False)  # TEI's health checks have this path and no key
+    @routes.get("/ping", include_in_schema=False)
+    @routes.get(
+        "/health",
+        summary="Check readiness, under TEI's path",
+        responses=ready_responses,
+        name="health",
+    )
+    @routes.get(
+        "/ready",
+        summary="Check that the engine works and would accept a query",
+        responses=ready_responses,
+    )
+    async def ready() -> Ready:
+        if shutting_down():
+            raise ShuttingDown("the server is shutting down", retry_after=1)
+        needed = [model for model in models if model.should_be_loaded]
+        if not all(model.ready for model in needed):
+            raise EngineUnavailable("the engine is not ready", retry_after=2)
+        _check_some(needed)
+        return {"status": "ready", "queued_tokens": sum(m.admission.queued_tokens for m in models)}
+
+    @routes.get(
+        "/info",
+        summary="Describe the model, its precision, and the limits",
+        responses=route_responses((*AUTH_ERRORS, 404)),
+        name="info",
+    )
+    async def get_info(model: Annotated[str | None, _MODEL] = None) -> Info:
+        return infos.choose(model)()
+
+    @routes.get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses=route_responses((500,)),
+        name="metrics",
+    )
+    async def get_metrics() -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _check_some(models: Sequence[ModelHealth]) -> None:
+    """Raise Overloaded if even a short query would wait too long with every model."""
+    refusals = []
+    for model in models:
+        try:
+            model.admission.check(1)
+        except Overloaded as error:
+            refusals.append(error)
+    if models and len(refusals) == len(models):
+        raise refusals[0]
+
+
+def server_info(
+    settings: Settings,
+    engine: EngineSession,
+    model: ModelDescription,
+    dimensions: AllowedDimensions,
+    adapters: Sequence[str] = (),
+) -> Info:
+    """Describe the server; fields that only the engine knows are None until it has started.
+
+    adapters: the adapters that a request can choose by its task.
+    """
+    sentence, classifier = model.sentence, model.classifier
+    description, length = engine.description, sentence.max_length
+    connections = settings.max_connections * settings.workers
+    # TEI's clients send as many texts at once as this allows, however long they are.
+    client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
+    batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
+    queued_texts = settings.max_wait * engine.rate.latest / length
+    return {
+        "version": __version__,
+        "model": settings.name,
+        "task": model.task,
+        "adapter": model.spec.adapter,
+        "adapters": [*adapters],
+        "outputs": list(model.outputs),
+        "modalities": ["text", "image"] if model.images else ["text"],
+        "labels": list(classifier.labels) if classifier else None,
+        "source": settings.model,
+        "revision": settings.revision,
+        "engine": None if description is None else asdict(description),
+        "engine_restarts": engine.restarts,
+        "prompts": sentence.prompts,
+        "default_prompt": sentence.default_prompt,
+        "pooling": list(sentence.pooling),
+        "pooling_source": sentence.pooling_source,
+        "auto_truncate": settings.auto_truncate,
+        "vector_cache_bytes": settings.vector_cache_bytes,
+        "dimensions": {"full": dimensions.full, "allowed": dimensions.allowed},
+        "int8": INT8,
+        "limits": {name: getattr(settings, name) for name in _LIMIT_SETTINGS},
+        "model_id": settings.model,
+        "model_sha": settings.revision,
+        "model_dtype": None if description is None else description.dtype,
+        "model_type": _tei_model_type(sentence, classifier),
+        "served_model_name": settings.name,
+        "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
+        "max_input_length": length,
+        "max_batch_tokens": max(batch_tokens, length),  # a longer text gets a batch of its own
+        "max_batch_requests": None,
+        "max_client_batch_size": min(settings.max_texts, client_batch),
+        "tokenization_workers": settings.workers,
+    }
+
+
+def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:
+    if classifier is None:
+        pooling = "+".join(_TEI_POOLING_NAMES.get(name, name) for name in sentence.pooling)
+        return {"embedding": {"pooling": pooling}}
+    labels: Labels = {
+        "id2label": {str(index): name for index, name in enumerate(classifier.labels)},
+        "label2id": {name: index for index, name in enumerate(classifier.labels)},
+    }
+    return {"reranker": labels} if classifier.reranks else {"classifier": labels}

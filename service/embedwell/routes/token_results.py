@@ -1,0 +1,156 @@
+"""Results of /tokens: vectors of tokens, spans and chunks, as JSON or bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NotRequired, cast
+
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.token_vectors import InputVectors
+from embedwell.routes.common.array_format import (
+    Array,
+    EncodingFormat,
+    Matrix,
+    OutputType,
+    Vector,
+    convert_vectors,
+    encode_block,
+    encode_rows,
+)
+from embedwell.routes.common.response_body import (
+    JSON,
+    BinaryResponse,
+    binary_response,
+    check_json_fields,
+    preferred_media_type,
+)
+from embedwell_models.vectors import normalize
+
+
+@forbid_extra
+class WithEmbedding(TypedDict):
+    """Item with its vector.
+
+    - `embedding`: absent in layout block.
+    """
+
+    embedding: NotRequired[Vector]
+
+
+@forbid_extra
+class TokenPlace(WithEmbedding):
+    """Offsets of a token in characters and bytes of the text; null for a special token.
+
+    - `in_vocabulary`: false for an unknown word or a part of one. In a table of word vectors, the
+      vector of an unknown word is the mean of its n-grams' vectors, or zeros.
+    """
+
+    id: NonNegativeInt
+    text: str
+    special: bool
+    in_vocabulary: bool
+    start: NonNegativeInt | None
+    stop: NonNegativeInt | None
+    start_byte: NonNegativeInt | None
+    stop_byte: NonNegativeInt | None
+
+
+@forbid_extra
+class SpanPlace(WithEmbedding):
+    start: NonNegativeInt
+    stop: NonNegativeInt
+
+
+@forbid_extra
+class ChunkPlace(WithEmbedding):
+    tokens: NonNegativeInt
+    truncated: bool
+    dropped: NonNegativeInt
+
+
+@forbid_extra
+class Block(TypedDict):
+    """Result of one input.
+
+    - `shape`, `embeddings`: only in layout block.
+    """
+
+    truncated: bool
+    dropped: NonNegativeInt
+    shape: NotRequired[list[NonNegativeInt]]
+    embeddings: NotRequired[Matrix | str]
+
+
+@forbid_extra
+class TextTokens(Block):
+    tokens: list[TokenPlace]
+
+
+@forbid_extra
+class TextSpans(Block):
+    spans: list[SpanPlace]
+
+
+@forbid_extra
+class TextChunks(Block):
+    chunks: list[ChunkPlace]
+
+
+@forbid_extra
+class TokensResponse(TypedDict):
+    layer: NonNegativeInt | str
+    dtype: str
+    results: list[TextTokens | TextSpans | TextChunks]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFormat:
+    """Number type and layout of results.
+
+    block: return an input's vectors as one array instead of one vector in each item.
+    """
+
+    block: bool
+    normalize: bool
+    dtype: OutputType
+    encoding_format: EncodingFormat
+
+    def result(self, vectors: InputVectors, index: int) -> TextTokens | TextSpans | TextChunks:
+        """Format the vectors of one input for JSON."""
+        values = self._values(vectors, index)
+        if self.block:
+            embeddings = encode_block(values, self.encoding_format)
+            block = {"shape": values.shape, "embeddings": embeddings}
+            fields = {vectors.kind: vectors.items, **block, **vectors.truncation()}
+        else:
+            rows = zip(vectors.items, encode_rows(values, self.encoding_format), strict=True)
+            items = [{**item, "embedding": embedding} for item, embedding in rows]
+            fields = {vectors.kind: items, **vectors.truncation()}
+        return cast("TextTokens | TextSpans | TextChunks", fields)
+
+    def binary_response(
+        self, context: RequestContext, inputs: Sequence[InputVectors]
+    ) -> BinaryResponse | None:
+        """Return the bytes of the only input's vectors; None if the client accepts JSON.
+
+        Raises BadRequest for several inputs, and for fields that need JSON.
+        """
+        if preferred_media_type(context.accept) == JSON:
+            return None
+        check_json_fields(
+            context, layout=self.block, encoding_format=self.encoding_format != "float"
+        )
+        if len(inputs) > 1:
+            raise BadRequest(
+                "a binary response holds the token vectors of one text: send one text at a "
+                "time, or accept application/json with layout block"
+            )
+        return binary_response(context, self._values(inputs[0], 0))
+
+    def _values(self, result: InputVectors, index: int) -> Array:
+        vectors = normalize(result.vectors) if self.normalize else result.vectors
+        return convert_vectors(vectors, self.dtype, index)

@@ -1,0 +1,125 @@
+"""POST /tokenize and /decode: convert texts to tokens and back, in TEI's format."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Discriminator, NonNegativeInt, Tag
+from typing_extensions import TypedDict
+
+from embedwell.http.error_body import forbid_extra
+from embedwell.inputs.offsets import ByteOffsets, byte_offsets
+from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import BODY_ERRORS, route_responses
+from embedwell.routes.common.options import PromptBody
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.tokenizer.tokenizer import Token
+
+_BYTES_PER_CHARACTER = 200  # maximum of a response; a token has about four characters
+TokenIds = Annotated[list[NonNegativeInt], FAIL_FAST]
+
+
+def _ids_kind(value: Any) -> str:
+    flat = isinstance(value, list) and value and not isinstance(value[0], list)
+    return "<ids>" if flat else "<rows>"
+
+
+class TokenizeRequest(PromptBody):
+    """Request body of /tokenize.
+
+    - `inputs`: a text or a list of texts. Each gets the prompt; nothing is truncated, and offsets
+      count from the prompt's start.
+    - `input_type`: the role whose prompt is used.
+    - `model`: name of a served model. Default: the server's first one.
+    """
+
+    model_config = examples(
+        {"inputs": "Hello, world"}, {"inputs": ["Hi"], "add_special_tokens": False}
+    )
+
+    inputs: Texts
+    model: str | None = None
+    add_special_tokens: TrueByDefault = True
+
+
+class DecodeRequest(Body):
+    """Request body of /decode.
+
+    - `ids`: token ids of a text, or of several texts.
+    - `model`: name of a served model. Default: the server's first one.
+    """
+
+    model_config = examples(
+        {"ids": [7592, 2088]}, {"ids": [[101, 7592, 102]], "skip_special_tokens": False}
+    )
+
+    ids: Annotated[
+        Annotated[TokenIds, Tag("<ids>")] | Annotated[list[TokenIds], FAIL_FAST, Tag("<rows>")],
+        Discriminator(_ids_kind),
+    ]
+    model: str | None = None
+    skip_special_tokens: TrueByDefault = True
+
+
+@forbid_extra
+class TextToken(TypedDict):
+    """A token of a text in TEI's format. The offsets are null for a special token.
+
+    - `start`, `stop`: offsets in bytes.
+    - `start_char`, `stop_char`: offsets in characters.
+    """
+
+    id: NonNegativeInt
+    text: str
+    special: bool
+    start: NonNegativeInt | None
+    stop: NonNegativeInt | None
+    start_char: NonNegativeInt | None
+    stop_char: NonNegativeInt | None
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /tokenize and /decode."""
+    models = registry.choice(lambda model: model.reader)
+    routes, responses = api_router("text"), route_responses((*BODY_ERRORS, 404))
+
+    @routes.post(
+        "/tokenize",
+        summary="Tokenize texts",
+        responses=responses,
+    )
+    async def tokenize(context: RequestDep, body: TokenizeRequest) -> list[list[TextToken]]:
+        return await models.choose(body.model, body.task).all_tokens(
+            *(context, text_list(body.inputs), body.prompt_options()),
+            special=body.add_special_tokens,
+            describe=_described,
+            bytes_per_character=_BYTES_PER_CHARACTER,
+        )
+
+    @routes.post(
+        "/decode",
+        summary="Decode token ids to texts",
+        responses=responses,
+    )
+    async def decode(context: RequestDep, body: DecodeRequest) -> list[str]:
+        rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
+        return await models.choose(body.model).decode(rows, body.skip_special_tokens)
+
+    return routes
+
+
+def _described(prompted: str, tokens: list[Token]) -> list[TextToken]:
+    to_byte = byte_offsets(prompted, tokens)
+    return [_as_json(token, to_byte) for token in tokens]
+
+
+def _as_json(token: Token, to_byte: ByteOffsets) -> TextToken:
+    return {
+        "id": token.id,
+        "text": token.text,
+        "special": token.special,
+        "start": to_byte[token.start],  # TEI's offsets count bytes
+        "stop": to_byte[token.stop],
+        "start_char": token.start,
+        "stop_char": token.stop,
+    }

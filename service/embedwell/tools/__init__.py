@@ -1,0 +1,1 @@
+"""Commands besides serving: train, convert, compress, evaluate and plot."""

@@ -1,0 +1,96 @@
+"""Evaluation results as text, as JSON, and as a chart of scores over bytes of a vector."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from embedwell.tools.evaluation.parity import Parity
+from embedwell.tools.evaluation.variants import Result
+
+if TYPE_CHECKING:  # loads matplotlib
+    from embedwell.tools.plots.render import Picture
+
+
+def parity_lines(parity: Parity, model: str, precision: str, least_cosine: float) -> Iterator[str]:
+    """Format parity as lines of a table."""
+    yield f"model                {model}, {precision}"
+    yield f"texts                {parity.num_texts:,}"
+    yield f"least cosine         {parity.least_cosine:.8f} (wanted: {least_cosine})"
+    yield f"mean cosine          {parity.mean_cosine:.8f}"
+    yield f"largest difference   {parity.largest_difference:.1e} of a component"
+    yield f"                     {parity.largest_length_difference:.1e} of the length"
+
+
+def result_lines(results: Sequence[Result]) -> Iterator[str]:
+    """Format a header and a line for each result; the main score comes first."""
+    header = ("task", "precision", "dimensions", "type", "bytes", "scores")
+    rows = [header, *map(_cells, results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header) - 1)]
+    for *cells, scores in rows:
+        row = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield f"{row}  {scores}"
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    variant = result.variant
+    scores = "  ".join(f"{name} {score:.2f}" for name, score in result.scores.items())
+    size = f"{variant.num_bytes:,}"
+    return result.task, result.precision, str(variant.dimensions), variant.output_type, size, scores
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """Describe a result for JSON."""
+    variant = {**asdict(result.variant), "bytes": result.variant.num_bytes}
+    return {
+        "task": result.task,
+        "precision": result.precision,
+        **variant,
+        "scores": dict(result.scores),
+    }
+
+
+def draw_costs(results: Sequence[Result], model: str) -> "Picture":
+    """Draw main scores over bytes of a vector, a line for each task, precision and output type."""
+    from matplotlib.figure import Figure
+
+    from embedwell.tools.plots.render import Picture, freeze_layout
+    from embedwell.tools.plots.style import category_colors, set_title
+
+    figure = Figure(figsize=(9, 5.5), layout="constrained")
+    common, names = _line_names(results)
+    set_title(figure, " · ".join((model, *common)))
+    axes = figure.subplots()
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    scores = sorted({result.main[0] for result in results})
+    axes.set(xlabel="bytes of a vector", ylabel=" or ".join(scores))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", linewidth=0.5)
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for name, result in zip(names, results, strict=True):
+        lines.setdefault(name, []).append((result.variant.num_bytes, result.main[1]))
+    for (name, points), color in zip(lines.items(), category_colors(len(lines)), strict=True):
+        axes.plot(*zip(*sorted(points), strict=True), marker="o", color=color, label=name)
+    if len(lines) > 1:
+        figure.legend(loc="outside lower left", fontsize=9)
+    freeze_layout(figure)
+    ends = [(result.variant.num_bytes, result.main[1]) for result in results]
+    fractions = axes.transData.transform(ends) / figure.bbox.size
+    texts = ["  ".join(_cells(result)) for result in results]
+    hover = [(float(x), float(1 - y), text) for (x, y), text in zip(fractions, texts, strict=True)]
+    return Picture(figure, points=hover)
+
+
+def _line_names(results: Sequence[Result]) -> tuple[list[str], list[str]]:
+    """Return the properties that all results share, and for each result those that identify it."""
+    rows = [
+        (result.task, f"model in {result.precision}", f"vectors in {result.variant.output_type}")
+        for result in results
+    ]
+    is_common = [len(set(column)) == 1 for column in zip(*rows, strict=True)]
+    common = [cell for cell, same in zip(rows[0], is_common, strict=True) if same]
+    names = [
+        ", ".join(cell for cell, same in zip(row, is_common, strict=True) if not same)
+        for row in rows
+    ]
+    return common, names

@@ -1,0 +1,109 @@
+"""A map of texts, with one point for each text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from embedwell.tools.plots import labels
+from embedwell.tools.plots.coloring import Categories, Coloring, Numbers
+from embedwell.tools.plots.projection import Projection
+from embedwell.tools.plots.render import Picture, Point, freeze_layout
+from embedwell.tools.plots.style import (
+    NO_VALUE,
+    PALETTE,
+    category_colors,
+    point_colors,
+    set_title,
+    shorten,
+)
+
+_WIDTH, _HEIGHT = 9.0, 6.5  # inches
+_MANY = 5000  # more points than this become one image in an SVG
+_HOVER_LENGTH = 500  # characters of a text
+
+
+def draw_map(
+    projection: Projection,
+    texts: Sequence[str],
+    title: str,
+    coloring: Coloring | None = None,
+    with_labels: bool = False,
+) -> Picture:
+    """Draw B points, with colours and a legend if there is a coloring.
+
+    with_labels: write the texts beside their points, as many as fit.
+    """
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    set_title(figure, f"{title}\n{projection.name}")
+    axes = figure.subplots()
+    axes.set(xlabel=projection.axes[0], ylabel=projection.axes[1])
+    axes.margins(0.08)
+    axes.set(xticks=[], yticks=[])  # only distances have a meaning
+    axes.spines[["top", "right"]].set_visible(False)
+    _draw_points(axes, projection, coloring)
+    freeze_layout(figure)
+    placed = labels.place(axes, projection.points, texts) if with_labels else len(texts)
+    return Picture(
+        figure, points=_hover(axes, projection, texts, coloring), omitted=len(texts) - placed
+    )
+
+
+def _draw_points(axes: Axes, projection: Projection, coloring: Coloring | None) -> None:
+    count = len(projection.points)
+    style: dict[str, Any] = {
+        "s": float(np.clip(6000 / count, 10, 40)),  # square points
+        "edgecolors": axes.get_facecolor(),  # outline of points that overlap
+        "linewidths": 0.4,
+        "rasterized": count > _MANY,
+    }
+    x, y = projection.points.T
+    match coloring:
+        case None:
+            axes.scatter(x, y, color=PALETTE[0], **style)
+        case Numbers(values=values):
+            missing = np.isnan(values)
+            axes.scatter(x[missing], y[missing], color=NO_VALUE, **style)
+            style["cmap"] = point_colors()
+            points = axes.scatter(x[~missing], y[~missing], c=values[~missing], **style)
+            label = shorten(coloring.title, 40) + " (grey: no value)" * bool(missing.any())
+            is_integer = bool((values[~missing] % 1 == 0).all())
+            ticks = MaxNLocator(8, integer=is_integer)
+            axes.figure.colorbar(points, ax=axes, label=label, ticks=ticks, shrink=0.7)
+        case Categories():
+            _draw_categories(axes, projection, coloring, style)
+
+
+def _draw_categories(
+    axes: Axes, projection: Projection, coloring: Categories, style: dict[str, Any]
+) -> None:
+    names = [*coloring.names, f"no value ({(coloring.codes < 0).sum()})"]
+    colors = [*category_colors(len(coloring.names)), NO_VALUE]
+    codes = np.where(coloring.codes < 0, len(coloring.names), coloring.codes)
+    handles = []
+    for code in np.unique(codes):
+        x, y = projection.points[codes == code].T
+        handles.append(axes.scatter(x, y, color=colors[code], label=names[code], **style))
+    axes.figure.legend(
+        handles=handles,
+        title=shorten(coloring.title, 40),
+        loc="outside right upper",
+        alignment="left",
+        fontsize=9,
+        markerscale=(40 / style["s"]) ** 0.5,
+    )
+
+
+def _hover(
+    axes: Axes, projection: Projection, texts: Sequence[str], coloring: Coloring | None
+) -> list[Point]:
+    pixels = axes.transData.transform(projection.points)
+    fractions = pixels / axes.figure.bbox.size
+    notes = coloring.descriptions if coloring else [""] * len(texts)
+    return [
+        (float(x), float(1 - y), f"{text[:_HOVER_LENGTH]}\n{note}".strip())
+        for (x, y), text, note in zip(fractions, texts, notes, strict=True)
+    ]

@@ -1,0 +1,69 @@
+"""The tables of families in docs/models.md, held to the code that reads them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs.build.families_page import FILE, page, refused, served
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.families import BY_MODEL_TYPE
+from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.model_description import ModelDescription
+
+REFUSED = refused()
+SIZES = {
+    **{"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
+    **{"intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 64},
+    "rms_norm_eps": 1e-6,
+}
+
+
+def test_the_page_has_the_tables() -> None:
+    text = FILE.read_text(encoding="utf-8")
+    assert text == page(text), "run python -m docs.build.families_page"
+
+
+def test_families_share_a_row_with_the_model_types_of_all() -> None:
+    def read(options: JsonConfig) -> CheckpointLayout:
+        raise AssertionError(options)
+
+    row = Row(family="One, Two", positions="none", layers="post-norm")
+    variant = Variant.by_positions("bert", "spiral")
+    other = Row(family="Three", models="three-base", positions="spiral", layers="as One")
+    registry = [
+        Family(model_types=("one",), read=read, rows=(row,)),
+        Family(model_types=("two",), read=read, rows=(row,)),
+        Family(model_types=("three", variant), name="three", read=read, rows=(other,)),
+    ]
+    assert [*served(registry)] == [
+        ("One, Two", "`one` `two`", "", "none", "post-norm"),
+        ("Three", "`three`, `bert` with `spiral`", "three-base", "spiral", "as One"),
+    ]
+
+
+@pytest.mark.parametrize("row", REFUSED, ids=[row["name"] for row in REFUSED])
+def test_what_is_listed_as_refused_is_refused_by_its_name(
+    row: Mapping[str, Any], tmp_path: Path
+) -> None:
+    files = row.get("files", {"config.json": {"model_type": row["name"]}})
+    model_type = files["config.json"]["model_type"]
+    for name, content in {**files, "config.json": {**SIZES, **files["config.json"]}}.items():
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ModelError, match=row["name"]):
+        ModelDescription.read(tmp_path).tokenizer()
+    assert (model_type in BY_MODEL_TYPE) == ("files" in row), "only the option is at fault"
+
+
+def test_without_the_option_the_model_is_served(tmp_path: Path) -> None:
+    """Each row of options that are refused fails because of its option alone."""
+    for model_type in {
+        row["files"]["config.json"]["model_type"] for row in REFUSED if "files" in row
+    }:
+        config = {**SIZES, "model_type": model_type}
+        (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        assert ModelDescription.read(tmp_path).dim == 64

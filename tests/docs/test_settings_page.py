@@ -1,0 +1,13 @@
+"""docs/settings.md matches the settings."""
+
+from docs.build.settings_page import FILE, GROUPS, page
+from embedwell.settings.settings import Settings
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert FILE.read_text(encoding="utf-8") == page(), "run python -m docs.build.settings_page"
+
+
+def test_every_setting_is_in_a_group() -> None:
+    assert next(iter(GROUPS)) == next(iter(Settings.model_fields))
+    assert GROUPS.keys() <= Settings.model_fields.keys()

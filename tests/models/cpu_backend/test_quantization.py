@@ -1,0 +1,120 @@
+"""Tests of weights rounded to 8-bit integers."""
+
+import numpy as np
+import pytest
+
+from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import InputObserver, quantize_weight
+from embedwell_models.encoder.threads import single_threaded
+from embedwell_models.vectors import Floats
+from tests.models.built import BUILT
+from tests.models.cpu_backend.pair import Pair, batch
+from tests.models.shapes import KINDS
+
+ISAS = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "float32"]
+
+
+def weight() -> Floats:
+    return np.random.default_rng(1).standard_normal((32, 64), dtype=np.float32)
+
+
+def ones(columns: int = 64) -> Floats:
+    return np.ones(columns, np.float32)
+
+
+def test_a_weight_is_rounded_to_within_half_a_step_of_its_row() -> None:
+    exact = weight()
+    rounded = quantize_weight(exact, ones(), "up")
+    found = rounded.weight * rounded.scales[:, None] * rounded.smoothing
+    assert (np.abs(found - exact) <= 0.5001 * rounded.scales[:, None] * rounded.smoothing).all()
+    assert (np.abs(rounded.weight).max(axis=1) == 127).all()
+
+
+def test_smoothing_and_weight_cancel_out() -> None:
+    exact, sizes = weight(), np.linspace(0.01, 40, 64, dtype=np.float32)
+    rounded = quantize_weight(exact, sizes, "up")
+    x = np.random.default_rng(2).standard_normal((5, 64)) * sizes
+    found = (x * rounded.smoothing) @ (rounded.weight * rounded.scales[:, None]).T
+    expected = x @ exact.T
+    assert np.linalg.norm(found - expected) < 0.01 * np.linalg.norm(expected)
+
+
+def test_smoothing_evens_out_inputs_of_different_size() -> None:
+    sizes = ones()
+    sizes[7] = 100
+    spread = sizes * quantize_weight(weight(), sizes, "up").smoothing
+    assert spread[7] < 20 * np.median(spread)
+
+
+@pytest.mark.parametrize(("name", "share"), [("qkv", 0.5), ("up", 0.4), ("down", 0.3)])
+def test_a_weight_takes_over_a_products_share_of_the_inputs_spread(name: str, share: float) -> None:
+    even, sizes = np.ones((32, 64), np.float32), ones()
+    sizes[7] = 100
+    smoothing = quantize_weight(even, sizes, f"layers.3.{name}").smoothing
+    assert np.isclose(smoothing[0] / smoothing[7], 100.0**share)
+
+
+def test_a_column_is_as_large_as_all_its_rows_by_their_lengths_say() -> None:
+    exact = np.zeros((32, 64), np.float32)
+    exact[0, :2], exact[1, 2:4], exact[2, 4] = 30, 3, 3  # lengths of 30√2, 3√2 and 3
+    exact[3, 4:6] = 3
+    smoothing = quantize_weight(exact, ones(), "up").smoothing
+    sizes = np.array([30**3 * 2**0.5, 3**3 * 2**0.5, 3**3 * (1 + 2**0.5)]) ** 0.5
+    np.testing.assert_allclose(
+        smoothing[[0, 2, 4]] / smoothing[0], (sizes / sizes[0]) ** 0.6, rtol=1e-5
+    )
+
+
+def test_a_weight_of_many_blocks_is_rounded_as_its_rows_are() -> None:
+    exact = np.random.default_rng(1).standard_normal((3000, 1024), dtype=np.float32)
+    sizes = np.linspace(0.01, 40, 1024, dtype=np.float32)
+    rounded = quantize_weight(exact, sizes, "up")
+    lengths = np.linalg.norm(exact.astype(np.float64), axis=1)[:, None]
+    columns = np.sqrt((exact.astype(np.float64) ** 2 * lengths).mean(axis=0))
+    np.testing.assert_allclose(rounded.smoothing, columns**0.6 / sizes**0.4, rtol=1e-5)
+    exact /= rounded.smoothing
+    scales = np.abs(exact).max(axis=1) / 127
+    np.testing.assert_allclose(rounded.scales, scales, rtol=1e-5)
+    assert (np.abs(rounded.weight - exact / scales[:, None]) < 0.501).all()
+
+
+def test_inputs_and_rows_of_nothing_but_zero_stay_finite() -> None:
+    nothing = weight()
+    nothing[3], nothing[:, 5] = 0, 0
+    rounded = quantize_weight(nothing, 0 * ones(), "up")
+    assert np.isfinite(rounded.smoothing).all() and np.isfinite(rounded.scales).all()
+    assert not rounded.weight[3].any()
+
+
+def test_a_row_of_zeros_has_a_scale_that_can_be_divided_by_and_gives_its_bias() -> None:
+    nothing = weight()
+    nothing[3] = 0
+    rounded = quantize_weight(nothing, ones(), "up")
+    assert (rounded.scales > 0).all() and np.isfinite(1 / rounded.scales).all()
+    assert not (rounded.weight * rounded.scales[:, None])[3].any()
+
+
+def test_sums_are_those_of_the_integers() -> None:
+    rounded = quantize_weight(weight(), ones(), "up")
+    assert rounded.sums.tolist() == [sum(row) for row in rounded.weight.tolist()]
+
+
+@pytest.mark.parametrize("kernels", ISAS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.full(after=7)
+def test_the_kernels_observe_the_inputs_that_torch_has(kernels: str, kind: str) -> None:
+    pair, observer = Pair.of(kernels, "float32", kind), InputObserver()
+    stack = LayerWeights(pair.config, pair.weights, kernels, Packing("float32", observer=observer))
+    observed = KernelEncoder(pair.embeddings, stack, pair.scores)
+    texts, layers = batch([40, 8]), pair.config.num_layers
+    with single_threaded():
+        states = observed.states(texts, layers)
+    assert np.array_equal(states, pair.ours.states(texts, layers))
+    magnitudes = observer.magnitudes()
+    assert magnitudes.keys() == pair.sizes.keys()
+    for name, expected in pair.sizes.items():
+        found, atol = magnitudes[name][: len(expected)], 1e-5 * expected.max()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=atol)
+        assert not magnitudes[name][len(expected) :].any()

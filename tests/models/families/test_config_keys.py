@@ -1,0 +1,147 @@
+"""Each value of config.json has the effect that it has in transformers, is refused or is told."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from embedwell_models import families
+from embedwell_models.config.json_config import read_json
+from embedwell_models.errors import ModelError
+from tests.models.classic.cases import CANINE, FUNNEL, MOBILEBERT
+from tests.models.families.checkpoint import Case, encoder, own_layers_encoder, states, write
+from tests.models.families.config_changes import Change, all_changes, apply
+from tests.models.families.every import EVERY
+
+ROWS = [torch.arange(7, 19), torch.arange(5, 35)]  # no text is longer than the least limit
+OWN_ENCODERS = [CANINE, FUNNEL, MOBILEBERT]
+PROJECTION = "embedding_projection.weight"  # EmbeddingGemma 2's, which is a module of ours
+
+
+class Checkpoint:
+    """A saved model, and its config.json of all options, whose values are changed."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        model = write(case, folder)
+        self.folder, self._kind, self.own = folder, type(model), case in OWN_ENCODERS
+        self._path = folder / "config.json"
+        stated = {**model.config.to_dict(), **read_json(self._path)}
+        self.options: dict[str, Any] = json.loads(json.dumps(stated, default=str))
+        self.put()
+
+    def put(self, *changes: Change) -> None:
+        """Write config.json with some changes."""
+        self._path.write_text(json.dumps(apply(self.options, changes)), encoding="utf-8")
+
+    def ours(self) -> Tensor:
+        """Compute our last states; raises ModelError."""
+        last = families.read(self.folder).config.num_layers
+        loaded = (own_layers_encoder if self.own else encoder)(self.folder)
+        last_states = torch.cat(states(loaded, ROWS, last))
+        tensors = load_file(self.folder / "model.safetensors")
+        return last_states @ tensors[PROJECTION].T if PROJECTION in tensors else last_states
+
+    @torch.inference_mode()
+    def theirs(self, whole: bool = False) -> Tensor | None:
+        """Compute transformers' last states; None if it cannot.
+
+        whole: None, too, if the model needs other tensors than the checkpoint's.
+        """
+        kind: Any = self._kind  # whose result is declared without the second part
+        try:
+            model, problems = kind.from_pretrained(
+                self.folder, attn_implementation="eager", output_loading_info=True
+            )
+            body: Any = getattr(model.train(False), "base_model", model)
+            outputs = [body(input_ids=row[None], return_dict=True) for row in ROWS]
+        except Exception:  # the library raises no narrower exception
+            return None
+        if whole and any(problems.values()):
+            return None
+        return torch.cat([each.last_hidden_state[0] for each in outputs])
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread: products as small as these only wait for others."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def equal(actual: Tensor, expected: Tensor) -> bool:
+    """Whether two tensors are equal to 1e-4 of the largest value."""
+    atol = 1e-4 * float(expected.abs().max())
+    return actual.shape == expected.shape and torch.allclose(actual, expected, atol=atol, rtol=0)
+
+
+def assert_refused_rightly(checkpoint: Checkpoint, change: Change, error: ModelError) -> None:
+    """Assert that an error names a key, or that transformers cannot read the checkpoint either.
+
+    Of two keys that contradict each other, it may name the other one.
+    """
+    keys = {*change.names, *checkpoint.options}
+    if not keys & {*re.findall(r"\w+", str(error))}:
+        assert checkpoint.theirs(whole=True) is None, f"{change}: {error}"
+
+
+def ignored(checkpoint: Checkpoint) -> list[Change]:
+    """Return the changes that leave our encoder as it is; assert that all others are right."""
+    spec, same = families.read(checkpoint.folder), []
+    for change in all_changes(checkpoint.options):
+        checkpoint.put(change)
+        try:
+            changed = families.read(checkpoint.folder)
+            if changed == spec and not checkpoint.own:
+                same.append(change)
+            elif change.keys[0] not in changed.unread_keys:  # which the log tells
+                ours, theirs = checkpoint.ours(), checkpoint.theirs()
+                assert theirs is None or equal(ours, theirs), str(change)
+        except ModelError as error:
+            assert_refused_rightly(checkpoint, change, error)
+    return same
+
+
+def rounds(changes: Iterable[Change]) -> list[list[Change]]:
+    """Divide changes into lists, in each of which a key is changed once."""
+    lists: list[dict[tuple[str, ...], Change]] = []
+    for change in changes:
+        free = next((each for each in lists if change.keys not in each), None)
+        if free is None:
+            lists.append(free := {})
+        free[change.keys] = change
+    return [[*each.values()] for each in lists]
+
+
+def find_effect(checkpoint: Checkpoint, changes: Sequence[Change], usual: Tensor) -> Change | None:
+    """Return one of the changes that changes transformers' states; None if none does.
+
+    A change that transformers refuses has no effect, and is searched for to try the others.
+    """
+    checkpoint.put(*changes)
+    theirs = checkpoint.theirs()
+    if theirs is not None and equal(theirs, usual):
+        return None
+    if len(changes) == 1:
+        return None if theirs is None else changes[0]
+    middle = len(changes) // 2
+    first = find_effect(checkpoint, changes[:middle], usual)
+    return first or find_effect(checkpoint, changes[middle:], usual)
+
+
+@pytest.mark.full(after=2)
+@pytest.mark.parametrize("case", [*EVERY, *OWN_ENCODERS], ids=str)
+def test_each_value_has_the_effect_it_has_in_transformers(case: Case, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(case, tmp_path)
+    usual = checkpoint.theirs()
+    assert usual is not None and equal(checkpoint.ours(), usual)
+    for changes in rounds(ignored(checkpoint)):
+        change = find_effect(checkpoint, changes, usual)
+        assert change is None, f"{change} has no effect here, but it has one in transformers"

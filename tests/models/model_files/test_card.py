@@ -1,0 +1,181 @@
+"""Tests of the card and of folders without modules.json, against sentence-transformers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer import modules as st
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.card import CARD
+from embedwell_models.outputs.names import SPARSE
+from tests.conftest import Folder as Write
+from tests.models import tiny
+from tests.models.colbert import write_stanford
+from tests.models.cross_encoder import write_cross_encoder
+from tests.models.model_files.options import configure
+from tests.models.sparse_encoder import write_inference_free, write_masked_lm
+
+TEXTS = ["any license to the work " * 4 + "that is such", "By THIS Copyright", "you"]
+PAIRS = [(TEXTS[0], TEXTS[1]), (TEXTS[1], TEXTS[2])]
+OPTIONAL: dict[str, Any] = {  # files that sentence-transformers reads beside modules.json only
+    "sentence_bert_config.json": {"max_seq_length": 7, "do_lower_case": True},
+    CARD: {
+        "prompts": {"query": "the work of "},
+        "default_prompt_name": "query",
+        "truncate_dim": 16,
+        "activation_fn": "torch.nn.modules.linear.Identity",
+    },
+    "1_Pooling/config.json": {"pooling_mode": "cls", "embedding_dimension": 48},
+}
+
+optional = pytest.mark.parametrize("names", [[name] for name in OPTIONAL] + [[*OPTIONAL]], ids=str)
+
+
+def add(folder: Path, names: Sequence[str]) -> Path:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(OPTIONAL[name]), encoding="utf-8")
+    return folder
+
+
+def load(folder: Path, **options: Any) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32", **options)
+
+
+def sparse(embedder: Embedder) -> Any:
+    """Sparse vectors with their zeros: (B, V)."""
+    rows = np.zeros((len(TEXTS), embedder.dim), dtype=np.float32)
+    outputs = embedder.outputs(embedder.tokenize(TEXTS), [SPARSE])
+    for row, vector in zip(rows, [text_outputs.sparse for text_outputs in outputs], strict=True):
+        assert vector is not None
+        row[vector.indices] = vector.weights
+    return rows
+
+
+@optional
+def test_a_dense_model_without_modules_ignores_what_they_would_need(
+    tiny_bert: Write, names: Sequence[str]
+) -> None:
+    folder = add(tiny_bert(), names)
+    expected = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(load(folder).embed(TEXTS), expected, atol=1e-5)
+
+
+@optional
+def test_a_cross_encoder_without_modules_ignores_what_they_would_need(
+    tmp_path: Path, names: Sequence[str]
+) -> None:
+    folder = add(write_cross_encoder(tmp_path), names)
+    expected = CrossEncoder(str(folder), device="cpu").predict(PAIRS)
+    ours = load(folder)
+    assert ours.classifier is not None and ours.classifier.activation == "sigmoid"
+    scores = 1 / (1 + np.exp(-ours.score(PAIRS)[:, 0]))
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+@optional
+def test_a_sparse_encoder_without_modules_ignores_what_they_would_need(
+    tmp_path: Path, names: Sequence[str]
+) -> None:
+    folder = add(write_masked_lm(tmp_path), names)
+    model = SparseEncoder(str(folder), device="cpu")
+    expected: Any = model.encode(TEXTS, convert_to_sparse_tensor=False)
+    np.testing.assert_allclose(sparse(load(folder, pooling="splade")), expected, atol=1e-4)
+
+
+@optional
+def test_a_multi_vector_model_without_modules_ignores_what_they_would_need(
+    tmp_path: Path, names: Sequence[str]
+) -> None:
+    model = write_stanford(tmp_path, mask_punctuation=True)
+    folder = add(tmp_path, names)
+    ours = load(folder)
+    theirs = type(model)(str(folder), device="cpu").encode_document(TEXTS)
+    for mine, other in zip(ours.embed_tokens(TEXTS), theirs, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("dimensions", [16, 48, 100, None])
+@pytest.mark.parametrize("after", [[], [st.Normalize()]], ids=["alone", "normalised"])
+def test_vectors_are_truncated_as_the_card_says(
+    tmp_path: Path, dimensions: int | None, after: list[Any]
+) -> None:
+    tiny.write_bert(tmp_path / "bert")
+    parts = [st.Transformer(str(tmp_path / "bert")), st.Pooling(48), *after]
+    model = SentenceTransformer(modules=parts, truncate_dim=dimensions, device="cpu")
+    model.save_pretrained(str(tmp_path / "model"), create_model_card=False)
+    expected = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
+    ours = load(tmp_path / "model")
+    np.testing.assert_allclose(ours.embed(TEXTS), expected, atol=1e-5)
+    assert ours.dim == expected.shape[1]
+
+
+@pytest.mark.parametrize("value", [0, -1, "16", 1.5])
+def test_a_truncation_to_no_number_of_dimensions_is_refused(tiny_bert: Write, value: Any) -> None:
+    with pytest.raises(ModelError, match=rf"{CARD}: truncate_dim = .* is not a whole number"):
+        ModelDescription.read(tiny_bert({CARD: {"truncate_dim": value}}))
+
+
+def write_router(folder: Path, *, same: bool, **options: Any) -> Path:
+    """Save a model whose queries have modules of their own, unless they are the same."""
+    tiny.write_bert(folder / "bert")
+    document = [st.Transformer(str(folder / "bert")), st.Pooling(48, "mean")]
+    query = document if same else [document[0], st.Pooling(48, "cls")]
+    router = Router.for_query_document(query_modules=query, document_modules=document, **options)
+    model = SentenceTransformer(modules=[router], device="cpu")
+    model.save_pretrained(str(folder / "model"), create_model_card=False)
+    return folder / "model"
+
+
+@pytest.mark.parametrize("default", ["query", "document"])
+def test_a_router_of_the_same_modules_is_like_these(tmp_path: Path, default: str) -> None:
+    folder = write_router(tmp_path, same=True, default_route=default)
+    model = SentenceTransformer(str(folder), device="cpu")
+    for expected in (model.encode(TEXTS), model.encode_query(TEXTS)):
+        np.testing.assert_allclose(load(folder).embed(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("default", ["query", "document"])
+def test_a_router_with_other_modules_for_queries_is_refused(tmp_path: Path, default: str) -> None:
+    folder = write_router(tmp_path, same=False, default_route=default)
+    with pytest.raises(ModelError, match=r"quer.* not supported"):
+        ModelDescription.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"default_route": "query"}, "default_route = 'query'"),
+        ({"default_route": None, "allow_empty_key": True}, "default_route = 'query'"),
+        ({"route_mappings": {"(None, 'text')": "query"}}, "route_mappings = "),
+        ({"fallback": "query"}, "fallback = 'query' is not known"),
+    ],
+)
+def test_parameters_of_a_router_that_choose_another_route_are_refused(
+    tmp_path: Path, parameters: dict[str, Any], message: str
+) -> None:
+    folder = write_inference_free(tmp_path / "model", torch.rand(len(tiny.VOCABULARY)))
+    ModelDescription.read(folder)
+    path = folder / "router_config.json"
+    content = json.loads(path.read_text())
+    content["parameters"] |= parameters
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=rf"router_config\.json: parameters\.{message}"):
+        ModelDescription.read(folder)
+
+
+def test_the_card_of_a_folder_without_modules_still_names_the_kind(tiny_bert: Write) -> None:
+    folder = configure(tiny_bert(), architectures=["BertModel"])
+    (folder / CARD).write_text('{"model_type": "SparseEncoder"}')
+    with pytest.raises(ModelError, match="model_type = 'SparseEncoder' is not supported"):
+        ModelDescription.read(folder)

@@ -1,0 +1,139 @@
+"""Tests of which pooling a folder gets, against sentence-transformers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.pooling import MODES
+from embedwell_models.vectors import Floats
+from tests.conftest import Folder as Write
+from tests.models.families.checkpoint import Case
+from tests.models.families.checkpoint import write as write_case
+from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
+from tests.models.model_files.options import configure as changed
+from tests.models.tiny import VOCABULARY, write_tokenizer
+
+TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
+SIZES = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+}
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos")}
+CLS = {"word_embedding_dimension": 48, "pooling_mode_cls_token": True}
+
+
+def write(folder: Path, model_type: str, model: Any, **options: Any) -> Path:
+    write_case(Case(model_type, {**SPECIAL, **options}, SIZES, model=model), folder)
+    write_tokenizer(folder)
+    return folder
+
+
+def embed(folder: Path, **options: Any) -> Floats:
+    return Embedder.load(folder, device="cpu", dtype="float32", **options).embed(TEXTS)
+
+
+def theirs(folder: Path) -> Any:
+    return SentenceTransformer(str(folder), device="cpu").encode(TEXTS, batch_size=1)
+
+
+def close(found: Floats, expected: Floats) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-4 * abs(expected).max(), rtol=0)
+
+
+CAUSAL: list[tuple[str, dict[str, Any], str]] = [
+    ("qwen3", {"num_key_value_heads": 2}, "lasttoken"),
+    ("llama", {}, "lasttoken"),
+    ("llama", {"is_causal": False}, "mean"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "options", "mode"), CAUSAL, ids=str)
+def test_a_causal_model_gives_the_last_token_as_in_sentence_transformers(
+    model_type: str, options: dict[str, Any], mode: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, model_type, AutoModelForCausalLM.from_config, **options)
+    close(embed(folder), theirs(folder))
+    sentence = ModelDescription.read(folder).sentence
+    assert (sentence.pooling, sentence.pooling_source) == ((mode,), "assumed")
+
+
+def test_a_causal_model_of_another_name_gives_the_mean(tmp_path: Path) -> None:
+    folder = write(tmp_path, "gpt2", GPT2LMHeadModel)
+    close(embed(folder), theirs(folder))
+    assert ModelDescription.read(folder).sentence.pooling == ("mean",)
+
+
+def test_an_encoder_gives_the_mean(tiny_bert: Write) -> None:
+    folder = tiny_bert()
+    close(embed(folder), theirs(folder))
+    sentence = ModelDescription.read(folder).sentence
+    assert (sentence.pooling, sentence.pooling_source) == (("mean",), "assumed")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *("TokenClassification", "QuestionAnswering"),
+        *("MultipleChoice", "NextSentencePrediction"),
+    ],
+)
+@pytest.mark.parametrize("pooling", ["auto", "mean"])
+def test_a_model_for_another_task_is_refused_by_name(
+    task: str, pooling: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, "bert", getattr(transformers, f"BertFor{task}"))
+    with pytest.raises(ModelError, match=rf"config\.json: BertFor{task} is a .*not an embedder"):
+        ModelDescription.read(folder, pooling)
+
+
+def test_a_masked_language_model_is_refused_until_its_pooling_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path, "bert", BertForMaskedLM)
+    with pytest.raises(ModelError, match=r"BertForMaskedLM .*EMBEDWELL_POOLING=splade.*=mean"):
+        ModelDescription.read(folder)
+    close(embed(folder, pooling="mean"), theirs(folder))
+
+
+@pytest.mark.full(after=2)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_pooling_that_is_named_goes_before_that_of_the_files(mode: str, tiny_bert: Write) -> None:
+    files = {"modules.json": [TRANSFORMER, POOLING, NORMALIZE]}
+    stated = tiny_bert({**files, "1_Pooling/config.json": {"pooling_mode": mode}})
+    other = "cls" if mode == "mean" else "mean"
+    folder = tiny_bert({**files, "1_Pooling/config.json": {"pooling_mode": other}})
+    np.testing.assert_array_equal(embed(folder, pooling=mode), embed(stated))
+    assert ModelDescription.read(folder, mode).sentence.pooling_source == "setting"
+    assert ModelDescription.read(folder).sentence.pooling_source == "model"
+
+
+def test_a_head_of_another_task_is_no_fault_where_modules_are_listed(tiny_bert: Write) -> None:
+    files = {"modules.json": [TRANSFORMER, POOLING], "1_Pooling/config.json": CLS}
+    folder = changed(tiny_bert(files), architectures=["BertForSequenceClassification"])
+    close(embed(folder), theirs(folder))
+
+
+@pytest.mark.parametrize("after", [[], [NORMALIZE]], ids=["alone", "normalised"])
+def test_modules_without_a_pooling_are_refused_until_one_is_named(
+    after: list[dict[str, str]], tiny_bert: Write
+) -> None:
+    folder = tiny_bert({"modules.json": [TRANSFORMER, *after]})
+    with pytest.raises(KeyError, match="sentence_embedding"):
+        theirs(folder)
+    with pytest.raises(ModelError, match=r"modules\.json has no Pooling: .*EMBEDWELL_POOLING"):
+        ModelDescription.read(folder)
+    assert ModelDescription.read(folder, "cls").sentence.pooling == ("cls",)
+
+
+def test_an_unknown_pooling_is_refused_with_those_there_are(tiny_bert: Write) -> None:
+    with pytest.raises(ModelError, match=r"pooling 'no_such_mode' is not supported; .*'lasttoken'"):
+        ModelDescription.read(tiny_bert(), "no_such_mode")

@@ -1,0 +1,75 @@
+"""Tests that jobs and results arrive as they were sent."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from embedwell.engine.wire.framing import Message, MessageReader, pack
+from embedwell.engine.wire.messages import (
+    IMAGE,
+    Failure,
+    Job,
+    Result,
+    pack_jobs,
+    pack_pixels,
+    pack_results,
+    unpack_jobs,
+    unpack_pixels,
+    unpack_results,
+)
+
+
+def transfer(message: Message) -> Message:
+    """Return a message as it is received, without its type."""
+    ((_, content), body), *others = MessageReader().feed(pack(*message))
+    assert not others
+    return content, body
+
+
+def test_jobs_survive_the_wire_together() -> None:
+    texts: list[tuple[str | int, list[list[int]]]] = [
+        ("dense", [[1, 2, 3], [4], [5, 6]]),
+        (3, [[7]]),
+        ("token", [[8, 9], [10]]),
+    ]
+    jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
+    jobs[0] = replace(jobs[0], prompt_token_counts=[2, 0, 1], size_class=3, created_at=1.5)
+    received = dict(unpack_jobs(*transfer(pack_jobs(list(enumerate(jobs, 5))))))
+    assert list(received) == [5, 6, 7]
+    assert [
+        (job.output, [row.tolist() for row in job.texts_ids]) for job in received.values()
+    ] == texts
+    assert [list(job.prompt_token_counts) for job in received.values()] == [[2, 0, 1], [], []]
+    assert (received[5].size_class, received[5].created_at) == (3, 1.5)
+
+
+def test_results_and_failures_survive_the_wire_together() -> None:
+    flat = np.arange(10, dtype=np.float32)
+    results: list[tuple[int, Result | Failure]] = [
+        (1, Result(flat[:6].reshape(2, 3), 5, 7, 0.5)),
+        (2, Failure("why", 3)),
+        (9, Result(flat[6:].reshape(1, 4), 6, 8, 0.25)),
+    ]
+    for sent in (results, results[:1], results[1:2]):
+        received = list(unpack_results(*transfer(pack_results(sent))))
+        assert [number for number, _ in received] == [number for number, _ in sent]
+        for (_, result), (_, expected) in zip(received, sent, strict=True):
+            if isinstance(expected, Failure):
+                assert result == expected
+                continue
+            assert isinstance(result, Result)
+            np.testing.assert_array_equal(result.vectors, expected.vectors)
+            times = (expected.queue_us, expected.compute_us, expected.rate)
+            assert (result.queue_us, result.compute_us, result.rate) == times
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 4, 7, 224, 337])
+def test_pixels_travel_as_token_ids(side: int) -> None:
+    noise = np.random.default_rng(side)
+    images = [noise.integers(0, 256, (side, side, 3), dtype=np.uint8) for _ in range(3)]
+    sent = Job(IMAGE, [pack_pixels(image) for image in images], image_tokens=5)
+    ((_, received),) = unpack_jobs(*transfer(pack_jobs([(1, sent)])))
+    assert (received.output, received.lengths, received.tokens) == (IMAGE, [5, 5, 5], 15)
+    for packed, image in zip(received.texts_ids, images, strict=True):
+        np.testing.assert_array_equal(unpack_pixels(packed), image)

@@ -1,0 +1,87 @@
+"""Tests of how the engine loads its model."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from embedwell.engine.worker.load import load
+from embedwell.settings.settings import Settings
+from embedwell_models.cpu_backend import library
+from tests.conftest import Folder
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def tf32() -> Iterator[None]:
+    """Enable TF32, as the environment of some images does."""
+    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+    torch.set_num_threads(threads)
+
+
+def options(**overrides: object) -> Settings:
+    settings = {"device": "cpu", "dtype": "float32", "threads": 1, **overrides}
+    return Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
+
+
+def test_a_pooling_that_is_assumed_is_logged(
+    tiny_bert: Folder, tf32: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tiny_bert()
+    load(folder, options())
+    assert f"{folder} has no modules.json: using mean pooling" in caplog.text
+    caplog.clear()
+    assert load(folder, options(pooling="cls")).sentence.pooling == ("cls",)
+    assert "modules.json" not in caplog.text
+
+
+def test_products_are_not_rounded_to_tf32(minilm_folder: Path, tf32: None) -> None:
+    load(minilm_folder, options())
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.full
+def test_a_package_without_kernels_says_so_and_what_to_do(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    for folder in ("models", "service"):
+        without = shutil.ignore_patterns("*.so", "compile.log", "__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
+    path = f"{tmp_path}/models:{tmp_path}/service"
+    arguments = ["-m", "embedwell", "info", "--model", str(minilm_folder), "--device", "cpu"]
+
+    def logs_of(**environment: str) -> str:
+        process = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert '"kernels": null' in process.stdout
+        return process.stderr
+
+    warned = logs_of(EMBEDWELL_ISA="auto")
+    if "avx2" in library.features():
+        assert "SLOW: this package has no compiled kernels" in warned and "make kernels" in warned
+        assert "compile.log" not in warned
+        (tmp_path / "models/embedwell_models/kernels/compile.log").write_text(
+            "there is no C++ compiler"
+        )
+        assert f"output is in {tmp_path}/models/embedwell_models/kernels/compile.log" in logs_of(
+            EMBEDWELL_ISA="auto"
+        )
+    else:
+        assert "SLOW: there are no compiled kernels for this processor" in warned
+    assert "kernels" not in logs_of(EMBEDWELL_ISA="none"), "kernels are disabled"

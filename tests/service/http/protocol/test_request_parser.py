@@ -1,0 +1,94 @@
+"""Requests to upgrade to another protocol are answered in HTTP/1.1."""
+
+import itertools
+import socket
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from tests.service.http.protocol.raw_http import (
+    CHUNKED,
+    LAST_CHUNK,
+    LIVE,
+    SIZED,
+    closing_error,
+    connect,
+    read_response,
+    read_until_closed,
+)
+from tests.service.server import Server
+
+HTTP2 = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAA\r\n"
+WEBSOCKET = b"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+
+
+@pytest.mark.parametrize("upgrade", [HTTP2, WEBSOCKET])
+@pytest.mark.parametrize(
+    ("body_parts", "cuts"),
+    [
+        (b"".join(SIZED), []),
+        (b"".join(SIZED), [len(SIZED[0])]),
+        (b"".join(SIZED), [5]),
+        (b"".join(SIZED), [5, len(SIZED[0]) - 2, len(SIZED[0]) + 1]),
+        (b"".join(SIZED), range(-40, len(b"".join(SIZED)))),
+        (b"".join(CHUNKED) + LAST_CHUNK, []),
+        (b"".join(CHUNKED) + LAST_CHUNK, [len(CHUNKED[0])]),
+        (b"".join(CHUNKED) + LAST_CHUNK, [5, len(b"".join(CHUNKED))]),
+    ],
+)
+def test_an_upgrade_request_is_answered_in_http_1(
+    server: Server, upgrade: bytes, body_parts: bytes, cuts: Iterable[int]
+) -> None:
+    head = b"POST /embed?a=b HTTP/1.1\r\nhost: localhost\r\n" + upgrade
+    message = head + body_parts
+    positions = [0, *(len(head) + cut for cut in cuts), len(message)]
+    with connect(server) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(2):
+            for start, end in itertools.pairwise(positions):
+                client.sendall(message[start:end])
+                time.sleep(0.002)
+            status, body = read_response(client)
+            assert (status, body[:2]) == (200, b"[["), body[:300]
+        client.sendall(LIVE)
+        assert read_response(client) == (200, b'{"status":"live"}')
+
+
+def test_pipelined_upgrade_requests_are_answered_in_order(server: Server) -> None:
+    with connect(server) as client:
+        head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\nx-request-id: a\r\n"
+        client.sendall((head + HTTP2 + b"".join(SIZED)) * 3 + LIVE)
+        received = b""
+        while not received.endswith(b'{"status":"live"}'):
+            chunk = client.recv(100_000)
+            assert chunk, received[:300]
+            received += chunk
+    assert received.count(b"HTTP/1.1 200 ") == 4 and received.count(b"x-request-id: a\r\n") == 3
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_an_upgrade_request_may_close_the_connection(server: Server, version: bytes) -> None:
+    with connect(server) as client:
+        upgrade = b"connection: close, upgrade\r\nupgrade: h2c\r\n"
+        client.sendall(
+            b"POST /embed HTTP/%s\r\nhost: localhost\r\n" % version + upgrade + b"".join(SIZED)
+        )
+        assert read_until_closed(client, []).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("upgrade", [HTTP2, WEBSOCKET])
+def test_an_upgrade_request_without_a_body_is_answered(server: Server, upgrade: bytes) -> None:
+    with connect(server) as client:
+        for _ in range(2):
+            client.sendall(b"GET /live HTTP/1.1\r\nhost: localhost\r\n" + upgrade + b"\r\n")
+            assert read_response(client) == (200, b'{"status":"live"}')
+
+
+def test_connect_is_refused(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(b"CONNECT example.org:80 HTTP/1.1\r\nhost: localhost\r\n" + HTTP2 + b"\r\n")
+        closing_error(read_until_closed(client, []), 400)
+    with connect(server) as client:
+        client.sendall(b"CONNECT /live HTTP/1.1\r\nhost: localhost\r\n" + HTTP2 + b"\r\n")
+        assert read_response(client)[0] == 405

@@ -1,0 +1,75 @@
+"""Errors of invalid request bodies."""
+
+import errno
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from embedwell.http.error_responses import to_service_error
+from embedwell.routes.cohere import CohereRequest
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.dense_vectors import EmbedRequest
+from embedwell.routes.openai import EmbeddingsRequest
+from embedwell.routes.positions import PositionsRequest
+from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell.routes.tokenize import DecodeRequest
+from embedwell.routes.tokens import TokensRequest
+
+
+@pytest.mark.parametrize("name", ["<b>", "<text>", "<", "normalise"])
+def test_the_error_of_an_unknown_field_has_its_exact_name(name: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        EmbedRequest.model_validate({"inputs": "a", name: 1})
+    error = to_service_error(raised.value)
+    assert (error.message, error.param) == (f"unknown field {name!r}", name)
+    with pytest.raises(ValidationError) as raised:
+        SimilarityRequest.model_validate({"inputs": {"source_sentence": "a", name: 1}})
+    assert to_service_error(raised.value).param == f"inputs.{name}"
+
+
+def test_the_error_does_not_name_branches_of_a_union() -> None:
+    with pytest.raises(ValidationError) as raised:
+        EmbedRequest.model_validate({"inputs": ["a", [1, "b"]]})
+    error = to_service_error(raised.value)
+    assert error.message.startswith("inputs.1.1: ") and (error.param, error.index) == ("inputs", 1)
+
+
+COHERE = {"model": "m", "input_type": "clustering"}
+
+
+@pytest.mark.parametrize(
+    ("body", "content", "index"),
+    [
+        (EmbedRequest, {"inputs": ["a", 5]}, 1),
+        (EmbedRequest, {"inputs": ["a", [1, "b"]]}, 1),
+        (EmbedRequest, {"inputs": [101, 7592, "b"]}, 0),
+        (EmbedRequest, {"inputs": 5}, None),
+        (EmbeddingsRequest, {"input": ["a", 5]}, 1),
+        (EmbeddingsRequest, {"input": "a", "modality": ["text", "audio"]}, None),
+        (CohereRequest, {**COHERE, "texts": ["a", 5]}, 1),
+        (CohereRequest, {**COHERE, "inputs": [{"content": []}]}, 0),
+        (CohereRequest, {**COHERE, "texts": ["a"], "embedding_types": ["float", "x"]}, None),
+        (DecodeRequest, {"ids": [[1], [-1]]}, 1),
+        (DecodeRequest, {"ids": [1, -1]}, 0),
+        (SimilarityRequest, {"inputs": {"source_sentence": "a", "sentences": ["b", 5]}}, 1),
+        (SimilarityRequest, {"a": "a", "b": ["b", 5]}, 1),
+        (SimilarityRequest, {"a": [[1.0], ["x"]], "b": "b"}, 1),
+        (TokensRequest, {"chunks": [["a"], ["b", 5]]}, 1),
+        (TokensRequest, {"inputs": ["a", "b"], "spans": [[[0, 1]], [[0, "x"]]]}, 1),
+        (PositionsRequest, {"positions": [0, "x"]}, None),
+    ],
+)
+def test_the_error_has_the_index_of_the_input_if_there_is_one(
+    body: type[Body], content: dict[str, object], index: int | None
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        body.model_validate_json(json.dumps(content))
+    assert to_service_error(raised.value).index == index
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_named(number: int) -> None:
+    error = to_service_error(OSError(number, "written"))
+    assert (error.status, error.code) == (507, "disk_full")
+    assert to_service_error(OSError(errno.EIO, "written")).code == "internal_error"

@@ -1,0 +1,146 @@
+"""Similarity scores, few at once and many in a queue."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import orjson
+import pytest
+
+from embedwell.errors import Overloaded, TooLarge
+from embedwell.inference.similarity_scores import similarity_scores
+from embedwell.limits.comparisons import FEW_OPERATIONS, Comparisons
+from embedwell_models.tokenizer.steps import Steps, run_to_completion
+from embedwell_models.vectors import METRICS, Floats
+from tests.service.limits.comparing import comparisons
+
+R = TypeVar("R")
+
+RANDOM = np.random.default_rng(5)
+
+
+@dataclass(frozen=True)
+class Options:
+    metric: str = "dot"
+    mode: str = "matrix"
+    top_k: int | None = None
+
+
+def column(count: int) -> Floats:
+    return RANDOM.normal(size=(count, 1)).astype(np.float32)
+
+
+def compute(a: Floats, b: Floats, options: Options, max_values: int = 4_000_000) -> Any:
+    return asyncio.run(similarity_scores(a, b, options, max_values, comparisons()))
+
+
+class OperationCounter(Comparisons):
+    """Comparisons at once that record how much work they are."""
+
+    def __init__(self) -> None:
+        self.operations = 0
+
+    async def run(self, steps: Steps[R], operations: int) -> R:
+        self.operations = operations
+        return run_to_completion(steps)
+
+
+def operations(metric: str, mode: str, shape: tuple[int, int], top_k: int | None = None) -> int:
+    counter, vectors = OperationCounter(), np.ones(shape, dtype=np.float32)
+    options = Options(metric, mode, top_k)
+    asyncio.run(similarity_scores(vectors, vectors, options, 4_000_000, counter))
+    return counter.operations
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_large", "mode", "top_k"),
+    [
+        ((1400, 1), True, "matrix", 1400),
+        ((1400, 1), True, "matrix", None),
+        ((25_000, 1), True, "pairwise", None),
+        ((10, 1), False, "matrix", 10),
+        ((10, 1), False, "pairwise", None),
+        ((10, 384), False, "matrix", None),
+    ],
+)
+def test_many_scores_are_work_for_the_queue_and_few_are_not(
+    shape: tuple[int, int], is_large: bool, mode: str, top_k: int | None
+) -> None:
+    assert (operations("dot", mode, shape, top_k) > FEW_OPERATIONS) == is_large
+
+
+def test_distances_and_top_scores_count_as_the_time_that_they_take() -> None:
+    shape = (100, 384)
+    dot = operations("dot", "matrix", shape)
+    assert operations("cosine", "matrix", shape) == dot == 100 * 100 * 384
+    assert operations("euclidean", "matrix", shape) == operations("manhattan", "matrix", shape)
+    assert 10 * dot < operations("manhattan", "matrix", shape) < 100 * dot
+    one, many = (operations("dot", "matrix", shape, top_k) for top_k in (1, 99))
+    assert dot < one < many
+
+
+def test_many_scores_are_refused_that_would_wait_too_long() -> None:
+    started, done = threading.Event(), threading.Event()
+
+    def first() -> Steps[bool]:
+        started.set()
+        yield
+        return done.wait(60)
+
+    async def run() -> None:
+        queue = comparisons(rate=100, max_wait=1)  # 100 million operations per second
+        working = asyncio.create_task(queue.run(first(), 5 * 10**8))
+        many, few = column(1400), column(10)
+        await asyncio.to_thread(started.wait, 60)
+        for options in (Options(), Options(top_k=3), Options("euclidean")):
+            with pytest.raises(Overloaded, match="would wait"):
+                await similarity_scores(many, many, options, 4_000_000, queue)
+            await similarity_scores(few, few, options, 4_000_000, queue)
+        done.set()
+        await working
+        await similarity_scores(many, many, Options(), 4_000_000, queue)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scores_in_several_steps_are_those_in_one(metric: str) -> None:
+    a, b = (RANDOM.normal(size=(700, 1024)).astype(np.float32) for _ in "ab")
+    expected = METRICS[metric](a, b)
+    actual = compute(a, b, Options(metric))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("metric", METRICS)
+def test_few_and_many_scores_are_the_same(metric: str, count: int) -> None:
+    a, b = column(count), column(count)
+    expected = METRICS[metric](a, b)
+    actual = compute(a, b, Options(metric))
+    assert np.array_equal(actual, expected)
+    actual = compute(a, b, Options(metric, "pairwise"))
+    np.testing.assert_allclose(actual, np.diag(expected), rtol=1e-6)
+    actual = compute(a, b, Options(metric, top_k=2))
+    for entries, row in zip(orjson.loads(orjson.dumps(actual)), expected, strict=True):
+        best = np.argsort(-row, kind="stable")[:2]
+        assert entries == [{"index": i, "score": row[i].item()} for i in best]
+
+
+@pytest.mark.parametrize("count", [3, 7, 30])
+def test_equal_scores_keep_their_order(count: int) -> None:
+    one, other = RANDOM.normal(size=(2, 1, 384)).astype(np.float32)
+    equals = other.repeat(count, axis=0)
+    actual = compute(one, equals, Options("cosine", top_k=count))
+    (entries,) = orjson.loads(orjson.dumps(actual))
+    assert [entry["index"] for entry in entries] == list(range(count))
+
+
+def test_an_entry_of_top_k_is_two_numbers() -> None:
+    few, many = column(10), column(30)
+    compute(few, many, Options(top_k=20), 400)
+    with pytest.raises(TooLarge, match="the response would have 420 numbers, but the limit is 400"):
+        compute(few, many, Options(top_k=21), 400)
+    with pytest.raises(TooLarge, match="the response would have 600 numbers"):
+        compute(few, many, Options(top_k=99), 500)

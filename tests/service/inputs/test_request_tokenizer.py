@@ -1,0 +1,309 @@
+"""Tests of the reader, with the default model's tokenizer, counting its calls."""
+
+import asyncio
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import embedwell_models.model_description
+from embedwell.engine.wire.messages import Job, Result
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import BadRequest, TooLarge
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.vector_cache import PlannedJob
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.inputs.windows import split_windows
+from embedwell.limits.admission import Admission
+from embedwell.routes.tokens import TokensRequest, TokenVectorService
+from embedwell_models import families
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from tests.conftest import Folder
+from tests.models.tiny import VOCABULARY, with_token
+from tests.service.inputs.readers import LONG, CountingTokenizer, reader_with
+
+TABLE = len(VOCABULARY)
+
+
+class Zeros:
+    """An engine whose vectors are zeros."""
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        length = sum(len(row) for row in job.texts_ids)
+        return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
+
+    def plan(self, job: Job) -> PlannedJob:
+        return PlannedJob(job.tokens, partial(self.submit, job))
+
+
+def test_token_vectors_tokenize_each_text_once(
+    reader: RequestTokenizer, counting: CountingTokenizer, minilm_folder: Path
+) -> None:
+    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
+    tokens = TokenVectorService(pipeline, families.read(minilm_folder).config, 10**9)
+    body = TokensRequest(inputs=["Hello, world", "a second text"])
+    content: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
+    assert [len(result["tokens"]) for result in content["results"]] == [5, 5]
+    assert counting.read == 2
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_read_with_tokens_returns_the_rows_of_read(reader: RequestTokenizer, side: Side) -> None:
+    reading, texts = InputOptions(side=side, prompt="query: "), ["short", LONG, ""]
+    plain, described_context = RequestContext("a"), RequestContext("b")
+    rows = asyncio.run(reader.read(plain, texts, reading))
+    described_rows, described = asyncio.run(
+        reader.read_with_tokens(described_context, texts, reading)
+    )
+    for row, described_row, tokens in zip(rows, described_rows, described, strict=True):
+        assert row.ids.tolist() == described_row.ids.tolist() == [token.id for token in tokens]
+        assert row.dropped == described_row.dropped
+    assert (plain.texts, plain.tokens, plain.truncated) == (3, 265, 1)
+    assert (described_context.texts, described_context.tokens, described_context.truncated) == (
+        3,
+        265,
+        1,
+    )
+
+
+def test_describe_refuses_long_texts_that_may_not_be_cut(reader: RequestTokenizer) -> None:
+    with pytest.raises(BadRequest, match="602 tokens in input 1"):
+        asyncio.run(
+            reader.read_with_tokens(RequestContext("a"), ["a", LONG], InputOptions(truncate=False))
+        )
+
+
+VERY_LONG = "many words " * 3000
+
+
+def test_the_error_of_a_very_long_text_has_its_length(reader: RequestTokenizer) -> None:
+    refused = InputOptions(truncate=False)
+    for work in (reader.read, reader.read_with_tokens):
+        with pytest.raises(BadRequest, match="6002 tokens in input 0"):
+            asyncio.run(work(RequestContext("a"), [VERY_LONG], refused))
+
+
+def test_tokens_that_are_cut_off_are_counted_on_request(reader: RequestTokenizer) -> None:
+    (row,) = asyncio.run(
+        reader.read(RequestContext("a"), [VERY_LONG], InputOptions(count_dropped=True))
+    )
+    assert row.dropped == 6002 - 256
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [VERY_LONG], InputOptions()))
+    assert 0 < row.dropped < 6002 - 256
+
+
+def test_the_error_of_a_text_beyond_all_limits_does_not_count_its_tokens(
+    reader: RequestTokenizer,
+) -> None:
+    for work in (reader.read, reader.read_with_tokens):
+        with pytest.raises(BadRequest, match="more than 10000 tokens in input 0"):
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9], InputOptions(truncate=False)))
+
+
+def test_no_more_texts_are_tokenized_than_the_tokens_of_a_request_allow(
+    minilm_folder: Path,
+) -> None:
+    tokenizer = CountingTokenizer(minilm_folder, 256)
+    small = reader_with(tokenizer, max_tokens=600)
+    for work in (small.read, small.read_partial):
+        tokenizer.read = 0
+        with pytest.raises(TooLarge, match="has 768 tokens or more, but the limit is 600"):
+            asyncio.run(work(RequestContext("a"), [VERY_LONG * 9] * 10, InputOptions()))
+        assert tokenizer.read == 3
+
+
+def test_long_texts_and_prompts_are_tokenized_in_threads(
+    reader: RequestTokenizer, counting: CountingTokenizer
+) -> None:
+    asyncio.run(reader.read(RequestContext("a"), ["short"] * 3, InputOptions(prompt="of all ")))
+    assert counting.threads == {threading.current_thread().name}
+    counting.threads = frozenset()
+    for inputs, prompt in (
+        (["short"], VERY_LONG),
+        (["short"] * 9, LONG),
+        ([VERY_LONG], ""),
+        (["many words " * 400], ""),
+    ):
+        asyncio.run(reader.read(RequestContext("a"), inputs, InputOptions(prompt=prompt)))
+    assert counting.threads and threading.current_thread().name not in counting.threads
+
+
+def test_many_short_texts_are_tokenized_in_threads_and_in_several_steps(
+    minilm_folder: Path,
+) -> None:
+    tokenizer = CountingTokenizer(minilm_folder, 256)
+    large = reader_with(tokenizer, max_texts=10_000, max_tokens=100_000)
+    asyncio.run(large.read(RequestContext("a"), ["a"] * 500, InputOptions()))
+    assert threading.current_thread().name not in tokenizer.threads and tokenizer.read == 500
+    tokenizer.calls = 0
+    asyncio.run(large.read(RequestContext("a"), ["a"] * 9000, InputOptions()))
+    assert tokenizer.calls == 4, "a cancelled request stops between two steps"
+
+
+def test_a_text_that_cannot_be_split_is_refused_with_its_index(
+    reader: RequestTokenizer,
+) -> None:
+    texts, context, plain = ["short", "x" * 200_000], RequestContext("a"), InputOptions()
+    for call in (
+        reader.read(context, texts, plain),
+        reader.read_with_tokens(context, texts, plain),
+        reader.read_chunks(context, texts, plain, 200_000),
+        reader.read_chunks(context, texts[::-1], plain, 200_000),
+    ):
+        with pytest.raises(BadRequest, match="more than 150000 characters in a row") as refused:
+            asyncio.run(call)
+        assert refused.value.code == "unbroken_text"
+    assert refused.value.index == 0
+    good, bad = asyncio.run(reader.read_partial(context, texts, plain))
+    assert isinstance(good, InputRow) and isinstance(bad, BadRequest) and bad.index == 1
+
+
+@pytest.fixture
+def left(tiny_bert: Folder) -> embedwell_models.model_description.ModelDescription:
+    """A model that reads the ends of long texts."""
+    return embedwell_models.model_description.ModelDescription.read(
+        tiny_bert({"sentence_bert_config.json": {"tokenizer_args": {"truncation_side": "left"}}})
+    )
+
+
+@pytest.fixture
+def ends(left: embedwell_models.model_description.ModelDescription) -> RequestTokenizer:
+    """A reader for that model."""
+    sentence = replace(left.sentence, include_prompt=False)
+    return reader_with(left.tokenizer(), sentence, vocabulary_rows=TABLE, max_texts=1000)
+
+
+def test_a_long_input_is_cut_at_the_side_of_the_model_or_the_request(
+    ends: RequestTokenizer,
+) -> None:
+    text, ids = "the of " * 99, [2, *range(9, 90), 3]
+
+    def read(side: Side | None) -> list[list[int]]:
+        options = InputOptions(side=side, prompt="any license ")
+        rows = asyncio.run(ends.read(RequestContext("a"), [text, ids], options))
+        described, _ = asyncio.run(ends.read_with_tokens(RequestContext("a"), [text], options))
+        late = asyncio.run(
+            ends.read_chunks(RequestContext("a"), ["the ", "of " * 99], options, 300)
+        )
+        assert described[0].ids.tolist() == rows[0].ids.tolist()
+        expected = [len(row.ids) for row in late.chunk_inputs()]
+        return [*([*row.ids.tolist(), row.prompt_token_count] for row in rows), expected]
+
+    assert read(None) == read("left") != read("right")
+
+
+@pytest.mark.parametrize("words", [4, 500, 30_000])
+def test_a_maximum_length_keeps_special_tokens_and_the_tokens_of_its_side(
+    ends: RequestTokenizer, left: embedwell_models.model_description.ModelDescription, words: int
+) -> None:
+    tokenizer = left.tokenizer()
+    text, prompt = "the of " * (words // 2), "any license "
+    inner = [id for id in tokenizer.encode([text])[0].ids if id > 4][:2]
+
+    def read(side: Side, length: int) -> InputRow:
+        reading = InputOptions(side=side, prompt=prompt, max_length=length)
+        (row,) = asyncio.run(ends.read(RequestContext("a"), [text], reading))
+        return row
+
+    all_ids = [*tokenizer.encode([prompt])[0].ids[:-1], *inner * (words // 2), 3]
+    for length in (4, 6, 7, 64):
+        row = read("left", length)
+        expected = all_ids if len(all_ids) <= length else [2, *all_ids[len(all_ids) - length + 1 :]]
+        assert row.ids.tolist() == expected
+        cut_off = len(all_ids) - len(expected)
+        assert row.prompt_token_count == max(3 - cut_off, 0) and (row.dropped > 0) == (cut_off > 0)
+    for length in (5, 6, 64):
+        row = read("right", length)
+        expected = all_ids if len(all_ids) <= length else [*all_ids[: length - 1], 3]
+        assert row.ids.tolist() == expected and row.prompt_token_count == 3
+    with pytest.raises(BadRequest, match="the prompt takes all of the 4 tokens"):
+        read("right", 4)
+
+
+def test_a_text_longer_than_the_maximum_length_may_be_refused(reader: RequestTokenizer) -> None:
+    reading = InputOptions(truncate=False, max_length=9)
+    with pytest.raises(
+        BadRequest, match="length is 9 tokens, however you requested 10 tokens in input 1"
+    ):
+        asyncio.run(reader.read(RequestContext("a"), ["many " * 7, "many " * 8], reading))
+
+
+@pytest.mark.parametrize(("max_length", "lengths"), [(None, (8, 40)), (5, (5, 37))])
+def test_the_error_for_a_long_text_with_dropped_unknown_tokens_states_the_maximum_length(
+    minilm_folder: Path, max_length: int | None, lengths: tuple[int, int]
+) -> None:
+    tokenizer = Tokenizer(minilm_folder, 8, file_only=True, keep_unknown=False)
+    text = f"the {'x' * 101} " * 20  # every other token is unknown
+    options = InputOptions(truncate=False, max_length=max_length)
+    message = "length is {} tokens, however you requested {} tokens in input 0".format(*lengths)
+    with pytest.raises(BadRequest, match=message):
+        asyncio.run(reader_with(tokenizer).read(RequestContext("a"), [text], options))
+
+
+@pytest.fixture
+def short(tiny_bert: Folder) -> RequestTokenizer:
+    """A reader whose tokenizer has the token <new>, which is not in the model's table."""
+    folder = embedwell_models.model_description.ModelDescription.read(
+        with_token(tiny_bert(), "<new>")
+    )
+    vocabulary_rows = folder.spec.config.vocab_size
+    return reader_with(folder.tokenizer(), folder.sentence, vocabulary_rows=vocabulary_rows)
+
+
+MISSING = rf"the token '<new>' has id {TABLE}, but the model's table ends at {TABLE - 1}"
+
+
+def test_a_token_that_is_not_in_the_table_is_refused_by_every_method(
+    short: RequestTokenizer,
+) -> None:
+    texts, context = ["the work", "a <new> work"], RequestContext("a")
+    plain, windows = InputOptions(), InputOptions(windows=True)
+    long = [texts[0], "the work " * 99 + texts[1]]
+    for call in (
+        short.read(context, texts, plain),
+        short.read(context, long, windows),
+        short.read_with_tokens(context, texts, plain),
+        short.read_chunks(context, texts, plain, 99),
+    ):
+        with pytest.raises(BadRequest, match=MISSING) as refused:
+            asyncio.run(call)
+        assert (refused.value.code, refused.value.index) == ("unknown_token", 1)
+    good, bad = asyncio.run(short.read_partial(context, texts, plain))
+    assert isinstance(good, InputRow) and isinstance(bad, BadRequest)
+
+
+def test_token_ids_must_be_in_the_table(short: RequestTokenizer) -> None:
+    with pytest.raises(BadRequest, match=rf"id {TABLE} is not in .* \(0 to {TABLE - 1}\)"):
+        asyncio.run(short.read(RequestContext("a"), [[2, 3], [TABLE]], InputOptions()))
+
+
+def test_all_documents_count_together_against_the_limit_of_texts(reader: RequestTokenizer) -> None:
+    context, chunks = RequestContext("a"), ["a", "b", "c", "d", "e"]
+    for _ in range(2):
+        asyncio.run(reader.read_chunks(context, chunks, InputOptions(), 5))
+    with pytest.raises(TooLarge, match="has 11 texts, but the limit is 10"):
+        asyncio.run(reader.read_chunks(context, ["f"], InputOptions(), 1))
+
+
+def test_the_prompt_of_every_window_is_not_pooled(minilm_folder: Path) -> None:
+    sentence = VectorRecipe(max_length=256, include_prompt=False)
+    tokenizer = Tokenizer(minilm_folder, 256)
+    reader = reader_with(tokenizer, sentence)
+    reading = InputOptions(windows=True, prompt="text for: ")
+    (row,) = asyncio.run(reader.read(RequestContext("a"), [LONG], reading))
+    prompt = tokenizer.encode(["text for:"])[0].ids[:-1]
+    parts = split_windows([row])
+    assert len(parts) == 3
+    for part in parts:
+        assert (
+            part.prompt_token_count == len(prompt)
+            and part.ids[: part.prompt_token_count].tolist() == prompt
+        )

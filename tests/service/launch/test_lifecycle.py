@@ -1,0 +1,589 @@
+"""Start, crash, restart and shutdown of real server processes."""
+
+import concurrent.futures
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from embedwell_models.precision.trials import MIN_COSINE
+from tests.conftest import precisions
+from tests.service.http.protocol.raw_http import connect
+from tests.service.responses import error
+from tests.service.server import FORK_SERVER, HTTP_WORKER, Server
+
+
+@pytest.fixture
+def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "log") as server:
+        yield server
+
+
+@pytest.mark.full
+def test_the_processes_without_the_model_are_small(server: Server) -> None:
+    server.post("/embed", {"inputs": ["text " * 200] * 50})
+    [worker] = server.children(HTTP_WORKER)
+    assert worker.memory_info().rss < 150e6
+    assert psutil.Process(server.process.pid).memory_info().rss < 60e6
+
+
+@pytest.mark.full
+def test_a_killed_http_process_is_restarted_and_the_engine_is_kept(server: Server) -> None:
+    engine, [worker] = server.engine, server.children(HTTP_WORKER)
+    server.client.close()
+    worker.kill()
+    server.client = httpx.Client(base_url=server.url, timeout=60)
+    server.wait_ready()
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert server.engine == engine
+    assert server.client.get("/info").json()["engine_restarts"] == 0
+    assert server.log.count("listens on") == 1
+
+
+@pytest.mark.full
+def test_auto_reports_its_trials_and_its_choice(minilm_folder: object, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", dtype="auto") as server:
+        engine = server.client.get("/info").json()["engine"]
+        trials = {trial["dtype"]: trial for trial in engine["trials"]}
+        assert list(trials) == precisions()
+        assert trials["float32"]["cosine"] == trials["float32"]["speedup"] == 1
+        assert trials[engine["dtype"]]["cosine"] >= MIN_COSINE
+        for name in set(trials) - {"float32"}:
+            line = f"all-MiniLM-L6-v2 in {name}: cosine to float32 at least"
+            cosines = (f"{trials[name][kind]:.5f}" for kind in ("cosine", "median_cosine"))
+            assert "{} {} (median {})".format(line, *cosines) in server.log
+
+
+@pytest.mark.full
+def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
+    engine, [fork_server] = server.engine, server.children(FORK_SERVER)
+    fork_server.suspend()
+    os.kill(engine, signal.SIGKILL)
+    server.wait_until(lambda: server.client.get("/ready").status_code != 200)
+    assert server.client.get("/live").status_code == 200
+    response = server.client.get("/ready")
+    assert error(response, 503)["code"] == "engine_unavailable"
+    assert int(response.headers["retry-after"]) >= 1
+    fork_server.resume()
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200, (
+        "it waits for the restarted engine"
+    )
+    assert server.client.get("/info").json()["engine_restarts"] == 1
+
+
+@pytest.mark.parametrize("kill_fork_server", [False, True])
+@pytest.mark.full
+def test_a_restarted_engine_does_not_repeat_the_trials(
+    minilm_folder: object, tmp_path: Path, kill_fork_server: bool
+) -> None:
+    with Server(tmp_path / "log", dtype="auto") as server:
+        before = server.client.get("/info").json()["engine"]
+        trials = server.log.count("cosine to float32")
+        [fork_server] = server.children(FORK_SERVER)
+        assert fork_server.num_threads() == 1  # forked processes have no other threads
+        os.kill(fork_server.pid if kill_fork_server else server.engine, signal.SIGKILL)
+        server.wait_until(lambda: "engine replaced" in server.log)
+        assert server.log.count("listens on") == 1
+        assert server.client.get("/info").json()["engine"] == before
+        assert server.log.count("cosine to float32") == trials
+        assert (server.children(FORK_SERVER) == [fork_server]) == (not kill_fork_server)
+        assert "killed by signal 9, often for lack of memory" in server.log
+        assert server.client.get("/info").json()["engine_restarts"] == 1
+
+
+@pytest.mark.full
+def test_the_limit_of_open_files_is_raised_to_the_maximum(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with Server(tmp_path / "log") as server:
+            [worker] = server.children(HTTP_WORKER)
+            limits = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert limits == (before[1], before[1])
+
+
+@pytest.mark.parametrize("killed", ["engine", "fork server"])
+def test_requests_pending_when_the_engine_dies_are_answered(server: Server, killed: str) -> None:
+    [fork_server] = server.children(FORK_SERVER)
+    stop = threading.Event()
+    statuses: list[int] = []
+
+    def send_requests() -> None:
+        with httpx.Client(base_url=server.url, timeout=90) as client:
+            while not stop.is_set():
+                response = client.post("/embed", json={"inputs": ["some words to embed"] * 8})
+                statuses.append(response.status_code)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        loops = [pool.submit(send_requests) for _ in range(16)]
+        try:
+            time.sleep(1)
+            os.kill(server.engine if killed == "engine" else fork_server.pid, signal.SIGKILL)
+            answered, deadline = len(statuses), time.monotonic() + 60
+            while len(statuses) < answered + 50 and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            stop.set()  # else the pool would wait for ever
+        for loop in loops:
+            loop.result(timeout=90)  # fails if one hangs or lost its connection
+    assert set(statuses) == {200} and len(statuses) >= answered + 50
+    assert server.client.get("/info").json()["engine_restarts"] == 1
+
+
+@pytest.mark.full
+def test_a_hung_engine_receives_no_more_work_and_is_replaced(server: Server) -> None:
+    os.kill(server.engine, signal.SIGSTOP)
+    server.wait_until(lambda: server.client.get("/ready").status_code != 200, 120)
+    server.wait_until(lambda: "the engine hangs and is killed" in server.log, 120)
+    server.wait_ready(120)
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert server.client.get("/info").json()["engine_restarts"] == 1
+
+
+@pytest.mark.full
+def test_a_hung_http_process_is_replaced(server: Server) -> None:
+    [worker] = server.children(HTTP_WORKER)
+    server.client.close()
+    worker.suspend()
+    server.wait_until(
+        lambda: "an HTTP process has shown no progress for 30 s and is killed" in server.log, 300
+    )
+    server.client = httpx.Client(base_url=server.url, timeout=60)
+    server.wait_ready()
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+
+
+@pytest.mark.full
+def test_the_server_ends_if_loading_the_model_times_out(tmp_path: Path) -> None:
+    server = Server(tmp_path / "log", load_timeout=0.5, dtype="auto")
+    with pytest.raises(AssertionError), server:
+        pass
+    assert server.process.poll() == 1
+    assert "the engine is not ready after 0.5 s (EMBEDWELL_LOAD_TIMEOUT; raise it)" in server.log
+    assert "was started 5 times and was never ready" in last_line(server)
+
+
+@pytest.mark.parametrize("limit", [8, 14])
+def test_the_server_ends_if_there_are_too_few_file_descriptors(
+    minilm_folder: object, limit: int
+) -> None:
+    # Set in a shell, as a hard limit lowered in this process could not be raised again.
+    command = f"ulimit -n {limit}; exec {shlex.quote(sys.executable)} -m embedwell serve --port 0"
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"may open only {limit} files; raise the limit with ulimit -n 1024" in done.stderr
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.full
+def test_no_process_outlives_the_first_one(server: Server, hangs: bool) -> None:
+    processes = psutil.Process(server.process.pid).children(recursive=True)
+    if hangs:
+        psutil.Process(server.engine).suspend()
+    server.process.kill()
+    _, alive = psutil.wait_procs(processes, 60)
+    assert not alive
+
+
+@pytest.mark.full
+def test_no_engine_outlives_the_fork_server(server: Server) -> None:
+    engine, [fork_server] = psutil.Process(server.engine), server.children(FORK_SERVER)
+    engine.suspend()  # so that it cannot end by itself
+    fork_server.kill()
+    _, alive = psutil.wait_procs([engine], 60)
+    assert not alive
+    assert server.post("/embed", {"inputs": "a"}).status_code == 200
+    assert server.log.count("starting another") == 2  # the fork server and the engine
+
+
+@pytest.mark.full
+def test_an_engine_that_was_ready_is_replaced_without_a_delay(server: Server) -> None:
+    for restarts in (1, 2, 3):
+        os.kill(server.engine, signal.SIGKILL)
+        line = f"engine replaced (restart {restarts})"
+        server.wait_until(partial(_is_logged, server, line))
+    assert server.log.count("often for lack of memory; starting another\n") == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.full
+def test_a_server_has_a_first_process_a_fork_server_an_engine_and_http_processes(
+    minilm_folder: object, tmp_path: Path, workers: int
+) -> None:
+    with Server(tmp_path / "log", workers=workers) as server:
+        server.wait_until(lambda: len(server.children(HTTP_WORKER)) == workers)
+        children = psutil.Process(server.process.pid).children(recursive=True)
+        assert len(children) == 1 + 1 + workers
+        assert server.engine in {child.pid for child in children}
+
+
+@pytest.mark.full
+def test_the_engine_ignores_signals_to_stop(server: Server) -> None:
+    os.kill(server.engine, signal.SIGTERM)
+    os.kill(server.engine, signal.SIGINT)
+    assert server.post("/embed", {"inputs": "still here"}).status_code == 200
+    assert server.client.get("/info").json()["engine_restarts"] == 0
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.full(after=1)
+def test_shutdown_lets_running_requests_finish(
+    server: Server, signal_number: signal.Signals
+) -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        body = {"inputs": ["a long text " * 80] * 20}
+        pending = pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60)
+        while not queued(server):
+            assert not pending.done()
+            time.sleep(0.01)
+        assert server.stop(signal_number) == 0
+        assert pending.result().status_code == 200
+
+
+@pytest.mark.full
+def test_a_server_started_by_nohup_ignores_sighup(minilm_folder: object, tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Server(tmp_path / "log") as server:
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.3)
+            assert server.client.get("/ready").status_code == 200
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.full
+def test_an_interrupt_during_startup_logs_no_traceback(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-m", "embedwell", "serve", "--port", "0", "--workers", "2"]
+        process = subprocess.Popen(command, stderr=log, start_new_session=True)
+    while len(psutil.Process(process.pid).children()) < 2:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.wait(60) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.full
+def test_an_engine_restarted_during_shutdown_answers_pending_requests(
+    server: Server,
+) -> None:
+    with connect(server) as client:
+        client.sendall(b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: 15\r\n\r\n{")
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)  # uvicorn looks ten times a second
+        before = server.engine
+        os.kill(before, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while "engine replaced" not in server.log:
+            assert server.process.poll() is None and time.monotonic() < deadline, server.log
+            time.sleep(0.05)
+        client.sendall(b'"inputs": "a"}')
+        client.settimeout(20)
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    assert server.process.wait(60) == 0
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.full
+def test_a_running_server_has_no_temporary_files(
+    minilm_folder: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with Server(tmp_path / "log", workers=workers) as server:
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert not list(temporary.iterdir())
+
+
+@pytest.mark.full
+def test_requests_unfinished_at_the_shutdown_timeout_get_status_503(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with (
+        Server(tmp_path / "log", shutdown_timeout=1) as server,
+        concurrent.futures.ThreadPoolExecutor(4) as pool,
+    ):
+        os.kill(server.engine, signal.SIGSTOP)
+        body = {"inputs": "a " * 8}
+        responses = [
+            pool.submit(httpx.post, f"{server.url}/embed", json=body, timeout=60) for _ in range(4)
+        ]
+        server.wait_until(
+            lambda: "embedwell_queued_tokens 40.0" in server.client.get("/metrics").text
+        )
+        assert server.stop() == 0
+        for pending in responses:
+            response = pending.result()
+            assert error(response, 503)["code"] == "shutting_down"
+            assert int(response.headers["retry-after"]) >= 1
+            assert response.headers["connection"] == "close"
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.full
+def test_a_draining_server_is_not_ready_but_answers_requests(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", drain_delay=3) as server:
+        server.process.send_signal(signal.SIGTERM)
+        stopped_at = time.monotonic()
+        while server.client.get("/ready").status_code == 200:
+            time.sleep(0.01)
+        if time.monotonic() - stopped_at < 1:  # else the machine is too slow to test the drain
+            with httpx.Client(base_url=server.url) as new:
+                for client in (server.client, new):
+                    assert error(client.get("/ready"), 503)["code"] == "shutting_down"
+                    assert client.post("/embed", json={"inputs": "a"}).status_code == 200
+        assert server.process.wait(60) == 0
+        assert time.monotonic() - stopped_at >= 3
+
+
+@pytest.mark.full
+def test_a_second_interrupt_ends_all_processes_at_once(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", drain_delay=10_000) as server:
+        processes = psutil.Process(server.process.pid).children(recursive=True)
+        server.process.send_signal(signal.SIGINT)
+        server.wait_until(lambda: server.client.get("/ready").status_code != 200)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == 0
+        assert not psutil.wait_procs(processes, 60)[1]
+        assert "Traceback" not in server.log
+
+
+def queued(server: Server) -> float:
+    """The number of tokens that wait for the engine."""
+    [tokens] = re.findall(r"(?m)^embedwell_queued_tokens (\S+)", server.client.get("/metrics").text)
+    return float(tokens)
+
+
+def queued_at_drop(server: Server, last: float) -> float:
+    """The number of queued tokens in the last sample before the queue was empty.
+
+    It is small if the tokens are computed batch by batch, and large if they are dropped at once.
+    """
+    while tokens := queued(server):
+        last = tokens
+        time.sleep(0.005)
+    return last
+
+
+@pytest.mark.parametrize("words", [50, 250])
+@pytest.mark.full
+def test_a_disconnect_removes_the_texts_from_the_queue(
+    minilm_folder: object, tmp_path: Path, words: int
+) -> None:
+    # uvicorn stops reading at 64 KiB of body, and so would not notice the disconnect.
+    texts = json.dumps({"inputs": ["a " * words] * (100_000 // words)}).encode()
+    with Server(tmp_path / "log", max_batch_tokens=words) as server:
+        with connect(server) as client:
+            head = (
+                f"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(texts)}\r\n\r\n"
+            )
+            client.sendall(head.encode())
+            time.sleep(0.1)
+            client.sendall(texts)
+            while not (last := queued(server)):
+                time.sleep(0.02)
+        assert queued_at_drop(server, last) > 10_000
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
+        assert "ERROR" not in server.log
+
+
+@pytest.mark.parametrize("in_one_read", [True, False])
+@pytest.mark.full
+def test_a_disconnect_after_pipelined_requests_removes_the_texts_from_the_queue(
+    minilm_folder: object, tmp_path: Path, in_one_read: bool
+) -> None:
+    texts = json.dumps({"inputs": ["a " * 250] * 400}).encode()
+    head = b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(texts)
+    next_requests = b"GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3
+    with Server(tmp_path / "log", max_batch_tokens=250) as server:
+        with connect(server) as client:
+            client.sendall(head + texts + next_requests * in_one_read)
+            while not (last := queued(server)):
+                time.sleep(0.02)
+            client.sendall(next_requests)
+            time.sleep(0.1)
+        assert queued_at_drop(server, last) > 10_000
+        assert 'path="/embed",status="499"} 1.0' in server.client.get("/metrics").text
+        assert "ERROR" not in server.log
+
+
+@pytest.mark.full
+def test_a_request_that_times_out_is_removed_from_the_queue(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", request_timeout=1, max_batch_tokens=256) as server:
+        text = "a long text " * 100  # fills a batch, so that it waits for all earlier texts
+        failure = error(server.post("/embed", {"inputs": [text] * 1000}), 504)
+        assert failure["code"] == "timeout"
+        assert queued(server) < 10_000  # of 300,000
+        assert server.post("/embed", {"inputs": text}).status_code == 200
+
+
+@pytest.mark.full
+def test_a_full_queue_refuses_requests_with_retry_after(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", max_wait_large=0.5) as server:
+        body = {"inputs": ["a long text " * 80] * 16}
+
+        def send_later(index: int) -> httpx.Response:
+            time.sleep(index * 0.1)
+            return httpx.post(f"{server.url}/embed", json=body, timeout=60)
+
+        with concurrent.futures.ThreadPoolExecutor(24) as pool:
+            responses = list(pool.map(send_later, range(24)))
+        refused = [response for response in responses if response.status_code == 429]
+        assert refused and {response.status_code for response in responses} == {200, 429}
+        assert error(refused[0], 429)["code"] == "overloaded"
+        assert int(refused[0].headers["retry-after"]) >= 1
+
+
+@pytest.mark.full
+def test_a_query_does_not_wait_for_an_earlier_large_request(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", max_wait=0.01, max_wait_large=0.05) as server:
+        body = json.dumps({"inputs": ["a long text " * 80] * 1200}).encode()
+        with connect(server) as bulk:
+            bulk.sendall(
+                b"POST /embed HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+                + body
+            )
+            while server.client.get("/ready").json()["queued_tokens"] < 250_000:
+                time.sleep(0.01)
+            refused = server.client.post("/embed", content=body)
+            assert error(refused, 429)["code"] == "overloaded"
+            assert server.post("/embed", {"inputs": "a query"}).status_code == 200
+            bulk.settimeout(0.01)
+            with pytest.raises(TimeoutError):
+                bulk.recv(1)
+
+
+def _is_logged(server: Server, line: str) -> bool:
+    return line in server.log
+
+
+def last_line(server: Server) -> str:
+    return server.log.splitlines()[-1]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.full
+def test_the_reason_is_the_last_line_of_a_server_whose_engine_cannot_start(
+    minilm_folder: object, tmp_path: Path, log_format: str
+) -> None:
+    server = Server(tmp_path / "log", dtype="float16", log_format=log_format)
+    with pytest.raises(AssertionError), server:
+        pass
+    reason = "the server ends: all-MiniLM-L6-v2 cannot be loaded: dtype float16 is not supported"
+    assert server.process.wait(60) == 1
+    assert reason in last_line(server) and server.log.count("not supported") == 1
+    assert "starting another" not in server.log
+    if log_format == "json":
+        assert json.loads(last_line(server))["message"].startswith(reason)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_reason_is_the_last_line_of_a_server_of_a_folder_without_a_model(
+    tmp_path: Path, log_format: str
+) -> None:
+    server = Server(tmp_path / "log", model=tmp_path, log_format=log_format)
+    with pytest.raises(AssertionError), server:
+        pass
+    assert server.process.wait(60) == 1
+    path = tmp_path / "config.json"
+    assert f"the server ends: {path} is missing: not a model folder" in last_line(server)
+    assert server.log.count("not a model folder") == 1
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_the_reason_is_the_last_line_of_a_server_whose_model_cannot_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_format: str
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    name = "organisation/unknown"
+    server = Server(tmp_path / "log", model=name, cache=tmp_path, log_format=log_format)
+    with pytest.raises(AssertionError), server:
+        pass
+    assert server.process.wait(60) == 1
+    line = last_line(server)
+    message = json.loads(line)["message"] if log_format == "json" else line
+    assert message.startswith("Error: ")
+    assert f"'{name}' could not be fetched from the hub: " in message
+
+
+@pytest.mark.full
+def test_the_reason_is_the_last_line_of_a_server_whose_kept_model_cannot_be_loaded(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    bad = shutil.copytree(minilm_folder, tmp_path / "bad")
+    os.truncate(bad / "model.safetensors", 1000)
+    models = tmp_path / "models.toml"
+    models.write_text(f"[good]\nsource = '{minilm_folder}'\n[bad]\nsource = '{bad}'\n")
+    server = Server(tmp_path / "log", models_file=models)
+    with pytest.raises(AssertionError), server:
+        pass
+    assert server.process.wait(60) == 1
+    assert "the server ends: bad cannot be loaded: " in last_line(server)
+
+
+@pytest.mark.full
+def test_the_server_ends_if_the_engine_finds_its_model_deleted(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(minilm_folder, tmp_path / "model")
+    with Server(tmp_path / "log", model=model) as server:
+        shutil.rmtree(model)
+        os.kill(server.engine, signal.SIGKILL)
+        assert server.process.wait(60) == 1
+        assert f"no model '{model}'" in last_line(server)
+        assert last_line(server).endswith("(the engine is not restarted)")
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.full
+def test_an_http_process_is_restarted_until_a_deleted_model_is_back(
+    minilm_folder: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(minilm_folder, tmp_path / "model")
+    with Server(tmp_path / "log", model=model) as server:
+        model.rename(tmp_path / "elsewhere")
+        server.children(HTTP_WORKER)[0].kill()
+        server.wait_until(lambda: server.log.count("not a model folder") >= 2, 120)
+        (tmp_path / "elsewhere").rename(model)
+        server.client.close()
+        server.client = httpx.Client(base_url=server.url, timeout=60)
+        server.wait_ready()
+        assert "Traceback" not in server.log

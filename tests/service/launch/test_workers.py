@@ -1,0 +1,226 @@
+"""A server of several HTTP processes: real processes, real signals."""
+
+import concurrent.futures
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.service.responses import error
+from tests.service.server import Server
+
+WORKERS = 2
+
+
+@pytest.fixture
+def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
+    with Server(tmp_path / "log", workers=WORKERS) as server:
+        server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+        yield server
+
+
+def established() -> list[Any]:
+    """The established TCP connections of this machine."""
+    return [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_ESTABLISHED]
+
+
+def workers(server: Server) -> list[psutil.Process]:
+    return server.children("embedwell.launch.http_worker")
+
+
+def processes_answering(server: Server) -> set[int]:
+    """The ids of the processes that accept connections, if all of them are ready."""
+    clients = [httpx.Client(base_url=server.url) for _ in range(40)]
+    try:
+        if any(client.get("/ready").status_code != 200 for client in clients):
+            return set()
+        port = int(server.url.rsplit(":", 1)[1])
+        accepted = [connection for connection in established() if connection.laddr[1:] == (port,)]
+        return {connection.pid for connection in accepted if connection.pid}
+    finally:
+        for client in clients:
+            client.close()
+
+
+def embed(server: Server, text: str) -> httpx.Response:
+    """Embed a text over a new connection, which any of the processes may accept."""
+    return httpx.post(f"{server.url}/embed", json={"inputs": text}, timeout=60)
+
+
+def metric(server: Server, name: str) -> float:
+    text = httpx.get(f"{server.url}/metrics").text
+    match = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    assert match
+    return float(match.group(1))
+
+
+@pytest.mark.full
+def test_all_processes_give_the_same_vectors_and_metrics(server: Server) -> None:
+    assert len(workers(server)) == WORKERS
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        responses = list(pool.map(lambda _: embed(server, "alike"), range(60)))
+    assert {response.status_code for response in responses} == {200}
+    assert len({response.content for response in responses}) == 1
+    name = 'embedwell_requests_total{path="/embed",status="200"}'
+    assert [metric(server, name) for _ in range(10)] == [60] * 10
+
+
+@pytest.mark.full
+def test_the_metrics_of_a_killed_process_are_kept(server: Server) -> None:
+    for _ in range(30):
+        embed(server, "a")
+    before, _ = workers(server)
+    before.kill()
+    server.wait_until(lambda: len(processes_answering(server) - {before.pid}) == WORKERS)
+    assert embed(server, "a").status_code == 200
+    assert metric(server, "embedwell_texts_total") == 31
+    assert metric(server, "embedwell_engine_restarts") == 0
+
+
+@pytest.mark.full
+def test_all_processes_report_the_same_start_time_even_after_a_restart(server: Server) -> None:
+    worker, _ = workers(server)
+    worker.kill()
+    server.wait_until(lambda: len(processes_answering(server) - {worker.pid}) == WORKERS)
+    models = [httpx.get(f"{server.url}/v1/models").json()["data"][0] for _ in range(30)]
+    assert len({model["created"] for model in models}) == 1
+
+
+@pytest.mark.full
+def test_the_queue_of_a_killed_process_is_dropped_at_once(server: Server) -> None:
+    worker, _ = workers(server)
+    os.kill(server.engine, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for _ in range(16):
+            pool.submit(embed, server, "a " * 100)
+        server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 16 * 102)
+        worker.kill()
+        server.wait_until(lambda: "an HTTP process was killed by signal 9" in server.log)
+        # While the engine is stopped, nothing else can shorten the queue.
+        assert metric(server, "embedwell_queued_tokens") < 16 * 102
+        os.kill(server.engine, signal.SIGCONT)
+
+
+@pytest.mark.full
+def test_a_server_that_fails_to_start_does_not_drain(minilm_folder: object, tmp_path: Path) -> None:
+    server = Server(tmp_path / "log", workers=WORKERS, drain_delay=10_000, dtype="float16")
+    with pytest.raises(AssertionError, match="not supported"), server:
+        pass
+    assert server.process.poll() == 1
+
+
+def test_all_processes_reconnect_to_a_restarted_engine(server: Server) -> None:
+    os.kill(server.engine, signal.SIGKILL)
+    server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+    responses = [embed(server, "back") for _ in range(30)]
+    assert {response.status_code for response in responses} == {200}
+    assert [metric(server, "embedwell_engine_restarts") for _ in range(10)] == [1] * 10
+
+
+@pytest.mark.full
+def test_shutdown_lets_all_processes_finish_their_requests(server: Server) -> None:
+    processes = psutil.Process(server.process.pid).children(recursive=True)
+    engine = server.engine
+    os.kill(engine, signal.SIGSTOP)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        responses = [pool.submit(embed, server, "a " * 8) for _ in range(8)]
+        server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 8 * 10)
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_until(lambda: server.log.count("Shutting down") == WORKERS)
+        os.kill(engine, signal.SIGCONT)
+        assert {response.result().status_code for response in responses} == {200}
+    assert server.process.wait(60) == 0
+    assert not any(process.is_running() for process in processes)
+
+
+@pytest.mark.full
+def test_draining_processes_are_idle(minilm_folder: object, tmp_path: Path) -> None:
+    with Server(tmp_path / "log", workers=WORKERS, drain_delay=3) as server:
+        server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+        worker, _ = workers(server)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        before = sum(worker.cpu_times()[:2])
+        time.sleep(1.5)
+        assert sum(worker.cpu_times()[:2]) - before < 0.5
+
+
+@pytest.mark.full
+def test_every_process_refuses_requests_unfinished_at_the_shutdown_timeout(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", workers=WORKERS, shutdown_timeout=1) as server:
+        server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
+        os.kill(server.engine, signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            responses = [pool.submit(embed, server, "a " * 8) for _ in range(16)]
+            server.wait_until(lambda: metric(server, "embedwell_queued_tokens") == 16 * 10)
+            assert server.stop() == 0
+            for response in responses:
+                assert error(response.result(), 503)["code"] == "shutting_down"
+
+
+@pytest.mark.full
+def test_no_process_outlives_a_killed_server(server: Server) -> None:
+    processes = psutil.Process(server.process.pid).children(recursive=True)
+    assert len(processes) > WORKERS
+    server.process.kill()
+    _, alive = psutil.wait_procs(processes, 60)
+    assert not alive
+
+
+@pytest.mark.full
+def test_connections_not_accepted_by_a_killed_process_are_answered_by_the_next(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log") as server:
+        [worker] = workers(server)
+        worker.suspend()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            responses = [pool.submit(embed, server, "a") for _ in range(4)]
+            port = int(server.url.rsplit(":", 1)[1])
+            server.wait_until(lambda: connections_to(port) >= 4)
+            worker.kill()
+            # 503 if the new process is not yet connected to the engine.
+            assert {response.result().status_code for response in responses} <= {200, 503}
+
+
+def connections_to(port: int) -> int:
+    """The number of connections to a port that are open at the client's end."""
+    return sum(connection.raddr[1:] == (port,) for connection in established())
+
+
+@pytest.mark.full
+def test_every_process_checks_the_key_and_no_command_line_shows_it(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with Server(tmp_path / "log", workers=2, api_key="a secret") as server:
+        key = {"authorization": "Bearer a secret"}
+        for _ in range(20):
+            body, url = {"inputs": "a"}, f"{server.url}/embed"
+            assert httpx.post(url, json=body, headers=key).status_code in (200, 503)
+            assert error(httpx.post(url, json=body), 401)
+        for process in psutil.Process(server.process.pid).children(recursive=True):
+            assert "secret" not in " ".join(process.cmdline())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_in_use_is_refused_before_anything_is_loaded(
+    minilm_folder: object, tmp_path: Path, workers: int
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with (
+            pytest.raises(AssertionError, match=f"cannot listen on 127.0.0.1 port {port}"),
+            Server(tmp_path / "log", listener.getsockname()[1], workers=workers),
+        ):
+            pass
+    assert len((tmp_path / "log").read_text().splitlines()) == 1

@@ -1,0 +1,190 @@
+"""Tests of the queue of long work, with steps that the test controls."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from embedwell.errors import BadRequest, Overloaded, TimedOut
+from embedwell.limits.work_queue import WorkQueue
+from embedwell_models.tokenizer.steps import Steps
+
+LARGE = 8_000_000
+
+
+class Recorder:
+    """Records the steps of each name; a step lasts until the gate opens."""
+
+    def __init__(self) -> None:
+        self.recorded: list[str] = []
+        self.gate = threading.Semaphore(0)
+
+    def steps(self, name: str, count: int) -> Steps[str]:
+        for _ in range(count):
+            self.recorded.append(name)
+            assert self.gate.acquire(timeout=120)
+            yield
+        return name
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.gate.release(1000)  # let every thread finish
+
+
+async def wait_for_steps(recorder: Recorder, count: int) -> None:
+    """Wait until several steps have started."""
+    while len(recorder.recorded) < count:
+        await asyncio.sleep(0.001)
+
+
+def test_a_smaller_text_is_tokenized_between_the_steps_of_larger_ones(recorder: Recorder) -> None:
+    async def run() -> list[str]:
+        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        large = [asyncio.create_task(queue.run(recorder.steps(n, 3), LARGE)) for n in "abc"]
+        await wait_for_steps(recorder, 2)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
+        await asyncio.sleep(0.01)
+        recorder.gate.release(100)
+        return await asyncio.gather(*large, small)
+
+    assert asyncio.run(run()) == ["a", "b", "c", "small"]
+    # Two steps of larger texts run already, and its thread may start late.
+    assert recorder.recorded.index("small") < 6
+    assert [recorder.recorded.count(name) for name in "abc"] == [3, 3, 3]
+    start_of_third = recorder.recorded.index("c")
+    assert 3 in (recorder.recorded[:start_of_third].count(name) for name in "ab"), (
+        "the earliest requests are tokenized first"
+    )
+
+
+def test_a_cancelled_request_is_tokenized_no_further(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "abcd"]
+        await wait_for_steps(recorder, 2)
+        await asyncio.sleep(0.01)
+        for task in tasks[:3]:
+            task.cancel()
+        recorder.gate.release(100)
+        assert await tasks[3] == "d"
+
+    asyncio.run(run())
+    assert sorted(recorder.recorded) == ["a", "b", *["d"] * 9]
+
+
+def test_a_cancelled_request_holds_its_slot_until_its_thread_ends(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        tasks = [asyncio.create_task(queue.run(recorder.steps(n, 9), LARGE)) for n in "ab"]
+        await wait_for_steps(recorder, 2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        large = asyncio.create_task(queue.run(recorder.steps("large", 1), LARGE))
+        await asyncio.sleep(0.01)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
+        await asyncio.sleep(0.01)
+        assert sorted(recorder.recorded) == ["a", "b"], "both threads are busy"
+        recorder.gate.release(1)
+        await wait_for_steps(recorder, 3)
+        recorder.gate.release(100)
+        assert [await large, await small] == ["large", "small"]
+
+    asyncio.run(run())
+    assert recorder.recorded[2:] == ["small", "large"]
+
+
+def test_waiting_and_started_requests_time_out(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=0.1, max_wait=10, slice_seconds=0)
+        requests = [queue.run(recorder.steps(name, 9), LARGE) for name in "ab"]
+        requests.append(queue.run(recorder.steps("c", 9), LARGE, spent=1))
+        errors = await asyncio.gather(*requests, return_exceptions=True)
+        assert [type(error) for error in errors] == [TimedOut] * 3
+        recorder.gate.release(100)
+        assert await queue.run(recorder.steps("d", 1), LARGE) == "d"
+
+    asyncio.run(run())
+    assert sorted(recorder.recorded) == ["a", "b", "d"]
+
+
+def test_the_time_spent_before_counts(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=30, max_wait=10, slice_seconds=0)
+        with pytest.raises(TimedOut):
+            await asyncio.wait_for(queue.run(recorder.steps("a", 9), LARGE, spent=29.9), 60)
+
+    asyncio.run(run())
+
+
+def slow() -> Steps[str]:
+    time.sleep(0.05)
+    yield
+    return "measured"
+
+
+def test_a_large_request_that_would_wait_too_long_is_refused(
+    recorder: Recorder,
+) -> None:
+    async def run() -> None:
+        queue = WorkQueue(timeout=10, max_wait=1, max_wait_large=5, slice_seconds=0)
+        assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
+        first = asyncio.create_task(queue.run(recorder.steps("a", 1), 10 * LARGE))
+        await wait_for_steps(recorder, 1)
+        with pytest.raises(Overloaded, match="s for tokenization, but the limit"):
+            await queue.run(recorder.steps("large", 1), LARGE)
+        small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
+        await asyncio.sleep(0.01)
+        recorder.gate.release(100)
+        assert [await first, await small] == ["a", "small"]
+
+    asyncio.run(run())
+
+
+def test_an_error_is_raised_and_the_next_text_is_tokenized() -> None:
+    def wrong() -> Steps[str]:
+        yield
+        raise BadRequest("it is wrong")
+
+    async def run() -> None:
+        queue = WorkQueue(timeout=10, max_wait=10, slice_seconds=0)
+        for _ in range(5):
+            with pytest.raises(BadRequest, match="it is wrong"):
+                await queue.run(wrong(), LARGE)
+
+    asyncio.run(run())
+
+
+def test_a_rate_that_is_not_measured_yet_limits_the_wait(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(
+            *(10, 1, 5), name="the search", threads=1, rate=LARGE / 4, slice_seconds=0
+        )
+        first, second = (
+            asyncio.create_task(queue.run(recorder.steps(name, 2), LARGE)) for name in "ab"
+        )
+        await wait_for_steps(recorder, 1)
+        with pytest.raises(Overloaded, match="s for the search, but the limit"):
+            await queue.run(recorder.steps("large", 1), LARGE)
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        third = asyncio.create_task(queue.run(recorder.steps("c", 1), LARGE))
+        recorder.gate.release(100)
+        assert [await first, await third] == ["a", "c"]
+
+    asyncio.run(run())
+    assert recorder.recorded == ["a", "a", "c"], "there is one thread"
+
+
+def test_the_message_of_a_timeout_names_the_work(recorder: Recorder) -> None:
+    async def run() -> None:
+        queue = WorkQueue(0.1, 10, name="the search", slice_seconds=0)
+        with pytest.raises(TimedOut, match="the search took longer"):
+            await queue.run(recorder.steps("a", 9), LARGE)
+
+    asyncio.run(run())

@@ -1,0 +1,196 @@
+"""Routes that are called directly, behind the middleware, without a server."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import BadRequest, ClientDisconnected
+from embedwell.http import handlers
+from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.keys import ApiKeys
+from embedwell.http.middleware import Middleware
+from embedwell.http.request_body import HttpLimits
+from embedwell.http.request_context import RequestContext
+from embedwell.http.timeouts import Timeouts
+from embedwell.metrics.metrics import Metrics
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.router import RequestDep, api_router, direct_routes, read_body
+
+
+class Numbers(Body):
+    numbers: list[int]
+
+
+ROUTES = api_router("tests")
+
+
+@ROUTES.post("/add")
+@ROUTES.post("/plus", include_in_schema=False)
+@ROUTES.post("/v1/sums", include_in_schema=False)
+async def add_numbers(context: RequestDep, body: Numbers) -> Any:
+    if not body.numbers:
+        raise BadRequest("nothing to add", code="no_input")
+    if body.numbers == [13]:
+        raise RuntimeError("a secret")
+    return {"sum": sum(body.numbers)}
+
+
+@ROUTES.post("/scaled")
+async def scale(context: RequestDep, body: Numbers, factor: int = 1) -> dict[str, Any]:
+    return {"numbers": [factor * number for number in body.numbers], "request": context.id}
+
+
+def fastapi() -> FastAPI:
+    app = FastAPI()
+    app.router.routes.extend(ROUTES.routes)
+    handlers.install(app)
+    return app
+
+
+async def accept_all(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 202, "headers": []})
+    await send({"type": "http.response.body", "body": b"null"})
+
+
+@dataclass
+class Exchange:
+    """An ASGI request and the messages of its response."""
+
+    path: str
+    parts: list[bytes]
+    method: str = "POST"
+    sent: list[Message] = field(default_factory=list)
+
+    async def receive(self) -> Message:
+        part = self.parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(self.parts)}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        status: int = self.sent[0]["status"]
+        return status
+
+    @property
+    def content(self) -> Any:
+        return orjson.loads(self.sent[1]["body"])
+
+
+def post(
+    path: str,
+    *parts: bytes,
+    method: str = "POST",
+    max_body_bytes: int = 100,
+    query: bytes = b"",
+    app: ASGIApp = accept_all,
+) -> Exchange:
+    limits, metrics = HttpLimits(max_body_bytes, Timeouts(1.0)), Metrics(SharedCounters.private())
+    middleware = Middleware(
+        app,
+        direct_routes(ROUTES.routes),
+        root_path="/prefix",
+        limits=limits,
+        keys=ApiKeys([]),
+        metrics=metrics,
+        browsers=BrowserChecks("*", "*"),
+    )
+    exchange = Exchange(path, list(parts), method)
+    scope: Scope = {"type": "http", "method": method, "path": path, "query_string": query}
+    scope["headers"] = [(b"content-type", b"application/json")]
+    scope["http_version"] = "1.0"
+    asyncio.run(middleware(scope, exchange.receive, exchange.send))
+    return exchange
+
+
+@pytest.mark.parametrize("path", ["/add", "/plus", "/prefix/add"])
+def test_a_body_in_several_messages_has_a_json_response(path: str) -> None:
+    actual = post(path, b'{"numbers"', b": [1, ", b"2]}")
+    assert (actual.status, actual.content) == (200, {"sum": 3})
+    headers = dict(actual.sent[0]["headers"])
+    assert headers[b"content-length"] == b"9" and headers[b"content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize("count", [2000, 200_000])
+def test_the_body_of_a_client_that_has_hung_up_is_not_parsed(count: int) -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * count}  # to parse it is an error
+
+    context = RequestContext("a", has_hung_up=lambda: True)
+    with pytest.raises(ClientDisconnected):
+        asyncio.run(read_body(Numbers, context, receive))
+
+
+def test_a_large_body_that_ends_in_small_messages_is_read() -> None:
+    drops = [b" "] * 5000
+    actual = post(
+        "/add", b'{"numbers": [1, 2', b" " * (8 << 20), *drops, b"]}", max_body_bytes=9 << 20
+    )
+    assert actual.content == {"sum": 3}
+
+
+@pytest.mark.parametrize(("path", "method"), [("/add", "GET"), ("/no", "POST")])
+def test_other_requests_go_to_fastapi(path: str, method: str) -> None:
+    assert post(path, b"{}", method=method).status == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b'{"numbers": []}', 400, "no_input"),
+        (b'{"numbers": 1}', 400, "invalid_request"),
+        (b'{"numbers": [%s]}' % (b"1," * 100), 413, "body_too_large"),
+    ],
+)
+def test_an_invalid_body_has_a_json_error(body: bytes, status: int, code: str) -> None:
+    actual = post("/add", body)
+    assert (actual.status, actual.content["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("path", ["/v1/sums", "/prefix/v1/sums"])
+@pytest.mark.parametrize("body", [b'{"numbers": []}', b'{"numbers": 1}', b"1" * 101])
+def test_errors_below_v1_have_openais_format(path: str, body: bytes) -> None:
+    actual = post(path, body)
+    assert actual.content["error"]["code"] and actual.status >= 400
+
+
+def test_unexpected_errors_are_logged_and_hidden_from_clients(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        actual = post("/add", b'{"numbers": [13]}')
+    error = actual.content
+    assert (actual.status, error["code"]) == (500, "internal_error")
+    assert "secret" not in str(error) and "a secret" in caplog.text
+    assert error["request_id"] in caplog.text
+
+
+def test_an_endpoint_with_other_parameters_is_served_as_fastapi_serves_it() -> None:
+    actual = post("/scaled", b'{"numbers": [1, 2]}', query=b"factor=3", app=fastapi())
+    request_id = dict(actual.sent[0]["headers"])[b"x-request-id"].decode()
+    assert (actual.status, actual.content) == (200, {"numbers": [3, 6], "request": request_id})
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "param"),
+    [
+        (b'{"numbers": [1, "x"]}', b"", "numbers"),
+        (b'{"numbers": [], "number": 1}', b"", "number"),
+        (b'{"numbers": []}', b"factor=x", "factor"),
+        (b'{"numbers": ', b"", None),
+    ],
+)
+def test_fastapis_validation_errors_have_the_same_format(
+    body: bytes, query: bytes, param: str | None
+) -> None:
+    actual = post("/scaled", body, query=query, app=fastapi())
+    assert (actual.status, actual.content["param"]) == (400, param)
+    assert actual.content["code"] == "unknown_field" if param == "number" else "invalid_request"
