@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.gpu.card import since_ampere
 from tests.models.torch_backend.heads import WINDOWS
 

@@ -12,18 +12,18 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
 from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
     CudaGraphRunner,
     EagerRunner,
     Forward,
-    RecordedShapes,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write

@@ -14,13 +14,14 @@ from torch import Tensor
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.encoder.device import resolve_device
+from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.encoder.encoder import SequentialEncoder
-from embedwell_models.encoder.pooling import pool
-from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.encoder.tensors import to_tensors
+from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 
 
@@ -44,13 +45,17 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
 
     @classmethod
     @torch.inference_mode()
-    def load(cls, folder: ModelDescription, device: str, row_exact: LinearFactory) -> Self:
+    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Load the encoder of a folder; raises ModelError.
 
-        row_exact: builds the linear layers on a CPU.
+        cpu_features: see embedwell_models.cpu_backend.library.
         """
         place = resolve_device(device)
-        linear = row_exact if place.type == "cpu" else TorchLinearFactory(place, torch.float32)
+        linear = (
+            row_exact_linear_factory(cpu_features)
+            if place.type == "cpu"
+            else TorchLinearFactory(place, torch.float32)
+        )
         tensors = to_tensors(weights.load(folder.encoder, folder.spec))
         return cls.build(folder, tensors, linear, place)
 

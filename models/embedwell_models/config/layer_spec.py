@@ -1,9 +1,18 @@
 """Specification of one layer of an encoder, which the builders of every backend read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from embedwell_models.positions.schemes import Rotary, Scheme
+
+FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
+    "qkv": ("query", "key", "value"),
+    "output": ("output",),
+    "gate": ("gate",),
+    "up": ("up",),
+    "down": ("down",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,29 +4,27 @@ from collections.abc import Sequence
 from ctypes import addressof, c_int64
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import (
     EmbeddingTables,
     ForwardCall,
     Heads,
     KernelConfig,
     Norm,
-    PositionBias,
     Rotation,
 )
+from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
-from embedwell_models.cpu_backend.pooling import pooling_index
+from embedwell_models.cpu_backend.linear import ACTIVATIONS
+from embedwell_models.cpu_backend.position_bias import PositionBias
 from embedwell_models.cpu_backend.prepack import PANEL
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.pooling import pool_batch
-from embedwell_models.encoder.position_hooks import PositionHooks
-from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.linear import ACTIVATIONS
+from embedwell_models.encoder.pooling import POOLINGS, pool_batch
+from embedwell_models.encoder.threads import max_thread_count
 from embedwell_models.vectors import Floats
 
 
@@ -34,23 +32,23 @@ class KernelEncoder:
     """Encoder with float32 activations that multiplies in the precision of its weights."""
 
     def __init__(
-        self, embeddings: InputEmbeddings, layers: LayerWeights, position_hooks: PositionHooks
+        self, inputs: InputTables, layers: LayerWeights, position_bias: PositionBias | None
     ) -> None:
-        """position_hooks: the hooks of the attention, whose bias all layers share."""
-        config, self._position_hooks = embeddings.config, position_hooks
-        self._embeddings, self._layers, self._width = embeddings, layers, config.hidden_size
+        config, self._position_bias = inputs.config, position_bias
+        self._inputs, self._layers, self._width = inputs, layers, config.hidden_size
         self._rope_caches = [RopeCache(*each) for each in distinct_rotations(config)]
         self._rotations = Rotation * max(1, len(self._rope_caches))  # see Layer.rotation_index
-        table = embeddings.positions.table
+        positions = np.zeros((1, config.hidden_size), np.float32)
+        if inputs.positions is not None:
+            positions = inputs.positions
         # Segment vectors are added to the position table once: a table for each segment.
-        positions = torch.zeros(1, config.hidden_size) if table is None else table
-        segments = embeddings.segments[: 2 if config.two_segments else 1]
-        self._position_table = torch.cat([positions + segment for segment in segments])
+        segments = inputs.segments[: 2 if config.two_segments else 1]
+        self._position_table = np.concatenate([positions + segment for segment in segments])
         self._embedding_tables = EmbeddingTables(
-            tokens=embeddings.tokens.data_ptr(),
-            positions=self._position_table.data_ptr(),
-            position_stride=0 if table is None else config.hidden_size,
-            padding_id=embeddings.positions.padding,
+            tokens=inputs.tokens.ctypes.data,
+            positions=self._position_table.ctypes.data,
+            position_stride=0 if inputs.positions is None else config.hidden_size,
+            padding_id=inputs.padding,
             vocab_size=config.vocab_size,
             num_positions=len(positions),
             token_scale=config.token_scale,
@@ -63,7 +61,7 @@ class KernelEncoder:
             intermediate_size=network.inner,
             gate_size=layers.gate_size,
             arrangement=list(NORMS).index(config.arrangement),
-            activation=ACTIVATIONS[network.activation].number,
+            activation=ACTIVATIONS.index(network.activation),
             gated=network.gated,
             causal=config.causal,
             scale=config.attention.scale,
@@ -73,7 +71,7 @@ class KernelEncoder:
     @property
     def max_concurrent_batches(self) -> int:
         """One for each thread: forward passes share only read-only memory."""
-        return torch.get_num_threads()
+        return max_thread_count()
 
     @property
     def prefetch_depth(self) -> int:
@@ -88,7 +86,7 @@ class KernelEncoder:
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        indices = (c_int64 * len(poolings))(*map(pooling_index, poolings))
+        indices = (c_int64 * len(poolings))(*map(_pooling_index, poolings))
         vectors = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
         states = self._empty_states(batch) if batch.prompt_token_counts.any() else None
         self._run(
@@ -125,7 +123,7 @@ class KernelEncoder:
             num_layers=num_layers,
             final_norm=addressof(final_norm),
             embedding_tables=addressof(tables),
-            position_bias=PositionBias(None if bias is None else bias.data_ptr(), max_length),
+            position_bias=abi.PositionBias(None if bias is None else bias.ctypes.data, max_length),
             rotations=addressof(rotations),
             positions=rows.ctypes.data,
             token_ids=batch.ids.ctypes.data,
@@ -142,15 +140,22 @@ class KernelEncoder:
             return self._embedding_tables
         # In a batch with vectors of its own, the ids are row numbers of these vectors.
         tables = EmbeddingTables.from_buffer_copy(self._embedding_tables)
-        tables.tokens, tables.vocab_size = vectors.data_ptr(), len(vectors)
+        tables.tokens, tables.vocab_size = vectors.ctypes.data, len(vectors)
         return tables
 
-    def _bias(self, length: int) -> Tensor | None:
-        offsets = self._position_hooks.bias(length)
-        if offsets is None:
+    def _bias(self, length: int) -> Floats | None:
+        if self._position_bias is None:
             return None
         # The kernels read whole vector registers; the last read may go past the table's end.
-        return torch.nn.functional.pad(offsets.to(torch.float32).flatten(), (0, PANEL))
+        biases = self._position_bias(length).astype(np.float32)
+        return np.pad(biases.flatten(), (0, PANEL))
+
+
+def _pooling_index(mode: str) -> int:
+    modes = [*POOLINGS]
+    if mode not in modes:
+        raise ValueError(f"the kernels have no pooling mode {mode!r}; they have {modes}")
+    return modes.index(mode)
 
 
 def _most_heads(config: EncoderConfig) -> Heads:
@@ -164,6 +169,6 @@ def _most_heads(config: EncoderConfig) -> Heads:
     )
 
 
-def _rotation(tables: Tensor) -> Rotation:
+def _rotation(tables: Floats) -> Rotation:
     cos, sin = tables
-    return Rotation(cos.data_ptr(), sin.data_ptr())
+    return Rotation(cos.ctypes.data, sin.ctypes.data)

@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.layer_spec import FUSED_MATRICES, AttentionSpec, LayerSpec
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import InputGate, Layer, Matrix, Norm, PartNorms
 from embedwell_models.cpu_backend.library import kernel
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
-from embedwell_models.encoder.tensors import Tensors, to_tensors
+from embedwell_models.encoder.batch import Integers
 from embedwell_models.positions.schemes import Scheme
-from embedwell_models.torch_backend.input_gate import gate_features
-from embedwell_models.torch_backend.layer_builder import fused_weight_and_bias
+from embedwell_models.vectors import Floats
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
     "post": {"sum": "{}_norm"},
@@ -33,8 +31,7 @@ class LayerWeights:
     Raises AttributeError if the instruction set lacks the precision.
     """
 
-    def __init__(self, config: EncoderConfig, arrays: Weights, isa: str, packing: Packing) -> None:
-        weights = to_tensors(arrays)
+    def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
         self.run = kernel(isa, f"encode_{packing.dtype}")
         build = _Builder(config, weights, WeightPacker(packing))
         self.layers = (Layer * config.num_layers)(
@@ -48,7 +45,7 @@ class LayerWeights:
 @dataclass(frozen=True)
 class _Builder:
     config: EncoderConfig
-    weights: Tensors
+    weights: Weights
     packer: WeightPacker
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:
@@ -76,29 +73,39 @@ class _Builder:
         pairs: list[tuple[Scheme, int]] = [*distinct_rotations(self.config)]
         return pairs.index(pair) if pair in pairs else 0
 
-    def _heads(self, layer: str, attention: AttentionSpec, order: Tensor) -> Matrix:
+    def _heads(self, layer: str, attention: AttentionSpec, order: Integers) -> Matrix:
         # Scores do not depend on the order of features if queries and keys have the same order.
-        weight, bias = fused_weight_and_bias(self.weights, layer, "qkv")
+        weight, bias = self._fused(layer, "qkv")
         rotated = attention.heads + attention.kv_heads
-        rows = torch.arange(len(weight)).view(-1, attention.head_size)
-        rows[:rotated] = rows[:rotated, order]
-        rows = rows.flatten()
+        features = np.arange(len(weight)).reshape(-1, attention.head_size)
+        features[:rotated] = features[:rotated, order]
+        rows = features.flatten()
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
 
     def _gated(self, layer: str) -> Matrix:
-        gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
+        gate, up = (self._fused(layer, part) for part in ("gate", "up"))
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         return self.packer.matrix(weight, bias, f"{layer}.up")
 
     def _matrix(self, layer: str, name: str) -> Matrix:
-        return self.packer.matrix(
-            *fused_weight_and_bias(self.weights, layer, name), f"{layer}.{name}"
-        )
+        return self.packer.matrix(*self._fused(layer, name), f"{layer}.{name}")
+
+    def _fused(self, layer: str, name: str) -> tuple[Floats, Floats]:
+        """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""
+        parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
+        weights = [self.weights[f"{part}.weight"] for part in parts]
+        biases = [
+            self.weights.get(f"{part}.bias", np.zeros(len(weight), np.float32))
+            for part, weight in zip(parts, weights, strict=True)
+        ]
+        return np.concatenate(weights), np.concatenate(biases)
 
     def _gate(self, layer: str, index: int) -> InputGate:
         if "gates.weight" not in self.weights:
             return InputGate()
-        features = gate_features(self.config, self.weights, index)
+        # The matrix (L * P, D) has a gate for each layer.
+        matrices = np.array_split(self.weights["gates.weight"], self.config.num_layers)
+        features = matrices[index] * np.float32(self.config.hidden_size**-0.5)
         return InputGate(
             features=self._unbiased(features, f"{layer}.gate_features"),
             down=self._unbiased(self.weights[f"{layer}.gate_down.weight"], f"{layer}.gate_down"),
@@ -108,24 +115,25 @@ class _Builder:
             scale=self.weights[f"{layer}.scale"].item(),
         )
 
-    def _unbiased(self, weight: Tensor, name: str) -> Matrix:
-        return self.packer.matrix(weight, weight.new_zeros(len(weight)), name)
+    def _unbiased(self, weight: Floats, name: str) -> Matrix:
+        return self.packer.matrix(weight, np.zeros(len(weight), np.float32), name)
 
     def _value_norm(self, attention: AttentionSpec) -> Norm:
         if not attention.normed_values:
             return Norm()
         size = attention.head_size
-        return Norm(*map(self.packer.retain, (torch.ones(size), torch.zeros(size))))
+        parts = np.ones(size, np.float32), np.zeros(size, np.float32)
+        return Norm(*map(self.packer.retain, parts))
 
     def _norms(self, part: str) -> PartNorms:
         names = NORMS[self.config.arrangement]
         return PartNorms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
-    def norm(self, name: str, order: Tensor | None = None) -> Norm:
+    def norm(self, name: str, order: Integers | None = None) -> Norm:
         """Pack a norm with its features in this order; a null norm if the checkpoint has none."""
         weight = self.weights.get(f"{name}.weight")
         if weight is None:
             return Norm()
-        bias = self.weights.get(f"{name}.bias", torch.zeros_like(weight))
+        bias = self.weights.get(f"{name}.bias", np.zeros_like(weight))
         parts = (part if order is None else part[order] for part in (weight, bias))
         return Norm(*map(self.packer.retain, parts), self.config.norm == "layer")

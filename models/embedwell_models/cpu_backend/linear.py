@@ -4,26 +4,21 @@ from collections.abc import Sequence
 from ctypes import addressof
 from dataclasses import dataclass
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
 from embedwell_models.cpu_backend import abi
-from embedwell_models.cpu_backend.library import Kernel, best_isa, kernel
+from embedwell_models.cpu_backend.library import Kernel, kernel
 from embedwell_models.cpu_backend.prepack import (
     Packing,
     WeightPacker,
     interleave_panels,
     padding_to_tiles,
 )
-from embedwell_models.torch_backend.linear import (
-    ACTIVATIONS,
-    Linear,
-    LinearFactory,
-    RowMaximum,
-    WeightAndBias,
-    torch_linear_factory,
-)
+from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
+from embedwell_models.vectors import Floats
+
+ACTIVATIONS = ("none", "gelu", "gelu_tanh", "relu", "silu", "gelu_sigmoid", "tanh")
+"""Activations, by their numbers in kernels/vector.h."""
 
 
 class KernelLinearFactory(LinearFactory):
@@ -33,15 +28,13 @@ class KernelLinearFactory(LinearFactory):
     set lacks the precision.
     """
 
-    dtype = torch.float32
-
     def __init__(self, isa: str, packing: Packing) -> None:
         self._kernel = kernel(isa, f"linear_{packing.dtype}")
         self._row_maximum_kernel = kernel(isa, f"row_maximum_{packing.dtype}")
         self._packing = packing
 
     def __call__(
-        self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
+        self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
     ) -> Linear:
         linear = self._linear(weight, bias, activation, name)
         return _without_padding(linear, *weight.shape)
@@ -49,16 +42,17 @@ class KernelLinearFactory(LinearFactory):
     def gated(
         self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
     ) -> Linear:
+        """Build act(x Wg^T + bg) * (x Wu^T + bu), after Shazeer 2020 (arXiv 2002.05202)."""
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         linear = self._linear(weight, bias, activation, name, gated=True)
         return _without_padding(linear, *gate[0].shape)
 
-    def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
+    def row_maximum(self, weight: Floats, bias: Floats, *, name: str = "") -> RowMaximum:
         linear = self._linear(weight, bias, "none", name)
         return _RowMaximum(self._row_maximum_kernel, linear, *weight.shape)
 
     def _linear(
-        self, weight: Tensor, bias: Tensor, activation: str, name: str, gated: bool = False
+        self, weight: Floats, bias: Floats, activation: str, name: str, gated: bool = False
     ) -> "_KernelLinear":
         packer = WeightPacker(self._packing)
         rows, columns = padding_to_tiles(weight)
@@ -66,21 +60,10 @@ class KernelLinearFactory(LinearFactory):
             matrix=packer.matrix(weight, bias, name),
             depth=weight.shape[1] + columns,
             columns=weight.shape[0] + rows,
-            activation=ACTIVATIONS[activation].number,
+            activation=ACTIVATIONS.index(activation),
             gated=gated,
         )
         return _KernelLinear(self._kernel, linear, packer)
-
-
-def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:
-    """Return a factory of float32 layers on a CPU whose output rows depend only on their input row.
-
-    cpu_features: see embedwell_models.cpu_backend.library.
-    """
-    isa = best_isa("float32", cpu_features)
-    if isa is None:
-        return torch_linear_factory(torch.device("cpu"), torch.float32)
-    return KernelLinearFactory(isa, Packing("float32"))
 
 
 class _KernelLinear:
@@ -89,14 +72,14 @@ class _KernelLinear:
         self._packer = packer  # owns the memory that `struct` points to
         self.depth, self.width = linear.depth, linear.columns // (1 + linear.gated)
 
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        x, y = x.contiguous(), torch.empty(len(x), self.width)
-        assert x.dtype == torch.float32 and x.shape[1] == self.depth
-        call = abi.LinearCall(addressof(self.struct), x.data_ptr(), None, y.data_ptr(), len(x))
+    def __call__(self, x: Floats, residual: Floats | None = None) -> Floats:
+        x, y = np.ascontiguousarray(x), np.empty((len(x), self.width), dtype=np.float32)
+        assert x.dtype == np.float32 and x.shape[1] == self.depth
+        call = abi.LinearCall(addressof(self.struct), x.ctypes.data, None, y.ctypes.data, len(x))
         if residual is not None:
-            residual = residual.contiguous()
-            assert residual.dtype == torch.float32 and residual.shape == y.shape
-            call.residual = residual.data_ptr()
+            residual = np.ascontiguousarray(residual)
+            assert residual.dtype == np.float32 and residual.shape == y.shape
+            call.residual = residual.ctypes.data
         self._kernel(call)
         return y
 
@@ -109,20 +92,24 @@ class _RowMaximum:
     rows: int
     columns: int
 
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        assert x.dtype == torch.float32 and x.shape[1] == self.columns
-        x = F.pad(x, (0, self.linear.depth - self.columns)).contiguous()
-        maxima = torch.zeros(len(lengths), self.linear.width)
-        sequence_of = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    def __call__(self, x: Floats, lengths: Sequence[int]) -> Floats:
+        assert x.dtype == np.float32 and x.shape[1] == self.columns
+        x = _padded(x, self.linear.depth)
+        maxima = np.zeros((len(lengths), self.linear.width), dtype=np.float32)
+        sequence_of = np.arange(len(lengths)).repeat(lengths)
         call = abi.RowMaximumCall(
             addressof(self.linear.struct),
-            x.data_ptr(),
-            sequence_of.data_ptr(),
-            maxima.data_ptr(),
+            x.ctypes.data,
+            sequence_of.ctypes.data,
+            maxima.ctypes.data,
             len(x),
         )
         self.kernel(call)
         return maxima[:, : self.rows]
+
+
+def _padded(x: Floats, width: int) -> Floats:
+    return np.ascontiguousarray(np.pad(x, ((0, 0), (0, width - x.shape[1]))))
 
 
 def _without_padding(linear: _KernelLinear, rows: int, columns: int) -> Linear:
@@ -138,7 +125,7 @@ class _PaddedLinear:
     rows: int
     columns: int
 
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Floats, residual: Floats | None = None) -> Floats:
         assert x.shape[1] == self.columns
-        y = self.linear(F.pad(x, (0, self.linear.depth - self.columns)))[:, : self.rows]
-        return y.contiguous() if residual is None else y + residual
+        y = self.linear(_padded(x, self.linear.depth))[:, : self.rows]
+        return np.ascontiguousarray(y) if residual is None else y + residual

@@ -1,16 +1,17 @@
 """Packing of matrices into the panels that the kernels read."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
+from embedwell_models.cpu_backend.aligned_memory import aligned_copy
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
+from embedwell_models.vectors import Floats
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8}
+PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 16  # columns of a panel
 _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
 
@@ -33,49 +34,58 @@ class WeightPacker:
 
     def __init__(self, packing: Packing) -> None:
         self._packing = packing
-        self._tensors: list[Tensor] = []
+        self._arrays: list[npt.NDArray[Any]] = []
 
-    def matrix(self, weight: Tensor, bias: Tensor, name: str) -> Matrix:
+    def matrix(self, weight: Floats, bias: Floats, name: str) -> Matrix:
         """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles."""
         rows, columns = padding_to_tiles(weight)
-        weight, bias = F.pad(weight, (0, columns, 0, rows)), F.pad(bias, (0, rows))
+        weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
         packing = self._packing
         if packing.dtype != "int8":
-            panels = self._panels(weight.to(DTYPES[packing.dtype]))
+            panels = self._panels(weight if packing.dtype == "float32" else to_bfloat16(weight))
             observed = packing.observer and packing.observer.address(name, weight.shape[1])
             return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
         inputs = packing.input_magnitudes[name]
         inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
-        quantized = quantize_weight(weight.numpy(), inputs, name)
+        quantized = quantize_weight(weight, inputs, name)
         return Matrix(
-            panels=self._panels(torch.from_numpy(quantized.weight)),
+            panels=self._panels(quantized.weight),
             bias=self.retain(bias),
-            scales=self.retain(torch.from_numpy(quantized.scales)),
-            sums=self.retain(torch.from_numpy(quantized.sums)),
-            smoothing=self.retain(torch.from_numpy(quantized.smoothing)),
+            scales=self.retain(quantized.scales),
+            sums=self.retain(quantized.sums),
+            smoothing=self.retain(quantized.smoothing),
         )
 
-    def _panels(self, weight: Tensor) -> int:
+    def _panels(self, weight: npt.NDArray[Any]) -> int:
         """Pack (out, in) -> (out / 16, in / group, 16, group); a group is 32 bits of one row."""
         rows, columns = weight.shape
-        group = 4 // weight.element_size()
+        group = 4 // weight.itemsize
         blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
-        return self.retain(blocks.permute(0, 2, 1, 3))
+        return self.retain(blocks.transpose(0, 2, 1, 3))
 
-    def retain(self, tensor: Tensor) -> int:
-        """Keep a row-major copy of a tensor alive; return its address."""
-        self._tensors.append(tensor.contiguous())
-        return self._tensors[-1].data_ptr()
+    def retain(self, array: npt.NDArray[Any]) -> int:
+        """Keep a row-major copy of an array alive; return its address."""
+        self._arrays.append(aligned_copy(array))
+        return self._arrays[-1].ctypes.data
 
 
-def padding_to_tiles(weight: Tensor) -> tuple[int, int]:
+def to_bfloat16(array: Floats) -> npt.NDArray[np.uint16]:
+    """Round finite numbers to the nearest bfloat16, ties to even; return the upper 16 bits."""
+    bits = np.ascontiguousarray(array).view(np.uint32)
+    rounded: npt.NDArray[np.uint16] = (
+        (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16
+    ).astype(np.uint16)
+    return rounded
+
+
+def padding_to_tiles(weight: Floats) -> tuple[int, int]:
     """Return the numbers of rows and columns that pad a weight (out, in) to whole tiles."""
     return -weight.shape[0] % _TILE[0], -weight.shape[1] % _TILE[1]
 
 
-def interleave_panels(gate: Tensor, up: Tensor) -> Tensor:
+def interleave_panels(gate: Floats, up: Floats) -> Floats:
     """Alternate panels of gate and up, so that a kernel computes both values of a column."""
     inner = gate.shape[1:]
-    padding = (0, 0) * len(inner) + (0, -len(gate) % PANEL)
-    panels = [F.pad(part, padding).view(-1, PANEL, *inner) for part in (gate, up)]
-    return torch.stack(panels, dim=1).view(-1, *inner)
+    padding = ((0, -len(gate) % PANEL), *((0, 0) for _ in inner))
+    panels = [np.pad(part, padding).reshape(-1, PANEL, *inner) for part in (gate, up)]
+    return np.stack(panels, axis=1).reshape(-1, *inner)

@@ -1,24 +1,24 @@
 """Rotary position tables for the kernels, with the two features of a pair side by side."""
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary, Scheme
+from embedwell_models.vectors import Floats
 
 _MIN_POSITIONS = 512
 
 
-def paired_order(scheme: Scheme, head_size: int) -> Tensor:
+def paired_order(scheme: Scheme, head_size: int) -> Integers:
     """Return an order (Dh,) of a head's features in which rotated pairs are adjacent."""
-    order = torch.arange(head_size)
+    order = np.arange(head_size)
     if not isinstance(scheme, Rotary) or scheme.interleaved:
         return order
-    return torch.cat([order[: scheme.dim].view(2, -1).T.flatten(), order[scheme.dim :]])
+    pairs = order[: scheme.dim].reshape(2, -1).T.flatten()
+    return np.concatenate([pairs, order[scheme.dim :]])
 
 
 def distinct_rotations(config: EncoderConfig) -> list[tuple[Rotary, int]]:
@@ -38,7 +38,7 @@ class RopeCache:
         self._scheme, self._head_size = scheme, head_size
         scaling = scheme.scaling
         self._original = scaling.original if scaling.kind == "longrope" else UNLIMITED
-        self._tables = torch.empty(2, 0, head_size)
+        self._tables: Floats = np.empty((2, 0, head_size), dtype=np.float32)
 
     def rows(self, batch: Batch) -> Integers:
         """Return each token's row in the tables: (T,)."""
@@ -48,7 +48,7 @@ class RopeCache:
         rows: Integers = batch.positions + first.repeat(batch.lengths)
         return rows
 
-    def tables(self, length: int) -> Tensor:
+    def tables(self, length: int) -> Floats:
         """Return cosines and sines (2, P, Dh); the sine of a pair's first feature is negated.
 
         P: a number of rows that suffices for texts of up to `length` tokens.
@@ -60,17 +60,17 @@ class RopeCache:
             cached = self._tables = self._compute(first, rows)
         return cached
 
-    def _compute(self, first: int, rows: int) -> Tensor:
+    def _compute(self, first: int, rows: int) -> Floats:
         if not first:
             return self._angles(min(rows, self._original), self._original)
         short = self._angles(first, self._original)
-        return torch.cat([short, self._angles(rows, self._original + 1)], dim=1)
+        return np.concatenate([short, self._angles(rows, self._original + 1)], axis=1)
 
-    def _angles(self, rows: int, length: int) -> Tensor:
+    def _angles(self, rows: int, length: int) -> Floats:
         dim = self._scheme.dim
-        cos, sin = map(torch.from_numpy, tables.rotary(np.arange(rows), self._scheme, length))
-        result = torch.zeros(2, rows, self._head_size)
+        cos, sin = tables.rotary(np.arange(rows), self._scheme, length)
+        result = np.zeros((2, rows, self._head_size), dtype=np.float32)
         result[0] = 1.0  # features that are not rotated
-        result[0, :, :dim] = cos.repeat_interleave(2, dim=1)
-        result[1, :, :dim] = torch.stack([-sin, sin], dim=2).flatten(1)
+        result[0, :, :dim] = cos.repeat(2, axis=1)
+        result[1, :, :dim] = np.stack([-sin, sin], axis=2).reshape(rows, dim)
         return result

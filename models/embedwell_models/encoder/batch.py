@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from embedwell_models.config.checkpoint_layout import LARGEST
+from embedwell_models.vectors import Floats
 
 Row = Sequence[int] | npt.NDArray[np.integer]
 Rows = Sequence[Row]
@@ -33,15 +33,14 @@ class Batch:
 
     ids: (T,). lengths: (B,). prompt_token_counts: (B,) number of first tokens that the pooling
     leaves out. key_counts: (B,) number of first tokens that are attended to; None for all tokens.
-    token_vectors: (T, D) on the model's device; replace the table's vectors for the ids, such as
-    the patches of images.
+    token_vectors: (T, D), replace the table's vectors for the ids, such as the patches of images.
     """
 
     ids: Integers
     lengths: Integers
     prompt_token_counts: Integers
     key_counts: Integers | None = None
-    token_vectors: Tensor | None = None
+    token_vectors: Floats | None = None
 
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
@@ -51,13 +50,13 @@ class Batch:
         return cls(ids, lengths, np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64))
 
     @classmethod
-    def of_vectors(cls, vectors: Tensor) -> "Batch":
+    def of_vectors(cls, vectors: Floats) -> "Batch":
         """Concatenate B sequences of equal length, given as token vectors (B, length, D)."""
         count, length, _ = vectors.shape
         lengths = np.full(count, length, dtype=np.int64)
         ids = np.arange(count * length, dtype=np.int64)
-        patches = vectors.flatten(0, 1).contiguous()
-        return cls(ids, lengths, np.zeros_like(lengths), token_vectors=patches)
+        rows = np.ascontiguousarray(vectors).reshape(count * length, -1)
+        return cls(ids, lengths, np.zeros_like(lengths), token_vectors=rows)
 
     @property
     def positions(self) -> Integers:

@@ -4,14 +4,11 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.vectors import Floats
-
-if TYPE_CHECKING:
-    import torch
 
 
 class Encoder(Protocol):
@@ -46,16 +43,16 @@ class Inputs(Protocol):
     @property
     def config(self) -> EncoderConfig: ...
 
-    @property
-    def device(self) -> "torch.device": ...
-
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the input vectors of the first layer, or one of their summands: (T, D)."""
         ...
 
 
 class EncoderWithInputs(Encoder, Inputs, Protocol):
-    """Encoder that takes its first step itself."""
+    """Encoder that takes its first step itself. device: torch's name of its device."""
+
+    @property
+    def device(self) -> object: ...
 
 
 class SequentialEncoder:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.torch_backend.tensors import to_tensors
 
 
 @dataclass(frozen=True)

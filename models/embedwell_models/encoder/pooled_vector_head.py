@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.vector_modules import (
     RESIDUAL,
@@ -23,6 +22,7 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     WithoutWeights,
 )
+from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 
 Transform = Callable[[Tensor], Tensor]

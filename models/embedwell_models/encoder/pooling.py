@@ -1,75 +1,58 @@
-"""Pooling of the hidden states of each packed sequence to one vector.
+"""Pooling of the hidden states of each text to one vector, on a CPU.
 
-B sequences, T tokens, D hidden size.
+B texts, N pooled tokens of a text, T tokens, D hidden size.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from embedwell_models.encoder.async_copy import to_device
-from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.vectors import Floats
 
+Pooling = Callable[[Floats, int], Floats]
+"""Function that pools the states of one text: (N, D) -> (D,).
 
-@dataclass(frozen=True)
-class PooledRows:
-    """The pooled rows of B sequences.
-
-    first: first pooled row of each sequence, among all rows. starts: the same among the pooled rows
-    alone. prompt_token_counts: number of rows before them that are not pooled.
-    """
-
-    first: Tensor
-    starts: Tensor
-    lengths: Tensor
-    prompt_token_counts: Tensor
-
-
-Pooling = Callable[[Tensor, PooledRows], Tensor]
-"""Function that pools each sequence's hidden states: (T, D) -> (B, D).
-
-It reads the pooled rows in float32; `cls` and `last` read all rows in any precision, because they
-need few.
+Its second argument is the number of tokens before these that are not pooled.
 """
 
 
-def cls(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the first token's state: (T, D) -> (B, D)."""
-    return _gather(hidden, pooled_rows.first)
+def cls(states: Floats, before: int) -> Floats:
+    """Return the first token's state: (N, D) -> (D,)."""
+    first: Floats = states[0]
+    return first
 
 
-def last(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the last token's state: (T, D) -> (B, D)."""
-    return _gather(hidden, pooled_rows.first + pooled_rows.lengths - 1)
+def last(states: Floats, before: int) -> Floats:
+    """Return the last token's state: (N, D) -> (D,)."""
+    final: Floats = states[-1]
+    return final
 
 
-def mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the average over tokens: (T, D) -> (B, D)."""
-    return _reduce(hidden, pooled_rows, "mean")
+def mean(states: Floats, before: int) -> Floats:
+    """Return the average over tokens: (N, D) -> (D,)."""
+    average: Floats = states.sum(axis=0) / np.float32(len(states))
+    return average
 
 
-def maximum(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the largest value in each dimension: (T, D) -> (B, D)."""
-    return _reduce(hidden, pooled_rows, "max")
+def maximum(states: Floats, before: int) -> Floats:
+    """Return the largest value in each dimension: (N, D) -> (D,)."""
+    largest: Floats = states.max(axis=0)
+    return largest
 
 
-def mean_sqrt(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the sum over tokens / the square root of their number: (T, D) -> (B, D)."""
-    return mean(hidden, pooled_rows) * pooled_rows.lengths[:, None].sqrt()
+def mean_sqrt(states: Floats, before: int) -> Floats:
+    """Return the sum over tokens / the square root of their number: (N, D) -> (D,)."""
+    scaled: Floats = mean(states, before) * np.sqrt(np.float32(len(states)))
+    return scaled
 
 
-def weighted_mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
-    """Return the average weighted by position, from 1 (arXiv 2202.08904): (T, D) -> (B, D)."""
-    count, before = pooled_rows.lengths, pooled_rows.prompt_token_counts
-    # Converts row numbers to positions in the text, counted from one.
-    shift = (before + 1 - pooled_rows.starts).repeat_interleave(count, output_size=len(hidden))
-    weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
-    total = count * (count + 1) / 2 + count * before
-    return _reduce(hidden * weights.to(hidden.dtype), pooled_rows, "sum") / total[:, None]
+def weighted_mean(states: Floats, before: int) -> Floats:
+    """Return the average weighted by position, from 1 (arXiv 2202.08904): (N, D) -> (D,)."""
+    positions = np.arange(before + 1, before + 1 + len(states))
+    products = states * positions[:, None].astype(np.float32)
+    weighted: Floats = products.sum(axis=0) / np.float32(positions.sum())
+    return weighted
 
 
 POOLINGS: dict[str, Pooling] = {  # the order of Pooling in kernels/pool.h
@@ -80,76 +63,30 @@ POOLINGS: dict[str, Pooling] = {  # the order of Pooling in kernels/pool.h
     "weightedmean": weighted_mean,
     "lasttoken": last,
 }
-_OF_ONE_ROW = ("cls", "lasttoken")
-
-
-def pool(
-    hidden: Tensor,
-    layout: SequenceLayout,
-    modes: Sequence[str],
-    prompt_token_counts: Tensor | None = None,
-) -> Tensor:
-    """Concatenate several poolings in float32: (T, D) -> (B, D * modes).
-
-    modes: names of the poolings. prompt_token_counts: (B,) number of first rows of each sequence
-    that are left out; by default 0. A sequence without remaining rows has the zero vector.
-    """
-    skipped = prompt_token_counts
-    if skipped is not None and not skipped.any():
-        skipped = None
-    pooled_rows = _pooled_rows(layout, skipped)
-    one_row = all(mode in _OF_ONE_ROW for mode in modes)
-    states = hidden if one_row else _states(hidden, layout, skipped)
-    parts = [
-        POOLINGS[mode](hidden if mode in _OF_ONE_ROW else states, pooled_rows) for mode in modes
-    ]
-    pooled = torch.cat(parts, dim=1)
-    return pooled.masked_fill(pooled_rows.lengths[:, None] == 0, 0.0)
 
 
 def pool_batch(states: Floats, batch: Batch, modes: Sequence[str]) -> Floats:
-    """Pool the states of a batch on a CPU, without prompt tokens: (T, D) -> (B, D * modes).
+    """Concatenate several poolings of each text: (T, D) -> (B, D * modes).
 
-    `batch.prompt_token_counts` first tokens of each text are left out.
+    The first `batch.prompt_token_counts` tokens of each text are left out.
     """
-    layout = SequenceLayout(batch.lengths.tolist(), torch.device("cpu"))
-    prompt_token_counts = torch.from_numpy(batch.prompt_token_counts)
-    vectors: Floats = pool(torch.from_numpy(states), layout, modes, prompt_token_counts).numpy()
-    return vectors
+    return pool_rows(states, batch.lengths, modes, batch.prompt_token_counts)
 
 
-def _pooled_rows(layout: SequenceLayout, skipped: Tensor | None) -> PooledRows:
-    if skipped is None:
-        nothing = torch.zeros_like(layout.lengths)
-        return PooledRows(layout.starts, layout.starts, layout.lengths, nothing)
-    counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - skipped).clamp(min=0)
-    first = counts.cumsum(0) - counts + skipped
-    starts = lengths.cumsum(0) - lengths
-    return PooledRows(*to_device(layout.starts.device, first, starts, lengths, skipped))
+def pool_rows(
+    states: Floats, lengths: Integers, modes: Sequence[str], prompt_counts: Integers | None = None
+) -> Floats:
+    """Concatenate several poolings of rows: (rows, D) -> (B, D * modes).
 
-
-def _states(hidden: Tensor, layout: SequenceLayout, skipped: Tensor | None) -> Tensor:
-    # The pooled rows in float32, without padding rows.
-    if skipped is None:
-        return hidden[: layout.tokens].to(torch.float32)
-    # Indices are computed on the host: otherwise the host would wait for the device to learn their
-    # number.
-    counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - skipped).clamp(min=0)
-    shift = (counts.cumsum(0) - counts + skipped - lengths.cumsum(0) + lengths).repeat_interleave(
-        lengths
-    )
-    (rows,) = to_device(hidden.device, torch.arange(len(shift)) + shift)
-    return hidden.index_select(0, rows).to(torch.float32)
-
-
-def _reduce(hidden: Tensor, pooled_rows: PooledRows, how: str) -> Tensor:
-    return torch.segment_reduce(hidden, how, lengths=pooled_rows.lengths, axis=0, unsafe=True)
-
-
-def _gather(hidden: Tensor, rows: Tensor) -> Tensor:
-    # Any row is read for an empty sequence, whose vector is zero.
-    if not len(hidden):
-        return hidden.new_zeros(len(rows), hidden.shape[1], dtype=torch.float32)
-    return hidden.index_select(0, rows.clamp(0, len(hidden) - 1)).to(torch.float32)
+    lengths: (B,) number of rows of each text. prompt_counts: (B,) number of first rows that are
+    left out; None for none. A text without remaining rows has the zero vector.
+    """
+    pooled = np.zeros((len(lengths), len(modes), states.shape[1]), dtype=np.float32)
+    left_out = [0] * len(lengths) if prompt_counts is None else prompt_counts.tolist()
+    stops = lengths.cumsum().tolist()
+    starts = [0, *stops[:-1]]
+    for index, (start, before, stop) in enumerate(zip(starts, left_out, stops, strict=True)):
+        if start + before < stop:
+            rows = states[start + before : stop]
+            pooled[index] = [POOLINGS[mode](rows, before) for mode in modes]
+    return pooled.reshape(len(pooled), -1)

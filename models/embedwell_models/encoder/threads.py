@@ -1,24 +1,36 @@
 """Number of threads that the kernels use for a forward pass."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-
-import torch
 
 
 class _CallingThread(threading.local):
     single_threaded = False
 
 
+class _Process:
+    threads = 0  # 0 for the default
+
+
 _calling_thread = _CallingThread()
 
 
+def set_thread_count(count: int) -> None:
+    _Process.threads = count
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(count)
+
+
+def max_thread_count() -> int:
+    return _Process.threads or len(os.sched_getaffinity(0))
+
+
 def thread_count() -> int:
-    """Return torch's number of threads, or 1 inside `single_threaded`."""
-    return 1 if _calling_thread.single_threaded else torch.get_num_threads()
+    return 1 if _calling_thread.single_threaded else max_thread_count()
 
 
 @contextmanager
@@ -33,8 +45,4 @@ def single_threaded() -> Iterator[None]:
 
 @cache  # registers once
 def use_one_thread_after_fork() -> None:
-    """Let processes that are forked from this one compute on a single thread.
-
-    A fork copies only the calling thread, so OpenMP would wait forever for the others of its team.
-    """
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+    os.register_at_fork(after_in_child=lambda: set_thread_count(1))

@@ -127,5 +127,8 @@ class Family:
         return self.table is not None and not self.encoder_loader
 
     def import_encoder_loader(self) -> Callable[..., Any] | None:
-        """Import the loader of its encoder (folder, device, linear); None for the common layers."""
+        """Import the loader of its encoder; None for the common layers.
+
+        Its arguments are the folder, the device and the CPU features that may be used.
+        """
         return pkgutil.resolve_name(self.encoder_loader) if self.encoder_loader else None

@@ -4,24 +4,25 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.loading.backends import Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import projection_modules
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from embedwell_models.precision.reference_images import ReferenceImageEmbedder
-from embedwell_models.precision.trials import MIN_COSINE, build_in_precision
-from embedwell_models.torch_backend.attention_pooling import AttentionPooling
-from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.linear import torch_linear_factory
+from embedwell_models.precision.trials import (
+    MIN_COSINE,
+    EncoderFactoryProtocol,
+    build_in_precision,
+)
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class ImageEmbedder:
     def load(
         cls,
         folder: ModelDescription,
-        device: torch.device,
+        device: Device,
         dtype: str,
         cpu_features: frozenset[str],
     ) -> "ImageEmbedder | None":
@@ -63,11 +64,10 @@ class ImageEmbedder:
         tensors.setdefault(
             "token_table", np.empty((0, spec.encoder.config.hidden_size), np.float32)
         )
-        parts = ImageParts(folder, spec, preprocessing, tensors, device)
         layers = {name: each for name, each in tensors.items() if not name.startswith(_OWN)}
-        factory = EncoderFactory(
-            layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
-        )
+        backend = choose_backend(spec.encoder, layers, device, cpu_features)
+        parts = ImageParts(folder, spec, preprocessing, tensors, backend)
+        factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
         chosen, encoder = _choose(
             factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
         )
@@ -79,10 +79,7 @@ class ImageEmbedder:
 
 
 class ImageParts:
-    """The patch embedding before the layers and the head after the layers, in float32.
-
-    embeddings: input of the layers.
-    """
+    """The patch embedding before the layers and the head after the layers, in float32."""
 
     def __init__(
         self,
@@ -90,21 +87,18 @@ class ImageParts:
         spec: ImageSpec,
         preprocessing: Preprocessing,
         tensors: Weights,
-        device: torch.device,
+        backend: Backend,
     ) -> None:
         config = spec.encoder.config
         self._spec, self._table = spec, preprocessing.table()
-        with torch.inference_mode():
-            self.embeddings = InputEmbeddings(config, tensors, device)
-            weight = tensors["patch.weight"]
-            bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
-            linear = torch_linear_factory(device, torch.float32)
-            self._project = linear(torch.from_numpy(weight), torch.from_numpy(bias))
+        self._classes = tensors["token_table"]
+        weight = tensors["patch.weight"]
+        bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
+        self._project = backend.device_linear(weight, bias)
         path = folder.encoder.relative_to(folder.path).as_posix()
-        self._head = PooledVectorHead(
-            folder.path, projection_modules(path, config.hidden_size, spec.projection)
-        )
-        self._pool = None if spec.projection else AttentionPooling(config, tensors)
+        modules = projection_modules(path, config.hidden_size, spec.projection)
+        self._head = PooledVectorHead(folder.path, modules, backend.linear)
+        self._pool = None if spec.projection else AttentionPooling(config, tensors, backend.linear)
 
     def embed(self, encoder: Encoder, images: Sequence[Pixels]) -> Floats:
         """Compute the vectors of images with an encoder: (B, dim)."""
@@ -114,14 +108,12 @@ class ImageParts:
         states = encoder.states(batch, self._spec.encoder.config.num_layers)
         return np.stack([self._pool(each) for each in np.split(states, len(images))])
 
-    @torch.inference_mode()
-    def _token_vectors(self, images: Sequence[Pixels]) -> Tensor:
+    def _token_vectors(self, images: Sequence[Pixels]) -> Floats:
         """Return the class token and the projected patches of images: (B, tokens, D)."""
-        classes, device = self.embeddings.tokens, self.embeddings.device
-        return torch.stack(
+        return np.stack(
             [
                 # One image at a time: the shapes are then the same in every batch.
-                torch.cat([classes, self._project(torch.from_numpy(patches).to(device))])
+                np.concatenate([self._classes, self._project(patches)])
                 for patches in map(self._patches, images)
             ]
         )
@@ -137,18 +129,17 @@ class ImageParts:
 
 
 def _choose(
-    factory: EncoderFactory, dtype: str, references: ReferenceImageEmbedder
+    factory: EncoderFactoryProtocol, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
     if dtype == "int8":
         dtype = "bfloat16" if "bfloat16" in factory.supported() else "float32"
-    with torch.inference_mode():
-        choice = build_in_precision(factory, dtype, references)
-        if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
-            return dtype, choice.encoder
-        log.warning(
-            "the image encoder computes in float32: in %s the vectors of the reference images have "
-            "a cosine of only %.5f with those in float32",
-            *(dtype, min(trial.cosine for trial in choice.trials)),
-        )
-        del choice
-        return "float32", factory.build("float32")
+    choice = build_in_precision(factory, dtype, references)
+    if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
+        return dtype, choice.encoder
+    log.warning(
+        "the image encoder computes in float32: in %s the vectors of the reference images have "
+        "a cosine of only %.5f with those in float32",
+        *(dtype, min(trial.cosine for trial in choice.trials)),
+    )
+    del choice
+    return "float32", factory.build("float32")

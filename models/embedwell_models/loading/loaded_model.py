@@ -4,20 +4,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
-
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.linear import row_exact_linear_factory
-from embedwell_models.encoder.device import resolve_device
+from embedwell_models.encoder.batch_shape import RecordedShapes
+from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.latents import load_latent_weights
+from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
+from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.errors import NeedsTorchError
+from embedwell_models.loading.backends import RowExactLinear, choose_backend, choose_device
 from embedwell_models.loading.image_embedder import ImageEmbedder
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.sparse import Splade
-from embedwell_models.precision.encoder_factory import AddHead, EncoderFactory
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
     Vectors,
@@ -26,12 +25,6 @@ from embedwell_models.precision.reference_sentences import (
 )
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.torch_backend.cuda_graphs import RecordedShapes
-from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.latent_attention import LatentAttention, LatentAttentionEncoder
-from embedwell_models.torch_backend.linear import LinearFactory
-from embedwell_models.torch_backend.splade import SpladeEncoder, SpladeHead
-from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 
 log = logging.getLogger(__name__)
 
@@ -40,19 +33,22 @@ log = logging.getLogger(__name__)
 class LoadedModel:
     """A model's tokenizer, encoder and heads.
 
-    isa: the instruction set of the kernels; None without kernels. trials: the results of the tried
-    precisions. linear: builds further linear layers; each row of their output is bit-identical in
-    every batch. images: the image encoder; None if the model has none. graphs: the batch shapes
-    with CUDA graphs, after the encoder is warm.
+    isa: the instruction set of the kernels; None without kernels. why_torch: what torch computes;
+    None if the kernels compute everything. trials: the results of the tried precisions. linear:
+    builds further float32 layers on a CPU; each row of their output is bit-identical in every
+    batch. images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
+    graphs, after the encoder is warm.
     """
 
     folder: ModelDescription
     tokenizer: Tokenizer
-    embeddings: Inputs
+    device: Device
+    inputs: Inputs
     encoder: Encoder
     head: PooledVectorHead | TokenVectorHead
     dtype: str
     isa: str | None
+    why_torch: str | None
     trials: Sequence[Trial]
     linear: LinearFactory
     images: ImageEmbedder | None
@@ -77,57 +73,63 @@ class LoadedModel:
                 *(folder.encoder / "config.json", ", ".join(unread)),
             )
         cpu_features = library.features(isa)
-        linear = row_exact_linear_factory(cpu_features)
-        load_own = families.named(config.family).import_encoder_loader()
-        if load_own is not None:
-            encoder = load_own(folder, device, linear)
-            return cls._of_float32(folder, tokenizer, encoder, linear)
-        head = _head(folder, linear)
-        tensors = weights.load(folder.encoder, folder.spec)
-        with torch.inference_mode():
-            embeddings = InputEmbeddings(config, tensors, resolve_device(device))
-            compared = _compared_vectors(folder, head)
-            sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
-            add_head = _head_of_states(folder, embeddings)
-            graphs = RecordedShapes()
-            factory = EncoderFactory(
-                *(tensors, embeddings, sentences.calibrate, add_head, cpu_features),
-                graphs=graphs if cuda_graphs else None,
-            )
-            choice = build_in_precision(factory, dtype, sentences, trials)
-            images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
-        torch.cuda.empty_cache()  # frees the memory of the precisions that were not chosen
+        if families.named(config.family).encoder_loader:
+            return cls._with_own_layers(folder, tokenizer, device, cpu_features)
+        arrays = weights.load(folder.encoder, folder.spec)
+        backend = choose_backend(folder.spec, arrays, choose_device(device), cpu_features)
+        head = _head(folder, backend.linear)
+        compared = _compared_vectors(folder, head)
+        sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
+        inputs, graphs = backend.inputs(folder.spec, arrays), RecordedShapes()
+        factory = backend.text_encoders(
+            folder, arrays, inputs, sentences.calibrate, graphs if cuda_graphs else None
+        )
+        choice = build_in_precision(factory, dtype, sentences, trials)
+        images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
+        free_cached_memory()  # of the precisions that were not chosen
+        on_cpu = backend.device.type == "cpu"
         return cls(
             folder=folder,
             tokenizer=tokenizer,
-            embeddings=embeddings,
+            device=backend.device,
+            inputs=inputs,
             encoder=choice.encoder,
             head=head,
             dtype=choice.dtype,
-            isa=factory.isa(choice.dtype),
+            isa=library.best_isa(choice.dtype, cpu_features) if on_cpu else None,
+            why_torch=backend.reason,
             trials=choice.trials,
-            linear=linear,
+            linear=backend.linear,
             images=images,
             graphs=graphs,
         )
 
     @classmethod
-    def _of_float32(
+    def _with_own_layers(
         cls,
         folder: ModelDescription,
         tokenizer: Tokenizer,
-        encoder: EncoderWithInputs,
-        linear: LinearFactory,
+        device: str,
+        cpu_features: frozenset[str],
     ) -> "LoadedModel":
-        # For an encoder that computes in float32 only.
+        # An encoder of the family's own, which computes in float32 only.
+        family = folder.spec.config.family
+        reason = f"the family {family}"
+        with NeedsTorchError.instead(reason):
+            load_own = families.named(family).import_encoder_loader()
+            assert load_own is not None
+            encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
+        linear = RowExactLinear(cpu_features)
         return cls(
             folder=folder,
             tokenizer=tokenizer,
-            embeddings=encoder,
+            device=Device(encoder.device.type, encoder.device.index),
+            inputs=encoder,
             encoder=encoder,
             head=_head(folder, linear),
             dtype="float32",
             isa=None,
+            why_torch=reason if "torch" in sys.modules else None,
             trials=(),
             linear=linear,
             images=None,
@@ -138,7 +140,7 @@ def _head(folder: ModelDescription, linear: LinearFactory) -> PooledVectorHead |
     modules = folder.sentence.modules
     if folder.multi_vector:
         return TokenVectorHead(folder.path, modules, linear)
-    return PooledVectorHead(folder.path, modules)
+    return PooledVectorHead(folder.path, modules, linear)
 
 
 def _compared_vectors(
@@ -149,17 +151,3 @@ def _compared_vectors(
         return token_vectors_function(head, folder.spec.config.num_layers)
     compared = head.without_last() if folder.classifier else head
     return pooled_vectors_function(compared, folder.sentence.pooling)
-
-
-def _head_of_states(folder: ModelDescription, embeddings: InputEmbeddings) -> AddHead | None:
-    splade, config = folder.sentence.sparse, folder.spec.config
-    device, layers = embeddings.device, config.num_layers
-    if isinstance(splade, Splade):
-        build = SpladeHead.builder(splade, folder.encoder, embeddings.tokens, config.hidden_size)
-        return lambda encoder, linear: SpladeEncoder(encoder, build(linear), layers)
-    if folder.spec.latents is not None:
-        tensors = load_latent_weights(folder.encoder, folder.spec.latents)
-        return lambda encoder, linear: LatentAttentionEncoder(
-            encoder, LatentAttention(tensors, linear, device), layers
-        )
-    return None

@@ -11,7 +11,6 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
-from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
@@ -20,6 +19,7 @@ from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.torch_backend.splade import SpladeEncoder
+from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 from embedwell_models.vectors import Floats, normalize
 

@@ -24,6 +24,8 @@ class TokenIdEmbedder:
     or classifies, whose vectors are logits; None otherwise. multi_vector: set for a model with a
     vector for each token; None otherwise.
 
+    why_torch: what torch computes; None if the compiled kernels compute everything.
+
     images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
     graphs, after `warm`.
 
@@ -38,13 +40,13 @@ class TokenIdEmbedder:
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier
         self.multi_vector = folder.multi_vector_rules(tokenizer)
-        self.config, self.device = model.embeddings.config, model.embeddings.device
+        self.config, self.device, self.why_torch = folder.spec.config, model.device, model.why_torch
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.fingerprint = fingerprint or f"{folder.fingerprint()}-{model.dtype}"
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing
         self.graphs = model.graphs
-        self._embeddings, self._encoder, self._head = model.embeddings, model.encoder, model.head
+        self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
 
     @property
@@ -120,7 +122,7 @@ class TokenIdEmbedder:
         """
         lengths, batch = [*map(len, ids)], self._batch(self._padded(ids))
         if isinstance(layer, str):
-            states = self._embeddings.part(layer, batch)
+            states = self._inputs.part(layer, batch)
         else:
             num_layers = self.config.num_layers if layer is None else layer
             if not 0 <= num_layers <= self.config.num_layers:

@@ -8,8 +8,8 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
-import torch
 
+from embedwell_models.encoder.device import is_out_of_memory
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.vectors import Floats
 
@@ -60,7 +60,7 @@ class PrecisionChoice:
 
 
 class EncoderFactoryProtocol(Protocol):
-    """Methods of EncoderFactory that `build_in_precision` needs."""
+    """Methods of a factory of one model's encoders that `build_in_precision` needs."""
 
     @property
     def half_precision(self) -> str | None: ...
@@ -178,7 +178,9 @@ class _Comparison:
         try:
             encoder = self.factory.build("float32")
             return self.embed(encoder), self._seconds(encoder)
-        except torch.OutOfMemoryError as error:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             log.warning("float32 does not fit, so no precision is compared with it: %s", error)
         return None
 

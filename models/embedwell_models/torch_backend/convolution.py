@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.linear import Linear
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
 @dataclass(frozen=True)

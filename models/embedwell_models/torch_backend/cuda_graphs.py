@@ -6,13 +6,13 @@ buffers of the smallest recorded shape that holds it.
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.sequence_layout import BatchShape, LayoutFunction, SequenceLayout
+from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
+from embedwell_models.torch_backend.sequence_layout import LayoutFunction, SequenceLayout
 
 log = logging.getLogger(__name__)
 
@@ -27,23 +27,6 @@ _ROWS = (16, 32, 64, 128, 256, 384, 512, 768, 1024)
 RECORDED_SHAPES = [
     BatchShape(rows, texts, rows) for rows in _ROWS for texts in sorted({4, rows // 4})
 ]
-
-
-@dataclass
-class RecordedShapes:
-    """Batch shapes of a model that have a CUDA graph, and those whose recording failed."""
-
-    recorded: list[BatchShape] = field(default_factory=list)
-    failed: list[BatchShape] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """Describe them; the state is "off" if no shape has a graph."""
-        return {
-            "state": "on" if self.recorded else "off",
-            "failed": [
-                {"tokens": shape.rows, "texts": shape.max_sequences} for shape in self.failed
-            ],
-        }
 
 
 class ForwardRunner(Protocol):

@@ -15,16 +15,17 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.encoder.async_copy import HostCopy, to_device
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.encoder.pooling import pool
-from embedwell_models.encoder.position_tensors import input_position_hooks
-from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
-from embedwell_models.encoder.tensors import Tensors, to_tensors
+from embedwell_models.torch_backend.async_copy import HostCopy, to_device
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
+from embedwell_models.torch_backend.position_tensors import input_position_hooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 from embedwell_models.vectors import Floats
 
 
@@ -37,6 +38,7 @@ class InputEmbeddings:
     def __init__(self, config: EncoderConfig, arrays: Weights, device: torch.device) -> None:
         weights = to_tensors(arrays)
         self.config, self.device = config, device
+        self.token_table = arrays["token_table"]
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
         self.positions = input_position_hooks(config, weights, device)
@@ -145,7 +147,8 @@ class TorchEncoder:
         layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
         self._layers.prepare_layout(layout)
         if (vectors := batch.token_vectors) is not None:
-            return F.pad(vectors, (0, 0, 0, layout.rows - layout.tokens)), layout
+            rows = torch.from_numpy(vectors).to(device)
+            return F.pad(rows, (0, 0, 0, layout.rows - layout.tokens)), layout
         flat = np.zeros(layout.rows, dtype=np.int64)
         flat[: layout.tokens] = batch.ids
         (ids,) = to_device(device, torch.from_numpy(flat))

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.encoder.tensors import Tensors
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import Norm, build_norm
+from embedwell_models.torch_backend.tensors import Tensors
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
-from embedwell_models.encoder.latents import LatentWeights
 from embedwell_models.encoder.pooling import pool_batch
+from embedwell_models.torch_backend.latents import LatentWeights
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats

@@ -1,6 +1,6 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -10,15 +10,14 @@ from torch import Tensor
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import (
+    FUSED_MATRICES,
     AttentionSpec,
     ConvolutionSpec,
     FeedForwardSpec,
     LayerSpec,
     Mixer,
 )
-from embedwell_models.encoder.position_tensors import layer_position_hooks
-from embedwell_models.encoder.sequence_layout import SequenceLayout, rounded_rows
-from embedwell_models.encoder.tensors import Tensors, to_tensors
+from embedwell_models.encoder.batch_shape import rounded_rows
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
@@ -36,6 +35,9 @@ from embedwell_models.torch_backend.layers import (
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
+from embedwell_models.torch_backend.position_tensors import layer_position_hooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 
 ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
 """Function that chooses a layer's attention by its options, head size, dtype and device."""
@@ -101,15 +103,6 @@ class TorchLayers:
             mixed = attention.qkv(x).view(rows, sum(heads), -1)
             attention.output(mixed[:, : heads[0]].flatten(1), residual=x)
             layer.ffn(x, residual=x)
-
-
-FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
-    "qkv": ("query", "key", "value"),
-    "output": ("output",),
-    "gate": ("gate",),
-    "up": ("up",),
-    "down": ("down",),
-}
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
 from embedwell_models.torch_backend.convolution import ShortConvolution
 from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
 @dataclass(frozen=True)

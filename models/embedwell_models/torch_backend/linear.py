@@ -12,10 +12,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Activation:
-    """Activation: its torch function, number in kernels/vector.h, and oneDNN name and algorithm."""
+    """Activation: its torch function, and its name and algorithm in oneDNN."""
 
     function: Callable[[Tensor], Tensor]
-    number: int
     fused: tuple[str, str] | None = None
 
 
@@ -24,13 +23,13 @@ def _gelu_sigmoid(x: Tensor) -> Tensor:
 
 
 ACTIVATIONS: Mapping[str, Activation] = {  # names in models/embedwell_models/config/activations.py
-    "none": Activation(lambda x: x, 0, ("none", "")),
-    "gelu": Activation(F.gelu, 1, ("gelu", "none")),
-    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), 2, ("gelu", "tanh")),
-    "gelu_sigmoid": Activation(_gelu_sigmoid, 5),
-    "relu": Activation(F.relu, 3, ("relu", "")),
-    "silu": Activation(F.silu, 4, ("swish", "")),
-    "tanh": Activation(torch.tanh, 6, ("tanh", "")),
+    "none": Activation(lambda x: x, ("none", "")),
+    "gelu": Activation(F.gelu, ("gelu", "none")),
+    "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), ("gelu", "tanh")),
+    "gelu_sigmoid": Activation(_gelu_sigmoid),
+    "relu": Activation(F.relu, ("relu", "")),
+    "silu": Activation(F.silu, ("swish", "")),
+    "tanh": Activation(torch.tanh, ("tanh", "")),
 }
 
 
@@ -155,7 +154,7 @@ class _PrepackedLinear:
 def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFactory:
     """Choose the faster of torch's factories; on a CPU, output rows depend only on their input row.
 
-    The factory of the compiled kernels, which are faster still, is in `cpu_backend.linear`.
+    The factory of the compiled kernels, which are faster still, is in `kernel_linear`.
     """
     onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

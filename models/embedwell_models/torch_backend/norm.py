@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.encoder.tensors import Tensors
+from embedwell_models.torch_backend.tensors import Tensors
 
 Norm = Callable[[Tensor], Tensor]
 """Function of a norm: (..., D) -> (..., D)."""

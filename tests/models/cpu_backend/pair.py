@@ -15,11 +15,11 @@ from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weigh
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
-from embedwell_models.encoder.position_tensors import layer_position_hooks
-from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.position_tensors import layer_position_hooks
+from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from embedwell_models.cpu_backend.pooling import pooling_index
 
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.pooling import pooling_index
 from embedwell_models.encoder.pooling import POOLINGS
 
 

@@ -19,11 +19,11 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.errors import ModelError
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import normalize
 from tests.conftest import precisions
 from tests.models.families.checkpoint import CPU, Case, encoder, texts

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
+from embedwell_models.precision.encoder_factory import EncoderFactory
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from embedwell_models.precision.reference_sentences import ReferenceSentenceEmbedder
 from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
 from embedwell_models.precision.trials import (

@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.position_hooks import PositionHooks
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.attention import AttentionOptions
+from embedwell_models.torch_backend.position_hooks import PositionHooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 CPU = torch.device("cpu")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.torch_backend.heads import CPU, HEADS, KEY_HEADS, RULES, SCALE, Slanted, heads_of
 
 BLOCK = 512  # queries whose masks are made at once

@@ -13,17 +13,13 @@ from torch import Tensor
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout, rounded_rows
-from embedwell_models.torch_backend.cuda_graphs import (
-    RECORDED_SHAPES,
-    CudaGraphRunner,
-    Forward,
-    RecordedShapes,
-)
+from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes, rounded_rows
+from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.flash_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from embedwell_models.precision.encoder_factory import EncoderFactory
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertModel
@@ -20,8 +21,6 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -30,6 +29,7 @@ from embedwell_models.torch_backend.linear import (
     OneDnnLinearFactory,
     TorchLinearFactory,
 )
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder
 from tests.models.families.checkpoint import Case, write

@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from embedwell_models.encoder.position_hooks import PositionHooks
-from embedwell_models.encoder.sequence_layout import BatchShape, SequenceLayout
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.position_hooks import PositionHooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.kernel import kernel
 from tests.models.meta import META
 from tests.models.torch_backend.heads import (

@@ -2,8 +2,8 @@
 
 import torch
 
-from embedwell_models.encoder.latents import LatentWeights
 from embedwell_models.torch_backend.latent_attention import LatentAttention
+from embedwell_models.torch_backend.latents import LatentWeights
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from tests.models.meta import META, OnDevice
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 from torch import Tensor
 from transformers.activations import ACT2FN
 
@@ -10,7 +11,6 @@ from embedwell_models.config.activations import ACTIVATIONS as NAMES
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
 class CanineLayout:

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import torch
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.vectors import Floats
 
 _LARGEST = 6.0  # largest absolute score that is learned from
@@ -84,11 +83,11 @@ class Doc2VecEncoder(SequentialEncoder):
     """Encoder that infers vectors of texts with a random generator seeded by the text."""
 
     def __init__(self, config: EncoderConfig, options: Inference, tables: WordTables) -> None:
-        self.config, self.device = config, torch.device("cpu")
+        self.config, self.device = config, Device("cpu")
         self._options, self._tables = options, tables
 
     @classmethod
-    def load(cls, folder: ModelDescription, device: str, linear: LinearFactory) -> Self:
+    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Load the tables of a folder; raises ModelError, also if the operator sets a pooling."""
         if folder.sentence.pooling_source == "setting":
             raise ModelError(

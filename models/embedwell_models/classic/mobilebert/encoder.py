@@ -14,12 +14,12 @@ from torch import Tensor
 from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.position_hooks import PositionHooks
-from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import Norm
+from embedwell_models.torch_backend.position_hooks import PositionHooks
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 
 

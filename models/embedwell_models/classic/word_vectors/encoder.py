@@ -10,23 +10,19 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from embedwell_models.classic.word_vectors.word_weights import read_word_weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
-from embedwell_models.encoder.pooling import pool
-from embedwell_models.encoder.sequence_layout import SequenceLayout
+from embedwell_models.encoder.device import Device
+from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table
-from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.vectors import Floats
 
-_CPU = torch.device("cpu")
 _MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
 
 WEIGHT_SUM_POWERS: Mapping[str, float] = {
@@ -50,7 +46,7 @@ class _Words:
     whether the word has a vector and is pooled.
     """
 
-    vectors: Tensor
+    vectors: Floats
     rows: Integers
     counts: Integers
     text: Integers
@@ -69,14 +65,14 @@ class WordVectorEncoder(SequentialEncoder):
         self,
         config: EncoderConfig,
         table: Table,
-        weights: Tensor | None,
+        weights: Floats | None,
     ) -> None:
         """weights: (rows,) weight of each word in the mean; None for equal weights."""
-        self.config, self.device = config, _CPU
+        self.config, self.device = config, Device("cpu")
         self.table, self._weights = table, weights
 
     @classmethod
-    def load(cls, folder: ModelDescription, device: str, linear: LinearFactory) -> Self:
+    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Map the table of a folder into memory, and read its weights; raises ModelError."""
         parts = mapped_parts(folder.encoder, folder.spec)
         stored.check(parts, folder.spec.tensors)
@@ -92,21 +88,19 @@ class WordVectorEncoder(SequentialEncoder):
         words = self._words(batch)
         return self._for_each_id(words, self._weights_of(words))
 
-    @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the weighted vectors of words, concatenating the poolings: (B, poolings * D)."""
         words = self._words(batch)
         texts = len(batch.lengths)
         lengths = np.bincount(words.text[words.known], minlength=texts)
-        vectors = words.vectors[torch.from_numpy(words.known)]
+        vectors = words.vectors[words.known]
         weights = self._weights_of(words)
         if weights is not None:
             vectors = vectors * weights[words.known][:, None]
-        layout = SequenceLayout(lengths.tolist(), _CPU)
-        pooled = pool(vectors, layout, poolings)
+        pooled = pool_rows(vectors, lengths, poolings)
         if weights is not None:
             pooled *= self._rescaling(words, weights, lengths, poolings)
-        return np.asarray(pooled.numpy(), dtype=np.float32)
+        return pooled
 
     def warm(self) -> None:
         """Do nothing: a look-up needs no preparation."""
@@ -123,29 +117,29 @@ class WordVectorEncoder(SequentialEncoder):
         pooled = known & (batch.positions >= batch.prompt_token_counts[text])[starts]
         return _Words(self._means(rows, counts, known), rows[starts], counts, text[starts], pooled)
 
-    def _means(self, rows: Integers, counts: Integers, known: npt.NDArray[np.bool_]) -> Tensor:
+    def _means(self, rows: Integers, counts: Integers, known: npt.NDArray[np.bool_]) -> Floats:
         last_row = len(self.table) - 1
-        vectors = torch.from_numpy(self.table[np.minimum(rows, last_row)])
-        lengths = torch.from_numpy(counts)
+        vectors = self.table[np.minimum(rows, last_row)]
         if len(counts) < len(rows):
-            sums = torch.segment_reduce(vectors, "sum", lengths=lengths, axis=0, unsafe=True)
-            vectors = sums * (1.0 / lengths.double()).float()[:, None]
-        return vectors.masked_fill(~torch.from_numpy(known)[:, None], 0.0)
+            sums = np.add.reduceat(vectors, counts.cumsum() - counts, axis=0)
+            vectors = sums * (1.0 / counts).astype(np.float32)[:, None]
+        return np.where(known[:, None], vectors, np.float32(0))
 
-    def _for_each_id(self, words: _Words, weights: Tensor | None = None) -> Floats:
+    def _for_each_id(self, words: _Words, weights: Floats | None = None) -> Floats:
         vectors = words.vectors if weights is None else words.vectors * weights[:, None]
-        return np.repeat(vectors.numpy(), words.counts, axis=0)
+        return np.repeat(vectors, words.counts, axis=0)
 
-    def _weights_of(self, words: _Words) -> Tensor | None:
+    def _weights_of(self, words: _Words) -> Floats | None:
         if self._weights is None:
             return None
-        return self._weights[torch.from_numpy(np.minimum(words.rows, len(self._weights) - 1))]
+        weights: Floats = self._weights[np.minimum(words.rows, len(self._weights) - 1)]
+        return weights
 
     def _rescaling(
-        self, words: _Words, weights: Tensor, lengths: Integers, poolings: Sequence[str]
-    ) -> Tensor:
+        self, words: _Words, weights: Floats, lengths: Integers, poolings: Sequence[str]
+    ) -> Floats:
         # Factors (B, modes * D) from a division by the number of words to one by their weights.
         sums = np.bincount(words.text[words.known], weights[words.known], minlength=len(lengths))
         ratios = lengths / np.maximum(sums, _MIN_WEIGHT)
         factors = np.stack([ratios ** WEIGHT_SUM_POWERS[mode] for mode in poolings], axis=1)
-        return torch.from_numpy(factors).float().repeat_interleave(self.config.hidden_size, dim=1)
+        return factors.astype(np.float32).repeat(self.config.hidden_size, axis=1)

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.classic.word_vectors.family import TABLE
@@ -14,7 +12,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 
 
-def read_word_weights(folder: ModelDescription, rows: int) -> Tensor | None:
+def read_word_weights(folder: ModelDescription, rows: int) -> Floats | None:
     """Read the weights of the rows of a table; None if they are equal. Raises ModelError."""
     if folder.sentence.word_weights is None:
         return None
@@ -28,7 +26,7 @@ def read_word_weights(folder: ModelDescription, rows: int) -> Tensor | None:
         raise ModelError(f"{path} has {shapes}, and the table {rows} words")
     word_weights = tensors[TABLE].flatten()
     _check_options(path, word_weights)
-    return torch.from_numpy(word_weights)
+    return word_weights
 
 
 def _check_options(path: Path, word_weights: Floats) -> None:

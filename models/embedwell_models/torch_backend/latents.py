@@ -13,8 +13,8 @@ from torch import Tensor
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.checkpoint_layout import LatentSpec
-from embedwell_models.encoder.tensors import Tensors, to_tensors
 from embedwell_models.errors import ModelError
+from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 
 _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
 

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec
-from embedwell_models.encoder.position_hooks import (
+from embedwell_models.positions import schemes, tables
+from embedwell_models.torch_backend.position_hooks import (
     Alibi,
     Buckets,
     Disentangled,
@@ -17,8 +18,7 @@ from embedwell_models.encoder.position_hooks import (
     Rotary,
     TransformerXL,
 )
-from embedwell_models.encoder.tensors import Tensors
-from embedwell_models.positions import schemes, tables
+from embedwell_models.torch_backend.tensors import Tensors
 
 
 def input_position_hooks(

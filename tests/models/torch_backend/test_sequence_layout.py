@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell_models.encoder.sequence_layout import SequenceLayout, rounded_rows
+from embedwell_models.encoder.batch_shape import rounded_rows
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.meta import META
 
 CPU = torch.device("cpu")

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.async_copy import to_device
+from embedwell_models.encoder.batch_shape import BatchShape
+from embedwell_models.torch_backend.async_copy import to_device
 
 
 @dataclass(frozen=True)
@@ -28,26 +29,6 @@ class PaddedGroup:
     slots: Tensor
     targets: Tensor
     mask: Tensor
-
-
-@dataclass(frozen=True)
-class BatchShape:
-    """Tensor sizes of a forward pass; batches of one shape launch the same GPU kernels.
-
-    rows: number of rows of the hidden states. max_sequences: maximum number of sequences.
-    max_length: maximum number of rows of a sequence, and of padding rows.
-    """
-
-    rows: int
-    max_sequences: int
-    max_length: int
-
-    @classmethod
-    def of(cls, lengths: Sequence[int]) -> "BatchShape":
-        """Return the shape of sequences; the number of rows is rounded up, so that shapes recur."""
-        tokens = sum(lengths)
-        rows = rounded_rows(tokens)
-        return cls(rows, len(lengths), max(rows - tokens, *lengths))
 
 
 LayoutFunction = Callable[["SequenceLayout"], Any]
@@ -142,9 +123,3 @@ def _padded(length: int, device: torch.device) -> int:
     # kernel launches in each layer, so there are few distinct lengths.
     step = 8 if device.type == "cpu" else 16 if length <= 64 else 64
     return -(-length // step) * step
-
-
-def rounded_rows(tokens: int) -> int:
-    """Round a number of tokens up to a number of rows: few distinct values, little padding."""
-    step = 4 if tokens <= 32 else 16 if tokens <= 512 else 64
-    return -(-tokens // step) * step

@@ -15,7 +15,9 @@ from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as turne
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as turned_by_llama
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.encoder.position_hooks import (
+from embedwell_models.positions import schemes, tables
+from embedwell_models.positions.schemes import Scaling
+from embedwell_models.torch_backend.position_hooks import (
     Alibi,
     Buckets,
     Disentangled,
@@ -25,9 +27,7 @@ from embedwell_models.encoder.position_hooks import (
     Rotary,
     TransformerXL,
 )
-from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.positions import schemes, tables
-from embedwell_models.positions.schemes import Scaling
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 CPU = torch.device("cpu")
 ALL = slice(None)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.async_copy import to_device
-from embedwell_models.encoder.sequence_layout import SequenceLayout
-from embedwell_models.encoder.text_products import text_products
 from embedwell_models.positions import schemes, tables
+from embedwell_models.torch_backend.async_copy import to_device
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.text_products import text_products
 
 
 class PositionHooks:

@@ -1,0 +1,99 @@
+"""Construction of a model's encoder that the kernels compute, in any precision of theirs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.position_bias import position_bias
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.threads import single_threaded
+from embedwell_models.errors import ModelError
+
+AddHead = Callable[[Encoder, LinearFactory], Encoder]
+"""Function that adds a head of linear layers in the same precision to an encoder."""
+
+Build = Callable[[str, Packing], Encoder]
+"""Function that builds an encoder for an instruction set and a packing."""
+
+
+@dataclass(frozen=True)
+class KernelEncoderFactory:
+    """Factory of one model's encoder in a precision.
+
+    calibrate: runs the reference sentences through an encoder, for int8. add_head: None for no
+    head. cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
+    """
+
+    weights: Weights
+    inputs: InputTables
+    calibrate: Callable[[Encoder], object]
+    add_head: AddHead | None
+    cpu_features: frozenset[str]
+
+    half_precision = None  # `auto` compares speeds on a CPU
+
+    def supported(self) -> list[str]:
+        """Precisions that run at full speed: float32, then the others in the order of `auto`."""
+        return ["float32", *compiled_precisions(self.cpu_features)]
+
+    def check(self, dtype: str) -> None:
+        """Raise ModelError if the kernels do not support a precision at full speed."""
+        if dtype not in self.supported():
+            raise unsupported(dtype, "cpu", self.supported())
+
+    def build(self, dtype: str) -> Encoder:
+        """Build the encoder in a supported precision."""
+        return build_in_kernels(dtype, self.cpu_features, self.calibrate, self._build)
+
+    def _build(self, isa: str, packing: Packing) -> Encoder:
+        config = self.inputs.config
+        layers = LayerWeights(config, self.weights, isa, packing)
+        bias = position_bias(config.attention, self.weights)
+        encoder = KernelEncoder(self.inputs, layers, bias)
+        if self.add_head is None:
+            return encoder
+        return self.add_head(encoder, KernelLinearFactory(isa, packing))
+
+
+def compiled_precisions(cpu_features: frozenset[str]) -> list[str]:
+    """Precisions below float32 that the kernels have for a CPU, in the order of `auto`."""
+    return [dtype for dtype in ("bfloat16", "int8") if library.best_isa(dtype, cpu_features)]
+
+
+def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
+    """Return the error for a precision that a device does not support at full speed."""
+    hint = " (it is for CPUs)" if dtype == "int8" else ""
+    if dtype in ("bfloat16", "int8") and device == "cpu":
+        hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
+    return ModelError(
+        f"dtype {dtype} is not supported on this {device}{hint}; supported: {', '.join(supported)}"
+    )
+
+
+def build_in_kernels(
+    dtype: str, cpu_features: frozenset[str], calibrate: Callable[[Encoder], object], build: Build
+) -> Encoder:
+    """Build an encoder in a precision that the kernels have; calibrate it first for int8."""
+    isa = library.best_isa(dtype, cpu_features)
+    assert isa is not None  # see `check`
+    magnitudes = _input_magnitudes(cpu_features, calibrate, build) if dtype == "int8" else {}
+    return build(isa, Packing(dtype, magnitudes))
+
+
+def _input_magnitudes(
+    cpu_features: frozenset[str], calibrate: Callable[[Encoder], object], build: Build
+) -> Magnitudes:
+    observer, isa = InputObserver(), library.best_isa("float32", cpu_features)
+    assert isa is not None  # every instruction set has kernels for float32
+    encoder = build(isa, Packing("float32", observer=observer))
+    with single_threaded():  # an observer is for one thread
+        calibrate(encoder)
+    return observer.magnitudes()

@@ -1,0 +1,77 @@
+"""Tables whose rows the kernels add to the input of the first layer.
+
+T tokens, E embedding size, P positions, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.positions import schemes, tables
+from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class InputTables:
+    """Embeddings of tokens, positions and segments, in float32 in every precision.
+
+    tokens: (V, E). positions: (P, E); None for a model that adds no positions. With `padding`, the
+    padding token's row comes first: (1 + P, E). padding: id of a padding token that has no
+    position; -1 for none. segments: (segments, E).
+    """
+
+    config: EncoderConfig
+    tokens: Floats
+    positions: Floats | None
+    padding: int
+    segments: Floats
+
+    @classmethod
+    def of(cls, config: EncoderConfig, weights: Weights) -> "InputTables":
+        """Choose the tables among the tensors of a checkpoint."""
+        tokens = weights["token_table"]
+        # Without pairs, every token belongs to the first segment.
+        nothing = np.zeros((1, tokens.shape[1]), dtype=np.float32)
+        segments = weights.get("segment_table", nothing)
+        return cls(config, tokens, *_positions(config, weights), segments)
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return one of the embeddings whose sum is the input: (T, E)."""
+        part = np.zeros((len(batch.ids), self.tokens.shape[1]), dtype=np.float32)
+        if name == "token":
+            part += self.tokens[batch.ids] * np.float32(self.config.token_scale)
+        elif name == "segment":
+            part += self.segments[0]
+        elif self.positions is not None:
+            part += self.positions[self._position_rows(batch)]
+        return part
+
+    def _position_rows(self, batch: Batch) -> Integers:
+        if self.padding < 0:
+            return batch.positions
+        # The padding token does not count as a position.
+        counts = (batch.ids != self.padding).astype(np.int64)
+        before = counts.cumsum() - counts
+        starts = np.arange(len(counts)) - batch.positions
+        rows: Integers = (before - before[starts] + 1) * counts
+        return rows
+
+
+def _positions(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, int]:
+    # The table, and the id of a padding token whose row comes first.
+    match config.input_positions:
+        case schemes.Sinusoidal() if "position_table" in weights:
+            # Some checkpoints contain the table, rounded or trained further.
+            return weights["position_table"], -1
+        case schemes.Learned(offset=0):
+            return weights["position_table"], -1
+        case schemes.Learned(padding=padding):
+            return weights["position_table"][padding:], padding
+        case schemes.Sinusoidal(base=base):
+            return tables.sinusoidal(
+                np.arange(config.max_positions), config.embedding_size, base
+            ), -1
+    return None, -1

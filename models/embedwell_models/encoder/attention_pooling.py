@@ -1,0 +1,49 @@
+"""Pooling of an image's patches by attention with a trained query (SigLIP's head), in float32.
+
+Zhai et al. 2022 (arXiv 2106.04560). T patches, D width, H heads, Dh head size.
+"""
+
+import numpy as np
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.encoder.layer_norm import layer_norm
+from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.vectors import Floats
+
+
+class AttentionPooling:
+    """Attention of one trained query over the states of an image, then a feed-forward network.
+
+    The query is the same for every image, so its product with the key matrix is computed once: the
+    score of a patch in a head is a dot product with D numbers. The bias of the keys adds the same
+    number to all scores of a head, so the softmax cancels it.
+    """
+
+    def __init__(self, config: EncoderConfig, weights: Weights, linear: LinearFactory) -> None:
+        heads, size = config.attention.heads, config.attention.head_size
+
+        def build(name: str, activation: str = "none") -> Linear:
+            parts = (weights[f"pool.{name}.{part}"] for part in ("weight", "bias"))
+            return linear(*parts, activation)
+
+        query = weights["pool.query.weight"] @ weights["pool.probe"].reshape(-1)
+        query = (query + weights["pool.query.bias"]).reshape(heads, 1, size)
+        keys = weights["pool.key.weight"].reshape(heads, size, -1)
+        self._scores = (query @ keys)[:, 0] * np.float32(config.attention.scale)  # (H, D)
+        self._values = weights["pool.value.weight"].reshape(heads, size, -1)  # (H, Dh, D)
+        self._value_bias = weights["pool.value.bias"]
+        self._output = build("output")
+        self._norm = weights["pool.norm.weight"], weights["pool.norm.bias"], config.norm_eps
+        self._up, self._down = build("up", config.feed_forward.activation), build("down")
+
+    def __call__(self, states: Floats) -> Floats:
+        """Pool the states of one image: (T, D) -> (D,)."""
+        scores = self._scores @ states.T
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)  # (H, T)
+        mixed = (self._values @ (weights @ states)[:, :, None]).reshape(1, -1)  # (1, D)
+        pooled = self._output(mixed + self._value_bias)
+        hidden = self._up(layer_norm(pooled, *self._norm))
+        vector: Floats = (pooled + self._down(hidden))[0]
+        return vector

@@ -1,0 +1,120 @@
+"""Construction of a model's encoder on torch, in any precision that its device supports.
+
+On a CPU, its linear layers are those of the compiled kernels, where there are any.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder_factory import (
+    build_in_kernels,
+    compiled_precisions,
+    unsupported,
+)
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.encoder.batch_shape import RecordedShapes
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
+from embedwell_models.torch_backend.device import is_ampere_or_newer
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+
+AddHead = Callable[[Encoder, LinearFactory], Encoder]
+"""Function that adds a head of linear layers in the same precision to an encoder."""
+
+
+@dataclass(frozen=True)
+class TorchEncoderFactory:
+    """Factory of one model's encoder in a precision.
+
+    calibrate: runs the reference sentences through an encoder, for int8. add_head: None for no
+    head. cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
+    graphs: filled by an encoder that records CUDA graphs; None to record none.
+    """
+
+    weights: Weights
+    embeddings: InputEmbeddings
+    calibrate: Callable[[Encoder], object]
+    add_head: AddHead | None
+    cpu_features: frozenset[str]
+    graphs: RecordedShapes | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return self.embeddings.device
+
+    @property
+    def half_precision(self) -> str | None:
+        """Precision that `auto` takes on a GPU; None for a CPU, where `auto` compares speeds.
+
+        Large activations, as those of T5 and Gemma, overflow in float16, but not in bfloat16. The
+        reference sentences do not fill a GPU, so their time is not meaningful.
+        """
+        if self.device.type == "cpu":
+            return None
+        return "bfloat16" if is_ampere_or_newer(self.device) else "float16"
+
+    def supported(self) -> list[str]:
+        """Precisions that run at full speed: float32, then the others in the order of `auto`."""
+        if self.device.type != "cpu":
+            return ["float32"] + ["bfloat16"] * is_ampere_or_newer(self.device) + ["float16"]
+        return [
+            "float32",
+            *(
+                compiled_precisions(self.cpu_features)
+                or ["bfloat16"] * torch_bfloat16_is_usable(self.cpu_features)
+            ),
+        ]
+
+    def check(self, dtype: str) -> None:
+        """Raise ModelError if the device does not support a precision at full speed."""
+        if dtype not in self.supported():
+            raise unsupported(dtype, self.device.type, self.supported())
+
+    @torch.inference_mode()
+    def build(self, dtype: str) -> Encoder:
+        """Build the encoder in a supported precision."""
+        if self.device.type == "cpu" and library.best_isa(dtype, self.cpu_features):
+            return build_in_kernels(dtype, self.cpu_features, self.calibrate, self._with_kernels)
+        linear = torch_linear_factory(self.device, getattr(torch, dtype))
+        return self._with_head(self._encoder(linear), linear)
+
+    def _with_kernels(self, isa: str, packing: Packing) -> Encoder:
+        linear = TensorKernelLinearFactory(KernelLinearFactory(isa, packing))
+        return self._with_head(self._encoder(linear), linear)
+
+    def _with_head(self, encoder: Encoder, linear: LinearFactory) -> Encoder:
+        return encoder if self.add_head is None else self.add_head(encoder, linear)
+
+    def _encoder(self, linear: LinearFactory) -> TorchEncoder:
+        embeddings, device = self.embeddings, self.device
+        layers = TorchLayers(embeddings.config, self.weights, linear, device)
+        graphs = self.graphs
+        if graphs is None or not layers.recordable:
+            return TorchEncoder(embeddings, layers)
+        return TorchEncoder(
+            embeddings,
+            layers,
+            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs),
+        )
+
+
+def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:
+    """Whether torch's own bfloat16 is fast on a CPU and independent of the batch.
+
+    Emulated bfloat16 is up to a hundred times slower than float32. On a matrix unit (AMX), oneDNN
+    sums in an order that depends on the number of rows, so the vector of a text would depend on its
+    batch.
+    """
+    return (
+        "avx512_bf16" in cpu_features
+        and torch.cpu._is_avx512_bf16_supported()
+        and not torch.cpu._is_amx_tile_supported()
+    )
