@@ -12,6 +12,7 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_description import ModelDescription
@@ -46,13 +47,14 @@ class ImageEmbedder:
         device: torch.device,
         dtype: str,
         cpu_features: frozenset[str],
+        linear: LinearFactory,
     ) -> "ImageEmbedder | None":
         """Load the image encoder of a folder; return None if the model has none.
 
         dtype: the precision of the text encoder. The image encoder uses the same precision, except:
         int8 becomes bfloat16, because int8 is calibrated with texts. float32 is used if the vectors
         of the reference images differ from their float32 vectors by more than `auto` accepts for
-        texts.
+        texts. linear: builds layers with independent, bit-identical rows.
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
@@ -63,7 +65,7 @@ class ImageEmbedder:
         tensors.setdefault(
             "token_table", np.empty((0, spec.encoder.config.hidden_size), np.float32)
         )
-        parts = ImageParts(folder, spec, preprocessing, tensors, device)
+        parts = ImageParts(spec, preprocessing, tensors, _head(folder, spec, linear), device)
         layers = {name: each for name, each in tensors.items() if not name.startswith(_OWN)}
         factory = EncoderFactory(
             layers, parts.embeddings, lambda _: None, cpu_features=cpu_features
@@ -86,24 +88,20 @@ class ImageParts:
 
     def __init__(
         self,
-        folder: ModelDescription,
         spec: ImageSpec,
         preprocessing: Preprocessing,
         tensors: Weights,
+        head: PooledVectorHead,
         device: torch.device,
     ) -> None:
         config = spec.encoder.config
-        self._spec, self._table = spec, preprocessing.table()
+        self._spec, self._table, self._head = spec, preprocessing.table(), head
         with torch.inference_mode():
             self.embeddings = InputEmbeddings(config, tensors, device)
             weight = tensors["patch.weight"]
             bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
             linear = torch_linear_factory(device, torch.float32)
             self._project = linear(torch.from_numpy(weight), torch.from_numpy(bias))
-        path = folder.encoder.relative_to(folder.path).as_posix()
-        self._head = PooledVectorHead(
-            folder.path, projection_modules(path, config.hidden_size, spec.projection)
-        )
         self._pool = None if spec.projection else AttentionPooling(config, tensors)
 
     def embed(self, encoder: Encoder, images: Sequence[Pixels]) -> Floats:
@@ -134,6 +132,12 @@ class ImageParts:
         patches = whole.reshape(grid, side, grid, side, 3).transpose(0, 2, 4, 1, 3)
         values: Floats = self._table[np.arange(3)[:, None, None], patches]
         return values.reshape(grid * grid, -1)
+
+
+def _head(folder: ModelDescription, spec: ImageSpec, linear: LinearFactory) -> PooledVectorHead:
+    path = folder.encoder.relative_to(folder.path).as_posix()
+    width = spec.encoder.config.hidden_size
+    return PooledVectorHead(folder.path, projection_modules(path, width, spec.projection), linear)
 
 
 def _choose(

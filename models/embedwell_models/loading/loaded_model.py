@@ -8,12 +8,18 @@ import torch
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.linear import row_exact_linear_factory
+from embedwell_models.cpu_backend.linear import KernelLinearFactory, row_exact_linear_factory
+from embedwell_models.cpu_backend.splade import KernelSpladeHead
 from embedwell_models.encoder.device import resolve_device
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.latents import load_latent_weights
+from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
+from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.loading.image_embedder import ImageEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
@@ -26,12 +32,12 @@ from embedwell_models.precision.reference_sentences import (
 )
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.torch_backend import linear as on_tensors
+from embedwell_models.torch_backend.array_linear import ArrayLinearFactory
 from embedwell_models.torch_backend.cuda_graphs import RecordedShapes
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.latent_attention import LatentAttention, LatentAttentionEncoder
-from embedwell_models.torch_backend.linear import LinearFactory
-from embedwell_models.torch_backend.splade import SpladeEncoder, SpladeHead
-from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
+from embedwell_models.torch_backend.splade import TorchSpladeHead
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +83,11 @@ class LoadedModel:
                 *(folder.encoder / "config.json", ", ".join(unread)),
             )
         cpu_features = library.features(isa)
-        linear = row_exact_linear_factory(cpu_features)
+        row_exact = row_exact_linear_factory(cpu_features)
+        linear = ArrayLinearFactory(row_exact)
         load_own = families.named(config.family).import_encoder_loader()
         if load_own is not None:
-            encoder = load_own(folder, device, linear)
+            encoder = load_own(folder, device, row_exact)
             return cls._of_float32(folder, tokenizer, encoder, linear)
         head = _head(folder, linear)
         tensors = weights.load(folder.encoder, folder.spec)
@@ -88,14 +95,16 @@ class LoadedModel:
             embeddings = InputEmbeddings(config, tensors, resolve_device(device))
             compared = _compared_vectors(folder, head)
             sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
-            add_head = _head_of_states(folder, embeddings)
+            add_head = _head_of_states(folder, tensors, embeddings)
             graphs = RecordedShapes()
             factory = EncoderFactory(
                 *(tensors, embeddings, sentences.calibrate, add_head, cpu_features),
                 graphs=graphs if cuda_graphs else None,
             )
             choice = build_in_precision(factory, dtype, sentences, trials)
-            images = ImageEmbedder.load(folder, embeddings.device, choice.dtype, cpu_features)
+            images = ImageEmbedder.load(
+                folder, embeddings.device, choice.dtype, cpu_features, linear
+            )
         torch.cuda.empty_cache()  # frees the memory of the precisions that were not chosen
         return cls(
             folder=folder,
@@ -138,7 +147,7 @@ def _head(folder: ModelDescription, linear: LinearFactory) -> PooledVectorHead |
     modules = folder.sentence.modules
     if folder.multi_vector:
         return TokenVectorHead(folder.path, modules, linear)
-    return PooledVectorHead(folder.path, modules)
+    return PooledVectorHead(folder.path, modules, linear)
 
 
 def _compared_vectors(
@@ -151,15 +160,32 @@ def _compared_vectors(
     return pooled_vectors_function(compared, folder.sentence.pooling)
 
 
-def _head_of_states(folder: ModelDescription, embeddings: InputEmbeddings) -> AddHead | None:
+def _head_of_states(
+    folder: ModelDescription, arrays: Weights, embeddings: InputEmbeddings
+) -> AddHead | None:
     splade, config = folder.sentence.sparse, folder.spec.config
     device, layers = embeddings.device, config.num_layers
     if isinstance(splade, Splade):
-        build = SpladeHead.builder(splade, folder.encoder, embeddings.tokens, config.hidden_size)
-        return lambda encoder, linear: SpladeEncoder(encoder, build(linear), layers)
+        head = load_masked_lm_weights(
+            folder.encoder, splade.head, arrays["token_table"], config.hidden_size
+        )
+        return lambda encoder, linear: SpladeEncoder(
+            encoder, _splade_head(splade, head, linear, device), layers
+        )
     if folder.spec.latents is not None:
         tensors = load_latent_weights(folder.encoder, folder.spec.latents)
         return lambda encoder, linear: LatentAttentionEncoder(
             encoder, LatentAttention(tensors, linear, device), layers
         )
     return None
+
+
+def _splade_head(
+    splade: Splade,
+    weights: MaskedLMWeights,
+    linear: on_tensors.LinearFactory,
+    device: torch.device,
+) -> SpladeHead:
+    if isinstance(linear, KernelLinearFactory):
+        return KernelSpladeHead(splade, weights, ArrayLinearFactory(linear))
+    return TorchSpladeHead(splade, weights, linear, device)

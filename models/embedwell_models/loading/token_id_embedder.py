@@ -6,12 +6,12 @@ import numpy as np
 
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
 from embedwell_models.encoder.threads import use_one_thread_after_fork
+from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_computer import choose_output_computer
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
-from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 from embedwell_models.vectors import Floats, normalize
 
 
