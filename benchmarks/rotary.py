@@ -13,13 +13,13 @@ from typing import Any
 import click
 import numpy as np
 import torch
+from embedwell_models.precision.encoder_factory import EncoderFactory
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.vectors import Floats, normalize
 

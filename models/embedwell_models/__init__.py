@@ -16,12 +16,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _embedder_class() -> Any:
-    from embedwell_models.errors import TORCH_MISSING
+    from embedwell_models.embedder import Embedder
 
-    try:
-        from embedwell_models.embedder import Embedder
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ModuleNotFoundError(TORCH_MISSING, name="torch") from None
     return Embedder

@@ -24,7 +24,7 @@ from embedwell_models.cpu_backend.prepack import PANEL
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
-from embedwell_models.encoder.threads import max_thread_count
+from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.vectors import Floats
 
 
@@ -71,7 +71,7 @@ class KernelEncoder:
     @property
     def max_concurrent_batches(self) -> int:
         """One for each thread: forward passes share only read-only memory."""
-        return max_thread_count()
+        return process_thread_count()
 
     @property
     def prefetch_depth(self) -> int:

@@ -4,31 +4,31 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
-from embedwell_models.torch_backend.tensors import to_tensors
+from embedwell_models.vectors import Floats
 
 
 @dataclass(frozen=True)
 class MaskedLMWeights:
-    """Tensors and options of a head for V tokens of embedding size E.
+    """Arrays and options of a head for V tokens of embedding size E.
 
     dense: (E, D), (E,). norm: (E,), (E,). output: (V, E), (V,).
     """
 
-    dense: tuple[Tensor, Tensor]
-    norm: tuple[Tensor, Tensor]
-    output: tuple[Tensor, Tensor]
+    dense: WeightAndBias
+    norm: WeightAndBias
+    output: WeightAndBias
     activation: str
     eps: float
 
 
 def load_masked_lm_weights(
-    folder: Path, head: MaskedLMHead, token_table: Tensor, hidden: int
+    folder: Path, head: MaskedLMHead, token_table: Floats, hidden: int
 ) -> MaskedLMWeights:
     """Read a head as float32. token_table: the output matrix of a checkpoint that has no own.
 
@@ -60,15 +60,14 @@ def load_masked_lm_weights(
             raise ModelError(
                 f"{name} has the shape {array.shape}; config.json requires {shapes[name]}"
             )
-    loaded = to_tensors(read)
-    zeros = torch.zeros(width)
-    bias = loaded.get(f"{head.output}.bias", loaded.get(head.output_bias))
+    zeros = np.zeros(width, np.float32)
+    bias = read.get(f"{head.output}.bias", read.get(head.output_bias))
     return MaskedLMWeights(
-        dense=(loaded[f"{head.dense}.weight"], loaded.get(f"{head.dense}.bias", zeros)),
-        norm=(loaded[f"{head.norm}.weight"], loaded.get(f"{head.norm}.bias", zeros)),
+        dense=(read[f"{head.dense}.weight"], read.get(f"{head.dense}.bias", zeros)),
+        norm=(read[f"{head.norm}.weight"], read.get(f"{head.norm}.bias", zeros)),
         output=(
-            loaded.get(f"{head.output}.weight", token_table),
-            torch.zeros(vocabulary) if bias is None else bias,
+            read.get(f"{head.output}.weight", token_table),
+            np.zeros(vocabulary, np.float32) if bias is None else bias,
         ),
         activation=head.activation,
         eps=head.eps,

@@ -1,6 +1,7 @@
 """The parts of a model, loaded from its folder onto a device in a precision."""
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-import torch
-
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
+from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
@@ -18,9 +18,6 @@ from embedwell_models.model_files.sparse import BgeM3Sparse, Splade
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.torch_backend.splade import SpladeEncoder
-from embedwell_models.torch_backend.tensors import to_tensors
-from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 from embedwell_models.vectors import Floats, normalize
 
 
@@ -88,8 +85,8 @@ class StateOutputs:
             self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
         if MULTI in folder.outputs:
             shapes = {"weight": (width, width), "bias": (width,)}
-            tensors = to_tensors(weights.read_file(folder.path / TOKEN_VECTORS, shapes))
-            self._token_layer = model.linear(tensors["weight"], tensors["bias"])
+            arrays = weights.read_file(folder.path / TOKEN_VECTORS, shapes)
+            self._token_layer = model.linear(arrays["weight"], arrays["bias"])
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the outputs of the given names."""
@@ -111,8 +108,7 @@ class StateOutputs:
         texts = zip(batch.split(batch.ids), batch.split(states), strict=True)
         return [self._token_weights(*text) for text in texts]
 
-    @torch.inference_mode()
     def _multi(self, batch: Batch, states: Floats) -> list[Floats]:
         assert self._token_layer is not None
-        vectors = normalize(self._token_layer(torch.from_numpy(states)).numpy())
+        vectors = normalize(self._token_layer(states))
         return [rows[1:] for rows in batch.split(vectors)]  # without the first token

@@ -7,10 +7,10 @@ import numpy as np
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
+from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.torch_backend.token_vector_head import TokenVectorHead
 from embedwell_models.vectors import Floats, normalize
 
 Vectors = Callable[[Encoder, Batch], Floats]

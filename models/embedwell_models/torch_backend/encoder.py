@@ -17,12 +17,12 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
-from embedwell_models.encoder.pooling import pool
 from embedwell_models.torch_backend.async_copy import HostCopy, to_device
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
+from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.position_tensors import input_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors

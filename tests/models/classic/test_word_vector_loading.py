@@ -11,13 +11,13 @@ from embedwell_models.classic.word_vectors.encoder import WordVectorEncoder
 from embedwell_models.compress.methods import Compression
 from embedwell_models.compress.model import compress_folder
 from embedwell_models.convert.words.word_embeddings import Choices, convert_words
-from embedwell_models.cpu_backend.linear import row_exact_linear_factory
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.codes import CodedTable
 from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
+from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 WORDS = [f"w{number}" for number in range(2000)]

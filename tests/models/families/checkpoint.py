@@ -18,12 +18,12 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.layer_spec import AttentionSpec
-from embedwell_models.cpu_backend.linear import row_exact_linear_factory
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 

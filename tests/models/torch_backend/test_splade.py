@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,7 +10,8 @@ from embedwell_models.encoder.masked_lm import MaskedLMWeights
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.torch_backend.linear import TorchLinearFactory
-from embedwell_models.torch_backend.splade import SpladeHead
+from embedwell_models.torch_backend.splade import TorchSpladeHead
+from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, OnDevice
 
@@ -17,11 +19,11 @@ VOCABULARY, WIDTH, LENGTHS = 9, 8, [3, 1, 70]
 every_pooling = pytest.mark.parametrize("pooling", ["max", "sum"])
 
 
-def head(pooling: Literal["max", "sum"], device: torch.device) -> SpladeHead:
-    noise = torch.Generator().manual_seed(1)
+def head(pooling: Literal["max", "sum"], device: torch.device) -> TorchSpladeHead:
+    noise = np.random.default_rng(1)
 
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=noise)
+    def random(*shape: int) -> Floats:
+        return noise.standard_normal(shape, dtype=np.float32)
 
     weights = MaskedLMWeights(
         dense=(random(WIDTH, WIDTH), random(WIDTH)),
@@ -31,7 +33,7 @@ def head(pooling: Literal["max", "sum"], device: torch.device) -> SpladeHead:
         eps=1e-5,
     )
     splade = Splade(MaskedLMHead(dense="dense", norm="norm", output="output"), pooling)
-    return SpladeHead(splade, weights, TorchLinearFactory(device, torch.float32), device)
+    return TorchSpladeHead(splade, weights, TorchLinearFactory(device, torch.float32), device)
 
 
 @every_pooling

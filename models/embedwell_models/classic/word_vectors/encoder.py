@@ -14,8 +14,8 @@ import numpy.typing as npt
 from embedwell_models.classic.word_vectors.word_weights import read_word_weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.device import Device
+from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription

@@ -1,0 +1,120 @@
+"""Functions of the modules that follow an encoder, in float32.
+
+They are applied to rows: one for each text, or one for each token. A row of the result has the
+same bytes in every batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.encoder.layer_norm import layer_norm
+from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files.vector_modules import (
+    RESIDUAL,
+    Dense,
+    LayerNorm,
+    LogitScore,
+    Module,
+    TanhInt8,
+    Truncate,
+    WithoutWeights,
+)
+from embedwell_models.vectors import Floats, normalize
+
+Transform = Callable[[Floats], Floats]
+"""Function of contiguous rows: (B, in) -> (B, out)."""
+
+# Names of the activations that are part of a linear layer.
+_ACTIVATIONS = {"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
+
+
+def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Transform:
+    """Build the function of one module of a model's folder.
+
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
+    if isinstance(module, WithoutWeights):
+        return _without_weights(module)
+    if isinstance(module, LogitScore):
+        return linear(_score_row(folder / module.path, module), np.zeros(1, np.float32))
+    arrays = _load_arrays(folder, module)
+    if isinstance(module, LayerNorm):
+        return _layer_norm(arrays, module)
+    return _dense(arrays, module, linear)
+
+
+def _without_weights(module: WithoutWeights) -> Transform:
+    if isinstance(module, Truncate):
+        return lambda rows: np.ascontiguousarray(rows[:, : module.outputs])
+    if isinstance(module, TanhInt8):
+        return lambda rows: np.rint(127 * np.tanh(rows))
+    return normalize
+
+
+def _layer_norm(arrays: Weights, module: LayerNorm) -> Transform:
+    weight, *biases = arrays.values()
+    bias = biases[0] if biases else np.zeros_like(weight)
+    return lambda rows: layer_norm(rows, weight, bias, module.eps)
+
+
+def _dense(arrays: Weights, module: Dense, linear: LinearFactory) -> Transform:
+    residual = arrays.pop(RESIDUAL, None)
+    weight, *biases = arrays.values()
+    zeros = np.zeros(module.outputs, np.float32)
+    fused = _ACTIVATIONS.get(module.activation)
+    layer = linear(weight, biases[0] if biases else zeros, fused or "none")
+    activate = sigmoid if fused is None else _identity
+    if not module.residual:
+        return lambda rows: activate(layer(rows))
+    shortcut = _identity if residual is None else linear(residual, zeros)
+    return lambda rows: activate(layer(rows)) + shortcut(rows)
+
+
+def sigmoid(x: Floats) -> Floats:
+    """Return 1 / (1 + e^-x); the power never overflows: (B, D) -> (B, D)."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, np.float32(1)) / (1 + small)
+
+
+def _identity(x: Floats) -> Floats:
+    return x
+
+
+def _load_arrays(folder: Path, module: Dense | LayerNorm) -> Weights:
+    # The arrays of one module, in the order of the module's shapes.
+    folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
+    arrays = {
+        name: weights.to_finite_float32(folder, name, tensor)
+        for name, tensor in weights.iterate_tensors(folder)
+        if has_own_file or name in shapes
+    }
+    loaded = {name: array.shape for name, array in arrays.items()}
+    if loaded != shapes:
+        raise ModelError(f"{folder}: the checkpoint has {loaded}; config.json requires {shapes}")
+    return {name: arrays[name] for name in shapes}
+
+
+def _score_row(folder: Path, module: LogitScore) -> Floats:
+    # The row whose product with a state is the score: (1, inputs).
+    tables = {
+        name: table for name, table in weights.iterate_tensors(folder) if name in module.tensors
+    }
+    if not tables:
+        raise ModelError(f"{folder}: the checkpoint lacks {module.tensors[0]}")
+    name = next(name for name in module.tensors if name in tables)
+    table = tables[name]
+    shape = table.array.shape
+    if shape != (module.vocabulary, module.inputs):
+        raise ModelError(
+            f"{folder}: {name} has the shape {shape}; config.json requires "
+            f"{module.vocabulary, module.inputs}"
+        )
+    ids = [id for id in (module.true_id, module.false_id) if id is not None]
+    rows = weights.to_finite_float32(folder, name, replace(table, array=table.array[ids]))
+    return rows[:1] - rows[1:] if len(ids) > 1 else rows
