@@ -13,14 +13,15 @@ from typing import Any
 import click
 import numpy as np
 import torch
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
+from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.vectors import Floats, normalize
 
 SIZES = {
@@ -107,9 +108,9 @@ def ours(folder: Path, ids: Tensor) -> Floats:
     """Return the states of all tokens in this project, in float32."""
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
-    embeddings = InputEmbeddings(spec.config, loaded, torch.device("cpu"))
+    inputs = InputTables.of(spec.config, loaded)
     batch = Batch.of([np.asarray(ids)])
-    factory = EncoderFactory(loaded, embeddings, lambda encoder: encoder.vectors(batch, ["mean"]))
+    factory = KernelEncoderFactory(loaded, inputs, lambda _: None, None, library.features())
     encoder = factory.build("float32")
     return encoder.states(batch, spec.config.num_layers)
 

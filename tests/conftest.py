@@ -8,11 +8,11 @@ from typing import Any
 
 import hypothesis
 import pytest
-from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.hub import sources
+from embedwell_models.torch_backend.encoder_factory import torch_bfloat16_is_usable
 from tests import programs, tiers
 from tests.programs import pytest_runtest_makereport
 from tests.service.server import MAX_ISA, Server

@@ -3,14 +3,14 @@
 import pytest
 
 from embedwell_models.cpu_backend.library import ISAS, features, supports
-from embedwell_models.cpu_backend.prepack import DTYPES
+from embedwell_models.cpu_backend.prepack import PRECISIONS
 
 # Without a compiler at installation there are no libraries, and torch's layers are used: then
 # there is nothing here to compare.
 BUILT = [
     pytest.param(name, dtype, id=f"{name}-{dtype}")
     for name, needed in ISAS.items()
-    for dtype in DTYPES
+    for dtype in PRECISIONS
     if needed <= features() and supports(name, dtype)
 ]
 kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)

@@ -10,6 +10,7 @@ import torch
 from sentence_transformers import SparseEncoder
 
 from embedwell_models import Embedder
+from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector
@@ -158,9 +159,9 @@ def test_queries_have_weights_of_their_own_where_the_model_says_so(
 def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path) -> None:
     embedder = load(write_splade(tmp_path / "model"))
     ids = embedder.tokenize(["the", "work"])
-    assert isinstance(embedder._embeddings, InputEmbeddings)
+    assert isinstance(embedder._inputs, InputTables | InputEmbeddings)
     with torch.inference_mode():
-        embedder._embeddings.tokens[VOCABULARY["work"]] = float("nan")
+        embedder._inputs.tokens[VOCABULARY["work"]] = float("nan")
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))
     assert finite is not None and np.isfinite(finite.weights).all()
     assert broken is not None and np.isnan(broken.weights).all()

@@ -24,8 +24,8 @@ class AttentionPooling:
         heads, size = config.attention.heads, config.attention.head_size
 
         def build(name: str, activation: str = "none") -> Linear:
-            parts = (weights[f"pool.{name}.{part}"] for part in ("weight", "bias"))
-            return linear(*parts, activation)
+            weight, bias = (weights[f"pool.{name}.{part}"] for part in ("weight", "bias"))
+            return linear(weight, bias, activation)
 
         query = weights["pool.query.weight"] @ weights["pool.probe"].reshape(-1)
         query = (query + weights["pool.query.bias"]).reshape(heads, 1, size)

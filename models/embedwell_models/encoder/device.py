@@ -16,6 +16,12 @@ class Device:
     type: str
     index: int | None = None
 
+    @classmethod
+    def parse(cls, name: str) -> "Device":
+        """Parse a name such as cpu or cuda:0."""
+        type, _, index = name.partition(":")
+        return cls(type, int(index) if index else None)
+
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 

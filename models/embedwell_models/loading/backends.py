@@ -104,8 +104,7 @@ def choose_device(name: str) -> Device:
     with NeedsTorchError.instead(f"the device {name}"):
         from embedwell_models.torch_backend.device import resolve_device
 
-    chosen = resolve_device(name)
-    return Device(chosen.type, chosen.index)
+    return Device.parse(str(resolve_device(name)))
 
 
 def choose_backend(

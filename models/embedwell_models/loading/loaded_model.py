@@ -124,7 +124,7 @@ class LoadedModel:
         return cls(
             folder=folder,
             tokenizer=tokenizer,
-            device=Device(encoder.device.type, encoder.device.index),
+            device=Device.parse(str(encoder.device)),
             inputs=encoder,
             encoder=encoder,
             head=_head(folder, linear),

@@ -10,6 +10,12 @@ from embedwell_models.vectors import Floats
 Tensors = Mapping[str, Tensor]
 
 
+def to_tensor_pair(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
+    """Return tensors that share the memory of two arrays, such as a weight and its bias."""
+    first, second = pair
+    return torch.from_numpy(first), torch.from_numpy(second)
+
+
 def to_tensors(arrays: Mapping[str, Floats] | Tensors) -> dict[str, Tensor]:
     """Return tensors that share the memory of the arrays; tensors stay as they are."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}

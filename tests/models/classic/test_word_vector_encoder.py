@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from embedwell_models.classic.word_vectors.encoder import WEIGHT_SUM_POWERS, WordVectorEncoder
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -28,9 +27,7 @@ WEIGHTS = np.random.default_rng(4).uniform(0, 2, ROWS).astype(np.float32)
 
 
 def encoder(weights: bool = False) -> WordVectorEncoder:
-    return WordVectorEncoder(
-        CONFIG, PlainTable(TABLE), torch.from_numpy(WEIGHTS) if weights else None
-    )
+    return WordVectorEncoder(CONFIG, PlainTable(TABLE), WEIGHTS if weights else None)
 
 
 def more(id: int) -> int:

@@ -17,7 +17,6 @@ from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.codes import CodedTable
 from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
-from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
 WORDS = [f"w{number}" for number in range(2000)]
@@ -31,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def loaded_table(folder: ModelDescription) -> Table:
-    return WordVectorEncoder.load(folder, "cpu", row_exact_linear_factory(frozenset())).table
+    return WordVectorEncoder.load(folder, "cpu", frozenset()).table
 
 
 def mapped_file(address: int) -> str:

@@ -9,7 +9,9 @@ from torch import Tensor
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
 from embedwell_models.cpu_backend.support import kernels_support
@@ -18,8 +20,6 @@ from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
-from embedwell_models.torch_backend.position_tensors import layer_position_hooks
-from embedwell_models.torch_backend.tensors import to_tensors
 from embedwell_models.vectors import Floats
 from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 
@@ -50,9 +50,9 @@ class Pair:
         self.embeddings = InputEmbeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
         stack = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
-        like, tensors = self.embeddings.tokens, to_tensors(self.weights)
-        self.scores = layer_position_hooks(config, tensors, "layers.0", config.attention, like)
-        self.ours = KernelEncoder(self.embeddings, stack, self.scores)
+        self.inputs = InputTables.of(config, self.weights)
+        self.bias = position_bias(config.attention, self.weights)
+        self.ours = KernelEncoder(self.inputs, stack, self.bias)
         self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod

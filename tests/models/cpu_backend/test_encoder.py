@@ -20,9 +20,9 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.pooling import POOLINGS, pool
 from embedwell_models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
 from embedwell_models.torch_backend.linear import ACTIVATIONS
+from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels

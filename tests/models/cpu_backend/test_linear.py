@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.prepack import DTYPES, Packing
+from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import InputObserver
-from embedwell_models.encoder.threads import single_threaded
+from embedwell_models.encoder.threads import process_thread_count, set_thread_count, single_threaded
+from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
-    ACTIVATIONS,
     Linear,
     LinearFactory,
     TorchLinearFactory,
@@ -25,8 +25,12 @@ from tests.models.cpu_backend.pair import Rounded, size
 CPU = torch.device("cpu")
 F32 = torch.float32
 CLOSE = {"float32": 1e-6, "bfloat16": 0.006, "int8": 0.03}  # of the length of what is expected
-FUNCTIONS = {found.number: name for name, found in ACTIVATIONS.items()}  # under one of their names
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ISAS = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "float32"]
+
+
+def compiled(kernels: str, packing: Packing) -> TensorKernelLinearFactory:
+    return TensorKernelLinearFactory(KernelLinearFactory(kernels, packing))
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -65,9 +69,7 @@ class Pair:
         # As in real models, some inputs are larger than others.
         self.scales = 1 + 20 * (numbers(kind.size) > 2)
         self.sizes = {"layer": 4 * self.scales.float().numpy()}
-        self.ours = kind.build(
-            KernelLinearFactory(kernels, Packing(dtype, self.sizes)), self.scales
-        )
+        self.ours = kind.build(compiled(kernels, Packing(dtype, self.sizes)), self.scales)
         self.twin = kind.build(TorchLinearFactory(CPU, F32), self.scales)
 
     def input(self, rows: int) -> Tensor:
@@ -81,7 +83,7 @@ class Pair:
 @pytest.mark.full(after=14)
 @kernels
 @pytest.mark.parametrize("gated", [False, True])
-@pytest.mark.parametrize("activation", FUNCTIONS.values())
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_equals_torchs(
     kernels: str, dtype: str, activation: str, gated: bool
 ) -> None:
@@ -122,7 +124,7 @@ def test_the_maximum_over_the_rows_of_each_sequence_equals_torchs(
     pair = Pair(kernels, dtype, kind)
     weight, bias = numbers(width, size, seed=1) / pair.scales / size**0.5, numbers(width) - 1
     factories = (
-        KernelLinearFactory(kernels, Packing(dtype, pair.sizes)),
+        compiled(kernels, Packing(dtype, pair.sizes)),
         TorchLinearFactory(CPU, F32),
     )
     ours, twin = (factory.row_maximum(weight, bias, name="layer") for factory in factories)
@@ -138,7 +140,7 @@ def test_a_maximum_over_rows_is_the_same_bits_alone_and_on_one_thread(
     kernels: str, dtype: str
 ) -> None:
     pair = Pair(kernels, dtype, Kind(128, 96))
-    factory = KernelLinearFactory(kernels, Packing(dtype, pair.sizes))
+    factory = compiled(kernels, Packing(dtype, pair.sizes))
     maximum = factory.row_maximum(numbers(96, 128, seed=1), numbers(96), name="layer")
     lengths = [3, 400, 1, 77]
     x = pair.input(sum(lengths))
@@ -173,7 +175,7 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
 )
 def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
     x, weight = (numbers(40, 384, seed=i) * 2 ** numbers(40, 384, seed=i + 2) for i in (0, 2))
-    found = KernelLinearFactory(kernels, Packing("float32"))(weight, torch.zeros(40))(x)
+    found = compiled(kernels, Packing("float32"))(weight, torch.zeros(40))(x)
     expected, size = x.double() @ weight.double().T, x.double().abs() @ weight.double().abs().T
     assert ((found - expected).abs() / size).max() < 2**-21
 
@@ -201,19 +203,19 @@ def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
     pair = Pair(kernels, dtype, Kind(128, 96, "gelu", gated))
     x, residual = pair.input(400), numbers(400, 96)
     alone = torch.cat([pair.ours(x[i : i + 1], residual[i : i + 1]) for i in range(400)])
-    before = torch.get_num_threads()
+    before = process_thread_count()
     try:
         for threads in (1, 2, 5):
-            torch.set_num_threads(threads)
+            set_thread_count(threads)
             for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 257, 400):
                 assert torch.equal(pair.ours(x[:rows], residual[:rows]), alone[:rows]), rows
     finally:
-        torch.set_num_threads(before)
+        set_thread_count(before)
 
 
 @pytest.mark.full(after=7)
 @kernels
-@pytest.mark.parametrize("activation", FUNCTIONS.values())
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_row_of_nans_stays_one_and_spoils_no_other(
     kernels: str, dtype: str, activation: str
 ) -> None:
@@ -265,7 +267,7 @@ def test_a_residual_of_another_shape_or_precision_is_not_read(kernels: str, dtyp
 @pytest.mark.parametrize("kernels", ISAS)
 def test_a_layer_observes_all_its_inputs(kernels: str, depth: int, gated: bool) -> None:
     observer = InputObserver()
-    factory = KernelLinearFactory(kernels, Packing("float32", observer=observer))
+    factory = compiled(kernels, Packing("float32", observer=observer))
     layer = Kind(depth, 48, gated=gated).build(factory, torch.ones(depth))
     first, second = numbers(200, depth), -3 * numbers(5, depth)
     with single_threaded():

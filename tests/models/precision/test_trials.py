@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
-from embedwell_models.precision.encoder_factory import EncoderFactory
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
@@ -23,6 +22,7 @@ from embedwell_models.precision.trials import (
     build_in_precision,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.torch_backend.encoder_factory import TorchEncoderFactory
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder, precisions
 from tests.models.shapes import random_weights, shape
@@ -368,7 +368,7 @@ def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
     embeddings = InputEmbeddings(config, weights, torch.device("meta"))
-    other = EncoderFactory(weights, embeddings, calibrate=lambda encoder: None)
+    other = TorchEncoderFactory(weights, embeddings, lambda encoder: None, None, frozenset())
     assert other.half_precision == "float16"
     assert other.supported() == ["float32", "float16"]
     with pytest.raises(ModelError, match=r"int8 is not .* this meta \(it is for CPUs\); .*float16"):

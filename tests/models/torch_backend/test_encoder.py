@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from embedwell_models.precision.encoder_factory import EncoderFactory
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertModel
@@ -19,10 +18,12 @@ from transformers import BertModel
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.encoder_factory import TorchEncoderFactory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import (
     LinearFactory,
@@ -60,7 +61,8 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encode
 
 def compiled(folder: Path) -> Encoder:
     """The compiled encoder, if there is one for this processor."""
-    return EncoderFactory(*embeddings(folder), calibrate=unobserved).build("float32")
+    parts = *embeddings(folder), unobserved, None, library.features()
+    return TorchEncoderFactory(*parts).build("float32")
 
 
 def unobserved(encoder: Encoder) -> Floats:

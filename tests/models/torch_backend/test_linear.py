@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from embedwell_models.precision.encoder_factory import torch_bfloat16_is_usable
 from torch import Tensor
 from transformers.activations import ACT2FN
 
@@ -11,6 +10,8 @@ from embedwell_models.config.activations import ACTIVATIONS as NAMES
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.torch_backend.encoder_factory import torch_bfloat16_is_usable
+from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
@@ -28,7 +29,9 @@ FACTORIES: list[LinearFactory] = [
     for kind in (TorchLinearFactory(CPU, dtype), OneDnnLinearFactory(dtype))
 ]
 FACTORIES += [
-    KernelLinearFactory(name, Packing("float32")) for name in [library.best_isa("float32")] if name
+    TensorKernelLinearFactory(KernelLinearFactory(name, Packing("float32")))
+    for name in [library.best_isa("float32")]
+    if name
 ]
 
 every_factory = pytest.mark.parametrize(

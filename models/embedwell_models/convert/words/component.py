@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.classic.word_vectors import family as word_vectors
@@ -34,7 +33,7 @@ def remove_common_component(
     parts = mapped_parts(folder, spec)
     stored.check(parts, spec.tensors)
     table = stored.build(parts)
-    encoder = WordVectorEncoder(spec.config, table, torch.from_numpy(word_weights))
+    encoder = WordVectorEncoder(spec.config, table, word_weights)
     products: Doubles = np.zeros((table.width,) * 2)
     for start in range(0, len(texts), _TEXTS):
         rows = [tokenizer.encode(text).ids for text in texts[start : start + _TEXTS]]

@@ -1,12 +1,13 @@
-"""Tests of the device that a model computes on."""
+"""Tests of the device that torch computes a model on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
-from embedwell_models.encoder.device import resolve_device
+from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
+from embedwell_models.torch_backend.device import gpu_properties, resolve_device
 
 
 def test_auto_is_a_gpu_where_there_is_one() -> None:
@@ -33,6 +34,39 @@ def test_attention_of_cudnn_is_off_on_a_gpu(name: str, enabled: bool) -> None:
         assert cudnn_enabled() == enabled
     finally:
         torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+@pytest.fixture
+def inexact() -> Iterator[None]:
+    """Let products be rounded, as the environment of some images does, and restore all."""
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    cudnn: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(precision)
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)
+    set_thread_count(threads)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_products_are_exact_on_every_device(name: str, inexact: None) -> None:
+    resolve_device(name, torch.device)
+    assert torch.get_float32_matmul_precision() == "highest"
+    # oneDNN's own option, which a CPU follows
+    assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"  # type: ignore[attr-defined]
+
+
+def test_torch_takes_the_number_of_threads_that_was_set_before_it_was_loaded(
+    inexact: None,
+) -> None:
+    set_thread_count(3)
+    torch.set_num_threads(1)  # as if it had just been loaded
+    resolve_device("cpu")
+    assert torch.get_num_threads() == 3
+
+
+def test_every_gpu_has_properties() -> None:
+    assert len([*gpu_properties()]) == torch.cuda.device_count()
 
 
 class Broken:
