@@ -20,6 +20,7 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from embedwell_models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
@@ -144,13 +145,13 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     encoder = Pair.of(kernels, dtype, kind).ours
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
     num_layers = KINDS[kind].num_layers
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
+    before = process_thread_count()
+    set_thread_count(threads)
     try:
         together = encoder.states(given, num_layers), encoder.vectors(given, ["mean"])
         short = encoder.states(Batch.of([given.ids[:12]]), num_layers)  # all threads on one text
     finally:
-        torch.set_num_threads(before)
+        set_thread_count(before)
     assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), num_layers), short)
     borders = given.lengths.cumsum()[:-1]
     rows = np.split(given.ids, borders)
@@ -166,7 +167,7 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
 def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
     pair, rows = Pair(kernels, dtype, shape()), [[1] * 3, [2] * 20, [3] * 5]
     clean = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
-    pair.embeddings.tokens[broken + 1] = float("nan")
+    pair.inputs.tokens[broken + 1] = float("nan")
     spoilt = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
     for index in {0, 1, 2} - {broken}:
         assert np.array_equal(spoilt[index], clean[index])

@@ -63,7 +63,7 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom embedwell_models.cpu_backend import library\n"
-        "from embedwell_models.precision import encoder_factory\n"
+        "from embedwell_models.torch_backend import encoder_factory\n"
         "print('avx2' in library.features(), library.best_isa('float32', library.ISAS['avx2']))\n"
         "library.cap_isa('avx2')\n"
         "features = library.features('bf16')\n"

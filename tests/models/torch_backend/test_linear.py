@@ -28,11 +28,8 @@ FACTORIES: list[LinearFactory] = [
     for dtype in DTYPES
     for kind in (TorchLinearFactory(CPU, dtype), OneDnnLinearFactory(dtype))
 ]
-FACTORIES += [
-    TensorKernelLinearFactory(KernelLinearFactory(name, Packing("float32")))
-    for name in [library.best_isa("float32")]
-    if name
-]
+if isa := library.best_isa("float32"):
+    FACTORIES.append(TensorKernelLinearFactory(KernelLinearFactory(isa, Packing("float32"))))
 
 every_factory = pytest.mark.parametrize(
     "factory", FACTORIES, ids=lambda factory: f"{type(factory).__name__}-{factory.dtype}"
