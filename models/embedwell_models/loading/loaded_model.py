@@ -10,11 +10,16 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
 from embedwell_models.cpu_backend.linear import KernelLinearFactory, row_exact_linear_factory
 from embedwell_models.cpu_backend.splade import KernelSpladeHead
 from embedwell_models.encoder.device import resolve_device
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.latents import load_latent_weights
+from embedwell_models.encoder.latent_attention_encoder import (
+    LatentAttention,
+    LatentAttentionEncoder,
+)
+from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
@@ -36,7 +41,7 @@ from embedwell_models.torch_backend import linear as on_tensors
 from embedwell_models.torch_backend.array_linear import ArrayLinearFactory
 from embedwell_models.torch_backend.cuda_graphs import RecordedShapes
 from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.latent_attention import LatentAttention, LatentAttentionEncoder
+from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
 from embedwell_models.torch_backend.splade import TorchSpladeHead
 
 log = logging.getLogger(__name__)
@@ -173,9 +178,9 @@ def _head_of_states(
             encoder, _splade_head(splade, head, linear, device), layers
         )
     if folder.spec.latents is not None:
-        tensors = load_latent_weights(folder.encoder, folder.spec.latents)
+        latents = load_latent_weights(folder.encoder, folder.spec.latents)
         return lambda encoder, linear: LatentAttentionEncoder(
-            encoder, LatentAttention(tensors, linear, device), layers
+            encoder, _latent_attention(latents, linear, device), layers
         )
     return None
 
@@ -189,3 +194,11 @@ def _splade_head(
     if isinstance(linear, KernelLinearFactory):
         return KernelSpladeHead(splade, weights, ArrayLinearFactory(linear))
     return TorchSpladeHead(splade, weights, linear, device)
+
+
+def _latent_attention(
+    weights: LatentWeights, linear: on_tensors.LinearFactory, device: torch.device
+) -> LatentAttention:
+    if isinstance(linear, KernelLinearFactory):
+        return KernelLatentAttention(weights, ArrayLinearFactory(linear))
+    return TorchLatentAttention(weights, linear, device)
