@@ -79,7 +79,8 @@ def _dense(arrays: Weights, module: Dense, linear: LinearFactory) -> Transform:
 def sigmoid(x: Floats) -> Floats:
     """Return 1 / (1 + e^-x); the power never overflows: (B, D) -> (B, D)."""
     small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, np.float32(1)) / (1 + small)
+    result: Floats = np.where(x < 0, small, np.float32(1)) / (1 + small)
+    return result
 
 
 def _identity(x: Floats) -> Floats:

@@ -5,9 +5,15 @@ from dataclasses import dataclass
 
 import torch
 
-from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
+from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum, WeightAndBias
 from embedwell_models.torch_backend import linear as on_tensors
 from embedwell_models.vectors import Floats
+
+
+def as_tensors(parts: WeightAndBias) -> on_tensors.WeightAndBias:
+    """Return a weight and a bias as tensors that share their memory."""
+    weight, bias = parts
+    return torch.from_numpy(weight), torch.from_numpy(bias)
 
 
 @dataclass(frozen=True)
@@ -22,11 +28,11 @@ class ArrayLinearFactory(LinearFactory):
     def __call__(
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        tensors = torch.from_numpy(weight), torch.from_numpy(bias)
+        tensors = as_tensors((weight, bias))
         return _ArrayLinear(self.factory(*tensors, activation, name=name))
 
     def row_maximum(self, weight: Floats, bias: Floats, *, name: str = "") -> RowMaximum:
-        tensors = torch.from_numpy(weight), torch.from_numpy(bias)
+        tensors = as_tensors((weight, bias))
         return _ArrayRowMaximum(self.factory.row_maximum(*tensors, name=name))
 
 

@@ -6,9 +6,10 @@ NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D hidden size.
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder import linear as on_arrays
 from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
-from embedwell_models.torch_backend.linear import LinearFactory, WeightAndBias
+from embedwell_models.encoder.linear import WeightAndBias
+from embedwell_models.torch_backend.array_linear import as_tensors
+from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats
 
@@ -26,9 +27,9 @@ class TorchLatentAttention:
         scores, values = torch.from_numpy(weights.scores), torch.from_numpy(weights.values)
         self._scores = linear(scores, torch.zeros(len(scores)), name="latents.scores")
         self._values = linear(values, torch.zeros(len(values)), name="latents.values")
-        gate, up = _to_tensors(weights.gate), _to_tensors(weights.up)
+        gate, up = as_tensors(weights.gate), as_tensors(weights.up)
         self._up = linear.gated(gate, up, "gelu", name="latents.up")
-        self._down = linear(*_to_tensors(weights.down), name="latents.down")
+        self._down = linear(*as_tensors(weights.down), name="latents.down")
 
     @torch.inference_mode()
     def __call__(self, states: Floats) -> Floats:
@@ -46,11 +47,6 @@ class TorchLatentAttention:
         x = self._values(scores.softmax(dim=-1).flatten(1), x)
         return self._down(self._up(self._ffn_norm(x)), x).float()
 
-    def _norm(self, parts: on_arrays.WeightAndBias) -> LayerNorm:
-        weight, bias = (part.to(self._device, self._dtype) for part in _to_tensors(parts))
+    def _norm(self, parts: WeightAndBias) -> LayerNorm:
+        weight, bias = (part.to(self._device, self._dtype) for part in as_tensors(parts))
         return LayerNorm(weight, bias, NORM_EPS)
-
-
-def _to_tensors(parts: on_arrays.WeightAndBias) -> WeightAndBias:
-    weight, bias = map(torch.from_numpy, parts)
-    return weight, bias

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from embedwell_models.encoder.masked_lm import MaskedLMWeights
 from embedwell_models.model_files.sparse import Splade
+from embedwell_models.torch_backend.array_linear import as_tensors
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.vectors import Floats
@@ -28,10 +29,7 @@ class TorchSpladeHead:
         device: torch.device,
     ) -> None:
         """linear: builds the linear layers in a precision."""
-        dense, norm, output = (
-            tuple(map(torch.from_numpy, parts))
-            for parts in (weights.dense, weights.norm, weights.output)
-        )
+        dense, norm, output = map(as_tensors, (weights.dense, weights.norm, weights.output))
         self.vocab_size = len(output[1])
         self._splade, self._dtype, self._device = splade, linear.dtype, device
         self._dense = linear(*dense, weights.activation, name="masked_lm.dense")
