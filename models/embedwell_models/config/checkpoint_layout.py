@@ -174,7 +174,7 @@ class LatentSpec:
 
     @property
     def size(self) -> int:
-        """Number of parameters in the computed matrices, see torch_backend.latents."""
+        """Number of parameters in the computed matrices, see encoder.latents."""
         return self.width * (2 * self.heads * self.count + 3 * self.inner)
 
 

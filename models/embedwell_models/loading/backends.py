@@ -132,8 +132,6 @@ def why_torch(
         return f"the device {device}"
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
-    if layout.latents is not None:
-        return "attention to trained latents"
     if not kernels_support(layout.config, weights):
         return f"the layers of this {layout.config.family} model"
     return None

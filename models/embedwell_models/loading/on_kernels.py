@@ -7,8 +7,9 @@ from functools import cached_property
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.encoder_factory import AddHead, KernelEncoderFactory
+from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.splade import KernelSpladeHead
@@ -16,10 +17,8 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.masked_lm import load_masked_lm_weights
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.sparse import Splade
 
 
 @dataclass(frozen=True)
@@ -53,21 +52,10 @@ class KernelBackend:
         graphs: RecordedShapes | None,
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
-        add_head = _splade_head(description, inputs)
+        heads = KernelSpladeHead, KernelLatentAttention
+        add_head = head_of_states(description, inputs.tokens, *heads)
         return KernelEncoderFactory(weights, inputs, calibrate, add_head, self.cpu_features)
 
     def image_encoders(self, weights: Weights, inputs: Inputs) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
         return KernelEncoderFactory(weights, inputs, lambda _: None, None, self.cpu_features)
-
-
-def _splade_head(description: ModelDescription, inputs: InputTables) -> AddHead | None:
-    splade, config = description.sentence.sparse, inputs.config
-    if not isinstance(splade, Splade):
-        return None
-    head = load_masked_lm_weights(
-        description.encoder, splade.head, inputs.tokens, config.hidden_size
-    )
-    return lambda encoder, linear: SpladeEncoder(
-        encoder, KernelSpladeHead(splade, head, linear), config.num_layers
-    )

@@ -1,26 +1,22 @@
-"""Attention of each token's last state to trained latents, before the pooling.
+"""Attention of each token's last state to trained latents, for GPUs and CPUs without kernels.
 
-NV-Embed: Lee et al. 2024, arXiv 2405.17428. B sequences, T tokens, D hidden size, H heads.
+NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D hidden size.
 """
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
-from embedwell_models.encoder.pooling import pool_batch
-from embedwell_models.torch_backend.latents import LatentWeights
+from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
+from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
+from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
 _ROWS = 512  # tokens whose inner features are in memory at once
-_EPS = 1e-5  # epsilon of both norms
 
 
-class LatentAttention:
+class TorchLatentAttention:
     """Attention to latents, then a gated feed-forward network (GEGLU: arXiv 2002.05202)."""
 
     def __init__(self, weights: LatentWeights, linear: LinearFactory, device: torch.device) -> None:
@@ -28,11 +24,12 @@ class LatentAttention:
         self._heads, self._dtype, self._device = weights.heads, linear.dtype, device
         self._attention_norm = self._norm(weights.attention_norm)
         self._ffn_norm = self._norm(weights.ffn_norm)
-        score_bias, value_bias = (torch.zeros(len(w)) for w in (weights.scores, weights.values))
-        self._scores = linear(weights.scores, score_bias, name="latents.scores")
-        self._values = linear(weights.values, value_bias, name="latents.values")
-        self._up = linear.gated(weights.gate, weights.up, "gelu", name="latents.up")
-        self._down = linear(*weights.down, name="latents.down")
+        scores, values = torch.from_numpy(weights.scores), torch.from_numpy(weights.values)
+        self._scores = linear(scores, torch.zeros(len(scores)), name="latents.scores")
+        self._values = linear(values, torch.zeros(len(values)), name="latents.values")
+        gate, up = pair_to_tensors(weights.gate), pair_to_tensors(weights.up)
+        self._up = linear.gated(gate, up, "gelu", name="latents.up")
+        self._down = linear(*pair_to_tensors(weights.down), name="latents.down")
 
     @torch.inference_mode()
     def __call__(self, states: Floats) -> Floats:
@@ -50,26 +47,6 @@ class LatentAttention:
         x = self._values(scores.softmax(dim=-1).flatten(1), x)
         return self._down(self._up(self._ffn_norm(x)), x).float()
 
-    def _norm(self, parts: tuple[Tensor, Tensor]) -> LayerNorm:
-        weight, bias = (part.to(self._device, self._dtype) for part in parts)
-        return LayerNorm(weight, bias, _EPS)
-
-
-class LatentAttentionEncoder(EncoderWithHead):
-    """Encoder whose last states attend to trained latents."""
-
-    def __init__(self, encoder: Encoder, attention: LatentAttention, num_layers: int) -> None:
-        super().__init__(encoder, num_layers)
-        self._attention = attention
-
-    def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the states after `num_layers` layers; after all layers, with latent attention.
-
-        -> (T, D).
-        """
-        states = super().states(batch, num_layers)
-        return self._attention(states) if num_layers == self._num_layers else states
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        return pool_batch(self.states(batch, self._num_layers), batch, poolings)
+    def _norm(self, parts: WeightAndBias) -> LayerNorm:
+        weight, bias = (part.to(self._device, self._dtype) for part in pair_to_tensors(parts))
+        return LayerNorm(weight, bias, NORM_EPS)

@@ -12,7 +12,7 @@ from embedwell_models.encoder.masked_lm import MaskedLMWeights
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
-from embedwell_models.torch_backend.tensors import to_tensor_pair
+from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
 _ROWS = 64  # tokens whose logits are in memory at once if they are summed
@@ -29,7 +29,7 @@ class TorchSpladeHead:
         device: torch.device,
     ) -> None:
         """linear: builds the linear layers in a precision."""
-        dense, norm, output = map(to_tensor_pair, (weights.dense, weights.norm, weights.output))
+        dense, norm, output = map(pair_to_tensors, (weights.dense, weights.norm, weights.output))
         self.vocab_size = len(output[1])
         self._splade, self._dtype, self._device = splade, linear.dtype, device
         self._dense = linear(*dense, weights.activation, name="masked_lm.dense")

@@ -10,7 +10,7 @@ from embedwell_models.vectors import Floats
 Tensors = Mapping[str, Tensor]
 
 
-def to_tensor_pair(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
+def pair_to_tensors(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
     """Return tensors that share the memory of two arrays, such as a weight and its bias."""
     first, second = pair
     return torch.from_numpy(first), torch.from_numpy(second)

@@ -46,8 +46,8 @@ def dense(outputs: int, activation: str, *, bias: bool = True, residual: bool = 
 
 def of_dense(module: Dense) -> Reference:
     def apply(x: Tensor, tensors: Tensors) -> Tensor:
-        y = F.linear(x, tensors["linear.weight"], tensors.get("linear.bias"))
-        y = getattr(torch.nn, module.activation)()(y)
+        product = F.linear(x, tensors["linear.weight"], tensors.get("linear.bias"))
+        y: Tensor = getattr(torch.nn, module.activation)()(product)
         if not module.residual:
             return y
         matrix = tensors.get("residual.weight")

@@ -12,11 +12,11 @@ from torch import Tensor
 from embedwell_models import Embedder, families
 from embedwell_models.config.checkpoint_layout import LatentSpec
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.latent_attention import LatentAttention
-from embedwell_models.torch_backend.latents import load_latent_weights
+from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
 from tests.models.built import BUILT
@@ -188,7 +188,7 @@ def test_the_attention_to_latents_is_faithful_in_half_precision(
     assert spec is not None
     weights = load_latent_weights(tmp_path, spec)
     exact, half = (
-        LatentAttention(weights, TorchLinearFactory(CPU, each), CPU)
+        TorchLatentAttention(weights, TorchLinearFactory(CPU, each), CPU)
         for each in (torch.float32, dtype)
     )
     states = torch.randn(50, SIZES.width, generator=torch.Generator().manual_seed(3)).numpy()

@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import LatentSpec
+from embedwell_models.encoder.layer_norm import layer_norm
+from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.errors import ModelError
-from embedwell_models.torch_backend.tensors import Tensors, to_tensors
+from embedwell_models.vectors import Floats
+
+NORM_EPS = 1e-5
+"""Epsilon of all norms."""
 
 _ATTENTION, _FFN = "cross_attend_blocks.0", "cross_attend_blocks.1"
 
@@ -28,39 +32,39 @@ class LatentWeights:
     """
 
     heads: int
-    attention_norm: tuple[Tensor, Tensor]
-    scores: Tensor
-    values: Tensor
-    ffn_norm: tuple[Tensor, Tensor]
-    gate: tuple[Tensor, Tensor]
-    up: tuple[Tensor, Tensor]
-    down: tuple[Tensor, Tensor]
+    attention_norm: WeightAndBias
+    scores: Floats
+    values: Floats
+    ffn_norm: WeightAndBias
+    gate: WeightAndBias
+    up: WeightAndBias
+    down: WeightAndBias
 
 
 def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
-    """Read the tensors as float32; raises ModelError for a missing tensor or a wrong shape.
+    """Read the arrays as float32; raises ModelError for a missing tensor or a wrong shape.
 
     The latents, their keys and their values are the same for every token. The products with the
     query and output matrices are therefore computed once.
     """
-    tensors = _read(folder, spec)
-    scores, values = _multiply_out(tensors, spec)
+    arrays = _read(folder, spec)
+    scores, values = _multiply_out(arrays, spec)
     (up, gate), (up_bias, gate_bias) = (
-        tensor.chunk(2) for tensor in _pair(tensors, f"{_FFN}.fn.net.0")
+        np.split(array, 2) for array in _pair(arrays, f"{_FFN}.fn.net.0")
     )
     return LatentWeights(
         heads=spec.heads,
-        attention_norm=_pair(tensors, f"{_ATTENTION}.norm"),
+        attention_norm=_pair(arrays, f"{_ATTENTION}.norm"),
         scores=scores,
         values=values,
-        ffn_norm=_pair(tensors, f"{_FFN}.norm"),
-        gate=(gate.contiguous(), gate_bias.contiguous()),
-        up=(up.contiguous(), up_bias.contiguous()),
-        down=_pair(tensors, f"{_FFN}.fn.net.2"),
+        ffn_norm=_pair(arrays, f"{_FFN}.norm"),
+        gate=(gate, gate_bias),
+        up=(up, up_bias),
+        down=_pair(arrays, f"{_FFN}.fn.net.2"),
     )
 
 
-def _read(folder: Path, spec: LatentSpec) -> Tensors:
+def _read(folder: Path, spec: LatentSpec) -> Weights:
     arrays = {
         name.removeprefix(spec.prefix): weights.to_finite_float32(folder, name, tensor)
         for name, tensor in weights.iterate_tensors(folder)
@@ -73,7 +77,7 @@ def _read(folder: Path, spec: LatentSpec) -> Tensors:
             f"{folder}: {spec.prefix}{name} has the shape {actual.get(name)}; config.json requires "
             f"{expected.get(name)}"
         )
-    return to_tensors(arrays)
+    return arrays
 
 
 def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:
@@ -92,26 +96,27 @@ def _shapes(spec: LatentSpec) -> Mapping[str, tuple[int, ...]]:
     }
 
 
-def _pair(tensors: Tensors, name: str) -> tuple[Tensor, Tensor]:
-    return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+def _pair(arrays: Weights, name: str) -> WeightAndBias:
+    return arrays[f"{name}.weight"], arrays[f"{name}.bias"]
 
 
-def _multiply_out(tensors: Tensors, spec: LatentSpec) -> tuple[Tensor, Tensor]:
+def _multiply_out(arrays: Weights, spec: LatentSpec) -> tuple[Floats, Floats]:
     """Return the matrices `scores` and `values`.
 
     A head has the matrices Q, K, V (Dh, D) and O (D, Dh). For a state x, the scores of the normed
     latents L (N, D) are L K^T Q x / sqrt(Dh). Attention weights p add O V L^T p to the state.
     """
-    context = _pair(tensors, f"{_ATTENTION}.norm_context")
-    latents = F.layer_norm(tensors["latents"], (spec.width,), *context).double()
+    context = _pair(arrays, f"{_ATTENTION}.norm_context")
+    latents = layer_norm(arrays["latents"], *context, NORM_EPS).astype(np.float64)
     names = ("to_q", "to_kv", "to_out")
-    query, both, output = (tensors[f"{_ATTENTION}.fn.{name}.weight"] for name in names)
-    key, value = both.chunk(2)
+    query, both, output = (arrays[f"{_ATTENTION}.fn.{name}.weight"] for name in names)
+    key, value = np.split(both, 2)
     scores, values = [], []
     # In float64, one head at a time to save memory.
-    for head in torch.split(torch.arange(spec.heads * spec.head_size), spec.head_size):
-        q, k, v = (matrix[head].double() for matrix in (query, key, value))
-        o = output[:, head].double()
-        scores.append((latents @ k.T @ q / spec.head_size**0.5).float())
-        values.append((o @ (v @ latents.T)).float())
-    return torch.cat(scores), torch.cat(values, dim=1)
+    for start in range(0, spec.heads * spec.head_size, spec.head_size):
+        head = slice(start, start + spec.head_size)
+        q, k, v = (matrix[head].astype(np.float64) for matrix in (query, key, value))
+        o = output[:, head].astype(np.float64)
+        scores.append((latents @ k.T @ q / spec.head_size**0.5).astype(np.float32))
+        values.append((o @ (v @ latents.T)).astype(np.float32))
+    return np.concatenate(scores), np.concatenate(values, axis=1)
