@@ -14,12 +14,12 @@ from torch import Tensor
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.encoder.device import resolve_device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool
 from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.encoder.tensors import to_tensors
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
 from embedwell_models.vectors import Floats
 

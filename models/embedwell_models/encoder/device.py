@@ -1,59 +1,62 @@
-"""Choice of the device that a model computes on."""
+"""The device that a model computes on, and its errors, without an import of torch."""
 
-from collections.abc import Callable
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
-import torch
-
-from embedwell_models.errors import ModelError
-
-# Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
-_PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
-
-
-def is_ampere_or_newer(device: torch.device) -> bool:
-    """Whether a device is a GPU from Ampere on, which has bfloat16 and FlashAttention."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+# Device files of NVIDIA's GPUs, also in Jetson boards and WSL 2, and of AMD's.
+_GPU_FILES = ("nvidia*", "nvhost*", "nvmap", "dxg", "kfd")
 
 
-def try_device(name: str) -> torch.device:
-    """Return a device after a test computation on it; raises torch's error if it fails.
+@dataclass(frozen=True)
+class Device:
+    """A device by torch's name of its type, such as cpu or cuda, and its index, if it has one."""
 
-    Only a computation shows whether torch has code for a GPU.
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+def may_be_gpu(name: str, folder: Path = Path("/dev")) -> bool:
+    """Whether a device's name (auto, cpu, cuda, cuda:N) may mean a GPU, which needs torch.
+
+    Where a machine may have a GPU and torch is installed, only torch knows what auto means.
+    folder: the device files of a Linux system.
     """
-    return torch.ones(1, device=name).device
+    if name != "auto":
+        return name != "cpu"
+    found = any(True for pattern in _GPU_FILES for _ in folder.glob(pattern))
+    return torch_is_installed() and (found or sys.platform != "linux")
 
 
-def resolve_device(
-    name: str, try_device: Callable[[str], torch.device] = try_device
-) -> torch.device:
-    """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
-
-    For a GPU, turn off cuDNN's attention in this process.
-
-    Raises ModelError if there is no such device. Raises torch's own error if the device may become
-    available later, for example if it is busy or its memory is full.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+def torch_is_installed() -> bool:
+    """Whether torch is installed; does not import it."""
     try:
-        device = try_device(name)
-    except (RuntimeError, AssertionError) as error:
-        message = str(error).partition("\n")[0]
-        if _is_transient(error, message):
-            raise
-        gpus = torch.cuda.device_count()
-        raise ModelError(
-            f"device {name!r} is not available: {message} (GPUs that torch sees: {gpus})"
-        ) from None
-    if device.type == "cuda":
-        # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
-        torch.backends.cuda.enable_cudnn_sdp(False)
-    return device
+        return find_spec("torch") is not None
+    except (ModuleNotFoundError, ValueError):  # a module that is None
+        return False
 
 
-def _is_transient(error: Exception, message: str) -> bool:
-    if isinstance(error, torch.OutOfMemoryError):
-        return True
-    return isinstance(error, torch.AcceleratorError) and not any(
-        part in message for part in _PERMANENT_ERRORS
-    )
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error is a lack of memory, of the machine or of a GPU."""
+    return isinstance(error, (MemoryError, *_torch_errors("OutOfMemoryError")))
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Whether an error leaves a GPU unusable in this process."""
+    return isinstance(error, _torch_errors("AcceleratorError"))
+
+
+def free_cached_memory() -> None:
+    """Return the memory of GPUs that torch keeps but does not use."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.cuda.empty_cache()
+
+
+def _torch_errors(name: str) -> tuple[type[BaseException], ...]:
+    # Without torch in the process, no error is torch's.
+    error = getattr(sys.modules.get("torch"), name, None)
+    return () if error is None else (error,)

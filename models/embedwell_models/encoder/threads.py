@@ -14,6 +14,18 @@ class _CallingThread(threading.local):
 
 
 _calling_thread = _CallingThread()
+_chosen: list[int] = []  # the last number set
+
+
+def set_thread_count(count: int) -> None:
+    """Set the number of threads of a forward pass, also for torch."""
+    torch.set_num_threads(count)
+    _chosen[:] = [count]
+
+
+def chosen_thread_count() -> int | None:
+    """Return the number that was set last; None if none was."""
+    return _chosen[0] if _chosen else None
 
 
 def thread_count() -> int:

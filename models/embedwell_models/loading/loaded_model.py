@@ -10,7 +10,6 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import row_exact_linear_factory
-from embedwell_models.encoder.device import resolve_device
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
@@ -27,6 +26,7 @@ from embedwell_models.precision.reference_sentences import (
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.torch_backend.cuda_graphs import RecordedShapes
+from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.latent_attention import LatentAttention, LatentAttentionEncoder
 from embedwell_models.torch_backend.linear import LinearFactory

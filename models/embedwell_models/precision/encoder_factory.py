@@ -13,7 +13,6 @@ from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes
 from embedwell_models.cpu_backend.support import kernels_support
-from embedwell_models.encoder.device import is_ampere_or_newer
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.position_hooks import PositionHooks
 from embedwell_models.encoder.position_tensors import layer_position_hooks
@@ -25,6 +24,7 @@ from embedwell_models.torch_backend.cuda_graphs import (
     CudaGraphRunner,
     RecordedShapes,
 )
+from embedwell_models.torch_backend.device import is_ampere_or_newer
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import (

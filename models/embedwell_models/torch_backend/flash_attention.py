@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.device import is_ampere_or_newer
 from embedwell_models.encoder.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
     padded_attention,
 )
+from embedwell_models.torch_backend.device import is_ampere_or_newer
 
 _DTYPES = (torch.bfloat16, torch.float16)
 

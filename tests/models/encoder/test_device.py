@@ -1,71 +1,69 @@
-"""Tests of the device that a model computes on."""
+"""Tests of devices and their errors, in a process with torch and in one without."""
 
-from collections.abc import Callable
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from embedwell_models.encoder.device import resolve_device
-from embedwell_models.errors import ModelError
+from embedwell_models.encoder.device import (
+    Device,
+    free_cached_memory,
+    is_device_lost,
+    is_out_of_memory,
+    may_be_gpu,
+    torch_is_installed,
+)
 
 
-def test_auto_is_a_gpu_where_there_is_one() -> None:
-    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    assert resolve_device("cpu") == torch.device("cpu")
+def test_a_device_has_the_names_of_torch() -> None:
+    for name in ("cpu", "cuda", "cuda:1"):
+        theirs = torch.device(name)
+        ours = Device(theirs.type, theirs.index)
+        assert str(ours) == str(theirs) == name and ours.type == theirs.type
 
 
-@pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
-def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
-    with pytest.raises(
-        ModelError, match=f"device '{name}' is not available: .* torch sees: [0-9]+"
-    ) as no:
-        resolve_device(name)
-    assert "\n" not in str(no.value)
+@pytest.mark.parametrize("file", ["nvidiactl", "nvhost-gpu", "nvmap", "dxg", "kfd"])
+def test_auto_may_be_a_gpu_where_there_is_a_file_of_one(tmp_path: Path, file: str) -> None:
+    (tmp_path / "null").touch()
+    assert may_be_gpu("auto", tmp_path) == (sys.platform != "linux")
+    (tmp_path / file).touch()
+    assert may_be_gpu("auto", tmp_path)
 
 
-@pytest.mark.parametrize(("name", "enabled"), [("cuda", False), ("cpu", True)])
-def test_attention_of_cudnn_is_off_on_a_gpu(name: str, enabled: bool) -> None:
-    cudnn_enabled: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
-    before = cudnn_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    try:
-        resolve_device(name, torch.device)
-        assert cudnn_enabled() == enabled
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(before)
-
-
-class Broken:
-    """A device that fails when it is used."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-    def __call__(self, name: str) -> torch.device:
-        raise self.error
+def test_auto_is_no_gpu_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidiactl").touch()
+    assert torch_is_installed()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert not torch_is_installed() and not may_be_gpu("auto", tmp_path)
+    assert may_be_gpu("cuda:0", tmp_path) and not may_be_gpu("cpu", tmp_path)
 
 
 @pytest.mark.parametrize(
-    "what",
+    ("error", "out_of_memory", "device_lost"),
     [
-        "CUDA error: no kernel image is available for execution on the device\nmore",
-        "CUDA error: invalid device ordinal\nmore",
+        (MemoryError(), True, False),
+        (torch.OutOfMemoryError("CUDA out of memory"), True, False),
+        (torch.AcceleratorError("CUDA error: an illegal memory access"), False, True),
+        (RuntimeError("CUDA error"), False, False),
     ],
+    ids=repr,
 )
-def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
-    broken = Broken(torch.AcceleratorError(what))
-    with pytest.raises(ModelError, match=what.partition("\n")[0]):
-        resolve_device("cuda", broken)
+def test_errors_of_torch_and_of_the_machine_are_told_apart(
+    error: Exception, out_of_memory: bool, device_lost: bool
+) -> None:
+    assert (is_out_of_memory(error), is_device_lost(error)) == (out_of_memory, device_lost)
+    free_cached_memory()
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory"),
-        torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
-    ],
-    ids=str,
-)
-def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
-    with pytest.raises(type(error)):
-        resolve_device("cuda", Broken(error))
+def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
+    program = (
+        "import sys\n"
+        "from embedwell_models.encoder.device import *\n"
+        "assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError())\n"
+        "assert not is_device_lost(MemoryError()) and str(Device('cpu')) == 'cpu'\n"
+        "free_cached_memory(); may_be_gpu('auto'); torch_is_installed()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,71 @@
+"""Choice of the device that torch computes a model on."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from embedwell_models.encoder.threads import chosen_thread_count
+from embedwell_models.errors import ModelError
+
+# Parts of CUDA's messages for a GPU that does not exist or is too old for this build of torch.
+_PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
+
+
+def is_ampere_or_newer(device: torch.device) -> bool:
+    """Whether a device is a GPU from Ampere on, which has bfloat16 and FlashAttention."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def try_device(name: str) -> torch.device:
+    """Return a device after a test computation on it; raises torch's error if it fails.
+
+    Only a computation shows whether torch has code for a GPU.
+    """
+    return torch.ones(1, device=name).device
+
+
+def resolve_device(
+    name: str, try_device: Callable[[str], torch.device] = try_device
+) -> torch.device:
+    """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
+
+    In this process, products in float32 are exact from then on, torch uses the number of threads
+    that was set for the kernels, and on a GPU cuDNN's attention is off.
+
+    Raises ModelError if there is no such device. Raises torch's own error if the device may become
+    available later, for example if it is busy or its memory is full.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = try_device(name)
+    except (RuntimeError, AssertionError) as error:
+        message = str(error).partition("\n")[0]
+        if _is_transient(error, message):
+            raise
+        gpus = torch.cuda.device_count()
+        raise ModelError(
+            f"device {name!r} is not available: {message} (GPUs that torch sees: {gpus})"
+        ) from None
+    # A container image may enable TF32. On a CPU, the same option lets oneDNN use bfloat16.
+    torch.set_float32_matmul_precision("highest")
+    if (threads := chosen_thread_count()) is not None:  # torch may have been loaded since then
+        torch.set_num_threads(threads)
+    if device.type == "cuda":
+        # cuDNN needs a plan for each batch shape, which takes tens of milliseconds and memory.
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    return device
+
+
+def gpu_properties() -> Iterator[str]:
+    """Yield name, memory and capability of each GPU that torch sees."""
+    for index in range(torch.cuda.device_count()):
+        yield str(torch.cuda.get_device_properties(index))
+
+
+def _is_transient(error: Exception, message: str) -> bool:
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return isinstance(error, torch.AcceleratorError) and not any(
+        part in message for part in _PERMANENT_ERRORS
+    )

@@ -1,0 +1,105 @@
+"""Tests of the device that torch computes a model on."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from embedwell_models.encoder.threads import set_thread_count
+from embedwell_models.errors import ModelError
+from embedwell_models.torch_backend.device import gpu_properties, resolve_device
+
+
+def test_auto_is_a_gpu_where_there_is_one() -> None:
+    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert resolve_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "nonsense", "xla"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(
+        ModelError, match=f"device '{name}' is not available: .* torch sees: [0-9]+"
+    ) as no:
+        resolve_device(name)
+    assert "\n" not in str(no.value)
+
+
+@pytest.mark.parametrize(("name", "enabled"), [("cuda", False), ("cpu", True)])
+def test_attention_of_cudnn_is_off_on_a_gpu(name: str, enabled: bool) -> None:
+    cudnn_enabled: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
+    before = cudnn_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        resolve_device(name, torch.device)
+        assert cudnn_enabled() == enabled
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+@pytest.fixture
+def inexact() -> Iterator[None]:
+    """Let products be rounded, as the environment of some images does, and restore all."""
+    precision, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    cudnn: bool = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(precision)
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)
+    set_thread_count(threads)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda"])
+def test_products_are_exact_on_every_device(name: str, inexact: None) -> None:
+    resolve_device(name, torch.device)
+    assert torch.get_float32_matmul_precision() == "highest"
+    # oneDNN's own option, which a CPU follows
+    assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"  # type: ignore[attr-defined]
+
+
+def test_torch_takes_the_number_of_threads_that_was_set_before_it_was_loaded(
+    inexact: None,
+) -> None:
+    set_thread_count(3)
+    torch.set_num_threads(1)  # as if it had just been loaded
+    resolve_device("cpu")
+    assert torch.get_num_threads() == 3
+
+
+def test_every_gpu_has_properties() -> None:
+    assert len([*gpu_properties()]) == torch.cuda.device_count()
+
+
+class Broken:
+    """A device that fails when it is used."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, name: str) -> torch.device:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "CUDA error: no kernel image is available for execution on the device\nmore",
+        "CUDA error: invalid device ordinal\nmore",
+    ],
+)
+def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
+    broken = Broken(torch.AcceleratorError(what))
+    with pytest.raises(ModelError, match=what.partition("\n")[0]):
+        resolve_device("cuda", broken)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        torch.AcceleratorError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+    ],
+    ids=str,
+)
+def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        resolve_device("cuda", Broken(error))
