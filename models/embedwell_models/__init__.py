@@ -9,19 +9,9 @@ __all__ = ["Embedder"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: the HTTP process needs only the torch-free modules of this package.
+    # Imported on first use: the first process of a server needs only small modules of this package.
     if name == "Embedder":
-        return _embedder_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _embedder_class() -> Any:
-    from embedwell_models.errors import TORCH_MISSING
-
-    try:
         from embedwell_models.embedder import Embedder
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ModuleNotFoundError(TORCH_MISSING, name="torch") from None
-    return Embedder
+
+        return Embedder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 """Errors caused by a model, its files, or an input text or image."""
 
 TORCH_MISSING = (
-    "PyTorch, which computes the vectors, is not installed: pip install torch (for a CPU alone, "
-    "the small build: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+    "PyTorch is not installed: pip install torch (for a CPU alone, the small build: "
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu)"
 )
 
 
