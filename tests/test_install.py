@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import hatch_build
+from embedwell_models.cpu_backend import library
 
 ROOT = Path(__file__).parent.parent
 MEGABYTES = 210  # of all that `pip install` brings but torch, and what venv put there before
@@ -148,26 +149,35 @@ def test_the_package_brings_no_torch_and_few_megabytes(environment: Path) -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        ["embedwell", "serve"],
+        ["embedwell", "serve", "--port", "0"],
         ["python", "-m", "embedwell", "info"],
-        ["python", "library.py"],
         ["embedwell", "embed", "models.py", "-o", "out.npy"],
     ],
+    ids=" ".join,
 )
-def test_without_torch_commands_say_what_to_install(
+def test_without_kernels_and_torch_commands_say_what_to_install(
     environment: Path, application: Path, command: list[str]
 ) -> None:
-    done = run(environment, application, command)
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert "PyTorch, which computes the vectors, is not installed: pip install torch" in last
+    done = run(environment, application, command, EMBEDWELL_ISA="none")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    need = "there are no compiled kernels to use, only PyTorch, and PyTorch is not installed"
+    assert f"{need}: pip install torch" in done.stderr.splitlines()[-1]
 
 
-def run(environment: Path, folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+@pytest.mark.full
+def test_without_kernels_torch_computes(environment: Path, application: Path) -> None:
+    with torch_in(environment):
+        done = run(environment, application, ["embedwell", "info"], EMBEDWELL_ISA="none")
+    assert done.returncode == 0 and '"kernels": null' in done.stdout, done.stderr
+
+
+def run(
+    environment: Path, folder: Path, command: list[str], **settings: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [environment / command[0], *command[1:]],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": "."},
+        env={**os.environ, "PYTHONPATH": ".", **settings},
         capture_output=True,
         text=True,
         check=False,
@@ -182,13 +192,16 @@ def test_what_computes_nothing_needs_no_torch(environment: Path, application: Pa
 
 
 @pytest.mark.full
-def test_an_application_uses_server_client_and_library(
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="without kernels, torch computes")
+def test_server_client_library_and_commands_need_no_torch(
     environment: Path, application: Path
 ) -> None:
-    with torch_in(environment), served(environment, application) as url:
+    with served(environment, application) as url:
         done = run(environment, application, ["python", "app.py", url])
         assert done.returncode == 0, done.stderr
-        done = run(environment, application, ["python", "library.py"])
+    embed = ["embedwell", "embed", "models.py", "-o", "out.npy"]
+    for command in (["python", "library.py"], ["python", "-m", "embedwell", "info"], embed):
+        done = run(environment, application, command)
         assert done.returncode == 0, done.stderr
 
 

@@ -9,13 +9,9 @@ __all__ = ["Embedder"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: the HTTP process needs only the torch-free modules of this package.
+    # Imported on first use: the first process of a server needs only small modules of this package.
     if name == "Embedder":
-        return _embedder_class()
+        from embedwell_models.embedder import Embedder
+
+        return Embedder
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _embedder_class() -> Any:
-    from embedwell_models.embedder import Embedder
-
-    return Embedder

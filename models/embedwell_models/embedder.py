@@ -13,6 +13,7 @@ from embedwell_models.errors import EmptyTextError
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.missing_torch import explain_missing_torch
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
@@ -62,16 +63,15 @@ class Embedder(TokenIdEmbedder):
         trials: trials of an earlier load in this dtype, which are not repeated. fingerprint: that
         of an earlier load of the same files in this dtype, which is not computed again.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
-        device or precision is not available.
+        device or precision is not available, or if the model needs torch, which is not installed.
         """
         path = resolve(str(model), revision=revision, cache=cache)
         folder = ModelDescription.read(path, pooling, rerank_format, adapter)
-        return cls(
-            LoadedModel.load(
+        with explain_missing_torch(folder, device, isa):
+            loaded = LoadedModel.load(
                 folder, device=device, dtype=dtype, isa=isa, trials=trials, cuda_graphs=cuda_graphs
-            ),
-            fingerprint,
-        )
+            )
+        return cls(loaded, fingerprint)
 
     @overload
     def tokenize(  # type: ignore[overload-overlap]

@@ -1,35 +1,13 @@
 """Errors caused by a model, its files, or an input text or image."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-INSTALL_TORCH = (
-    "pip install torch (for a CPU alone, the small build: pip install torch --index-url "
-    "https://download.pytorch.org/whl/cpu)"
+TORCH_MISSING = (
+    "PyTorch is not installed: pip install torch (for a CPU alone, the small build: "
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu)"
 )
 
 
 class ModelError(Exception):
     """A model cannot be found, fetched, verified or loaded; the message says what to do."""
-
-
-class NeedsTorchError(ModelError):
-    """A model needs torch, which is not installed."""
-
-    def __init__(self, reason: str) -> None:
-        """reason: what needs torch."""
-        super().__init__(f"{reason} needs PyTorch, which is not installed: {INSTALL_TORCH}")
-
-    @classmethod
-    @contextmanager
-    def instead(cls, reason: str) -> Iterator[None]:
-        """Raise this error if an import finds no torch."""
-        try:
-            yield
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            raise cls(reason) from None
 
 
 class EmptyTextError(ValueError):

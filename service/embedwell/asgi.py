@@ -17,7 +17,7 @@ import click
 from starlette.types import ASGIApp
 
 from embedwell.app import create_app, wrap
-from embedwell.cli.extras import require_torch, require_tracing
+from embedwell.cli.extras import require_tracing
 from embedwell.cli.options import model_folder, read
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
@@ -44,7 +44,6 @@ def create(**values: Any) -> ASGIApp:
         settings = read({**values, "workers": 1})
         if settings.tracing:
             require_tracing()
-        require_torch()
         models = [
             each
             for model in model_settings(settings)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from embedwell_models.encoder.device import is_ampere_or_newer
+from embedwell_models.torch_backend.device import is_ampere_or_newer
 
 since_ampere = pytest.mark.skipif(
     torch.cuda.is_available() and not is_ampere_or_newer(torch.device("cuda")),

@@ -13,7 +13,6 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, may_be_gpu
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
-from embedwell_models.errors import NeedsTorchError
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
@@ -88,9 +87,9 @@ class RowExactLinear(LinearFactory):
     def _factory(self) -> LinearFactory:
         if library.best_isa("float32", self.cpu_features) is not None:
             return KernelBackend(self.cpu_features).linear
-        with NeedsTorchError.instead(_WITHOUT_KERNELS):
-            from embedwell_models.torch_backend.array_linear import device_linear
-            from embedwell_models.torch_backend.device import CPU
+        from embedwell_models.torch_backend.array_linear import device_linear
+        from embedwell_models.torch_backend.device import CPU
+
         return device_linear(CPU)
 
 
@@ -101,8 +100,7 @@ def choose_device(name: str) -> Device:
     """
     if not may_be_gpu(name):
         return Device("cpu")
-    with NeedsTorchError.instead(f"the device {name}"):
-        from embedwell_models.torch_backend.device import resolve_device
+    from embedwell_models.torch_backend.device import resolve_device
 
     return Device.parse(str(resolve_device(name)))
 
@@ -113,13 +111,12 @@ def choose_backend(
     """Choose the kernels if they compute the whole encoder, otherwise torch.
 
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library. Raises
-    NeedsTorchError if torch is needed and not installed.
+    ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
     if reason is None:
         return KernelBackend(cpu_features)
-    with NeedsTorchError.instead(reason):
-        from embedwell_models.loading.on_torch import TorchBackend
+    from embedwell_models.loading.on_torch import TorchBackend
 
     return TorchBackend(device, reason, cpu_features, RowExactLinear(cpu_features))
 

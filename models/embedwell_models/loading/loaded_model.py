@@ -1,7 +1,6 @@
 """The parts of a model, loaded from its folder onto a device in a precision."""
 
 import logging
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +13,6 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
-from embedwell_models.errors import NeedsTorchError
 from embedwell_models.loading.backends import RowExactLinear, choose_backend, choose_device
 from embedwell_models.loading.image_embedder import ImageEmbedder
 from embedwell_models.model_description import ModelDescription
@@ -115,11 +113,9 @@ class LoadedModel:
     ) -> "LoadedModel":
         # An encoder of the family's own, which computes in float32 only.
         family = folder.spec.config.family
-        reason = f"the family {family}"
-        with NeedsTorchError.instead(reason):
-            load_own = families.named(family).import_encoder_loader()
-            assert load_own is not None
-            encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
+        load_own = families.named(family).import_encoder_loader()
+        assert load_own is not None
+        encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
         linear = RowExactLinear(cpu_features)
         return cls(
             folder=folder,
@@ -130,7 +126,7 @@ class LoadedModel:
             head=_head(folder, linear),
             dtype="float32",
             isa=None,
-            why_torch=reason if "torch" in sys.modules else None,
+            why_torch=None if isinstance(encoder.device, Device) else f"the family {family}",
             trials=(),
             linear=linear,
             images=None,

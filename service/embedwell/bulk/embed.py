@@ -10,7 +10,7 @@ import click
 
 from embedwell.bulk.embed_options import check_workers, folder_options, ray_options, server_options
 from embedwell.cli.atomic_file import replacing, writing
-from embedwell.cli.extras import require, require_torch
+from embedwell.cli.extras import require
 from embedwell.cli.options import ENGINE, MODEL, options, read
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
@@ -191,7 +191,6 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with _ray_actors(settings, flags) as encoder:
             yield encoder
         return
-    require_torch()
     from embedwell.bulk.loading import load_local_model
 
     yield load_local_model(settings, flags["prompt"])

@@ -12,7 +12,7 @@ import click
 
 from embedwell import __version__
 from embedwell.cli.env_file import unknown_settings
-from embedwell.cli.extras import require_torch, require_tracing
+from embedwell.cli.extras import require_tracing
 from embedwell.cli.options import (
     ENGINE,
     MODEL,
@@ -25,7 +25,7 @@ from embedwell.cli.options import (
 from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.signals import install_signal_handlers
 from embedwell.settings.adapters import expand_adapters
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import TORCH_MISSING, ModelError
 
 # The server imports nothing of bulk and tools.
 OTHER_COMMANDS = {
@@ -39,7 +39,10 @@ OTHER_COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that imports those of OTHER_COMMANDS when they are used."""
+    """A group of commands that imports those of OTHER_COMMANDS when they are used.
+
+    A command that finds no torch ends with one line, which says how to install it.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *OTHER_COMMANDS})
@@ -49,6 +52,14 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = pkgutil.resolve_name(OTHER_COMMANDS[cmd_name])
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise click.ClickException(TORCH_MISSING) from None
 
 
 @click.group(
@@ -76,7 +87,6 @@ def serve(**flags: Any) -> None:
     configure_logging(settings.log_level, settings.log_format)
     if settings.tracing:
         require_tracing()
-    require_torch()
     install_signal_handlers(0)  # a server that is told to stop has not failed
     from embedwell.launch.bootstrap import run
 

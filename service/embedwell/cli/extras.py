@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 import click
 
+from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.errors import TORCH_MISSING
 
 _REQUIREMENTS = {  # of pip, where the name is not that of the module
@@ -33,7 +34,7 @@ def require(*modules: str) -> None:
 
 def require_torch() -> None:
     """Check that PyTorch is installed, without importing it; raises ClickException."""
-    if not _is_installed("torch"):
+    if not torch_is_installed():
         raise click.ClickException(TORCH_MISSING)
 
 

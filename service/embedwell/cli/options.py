@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from embedwell.cli.env_file import malformed_line, setting_source, variable_with_value
-from embedwell.cli.extras import require_torch
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.errors import ModelError
@@ -101,7 +100,6 @@ def model_folder(settings: Settings) -> Path:
 
 def load_embedder(settings: Settings) -> Any:
     """Load the model as an Embedder. Raises ClickException."""
-    require_torch()
     from embedwell.engine.worker.load import load
 
     try:

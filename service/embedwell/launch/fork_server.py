@@ -1,10 +1,13 @@
 """Program that forks the engines: `python -m embedwell.launch.fork_server`.
 
-Importing torch takes seconds and 150 MB. This process does it once, and all engines share that
-memory. It stays single-threaded, because a fork does not copy other threads.
+It imports once what all engines need, and they share that memory; torch, which takes seconds and
+150 MB, only if they are likely to need it. It stays single-threaded, because a fork does not copy
+other threads.
 """
 
+import contextlib
 import gc
+import importlib
 import logging
 import os
 import selectors
@@ -18,11 +21,12 @@ from dataclasses import asdict
 import orjson
 
 from embedwell.engine.wire.spec import EngineSpec
-from embedwell.engine.worker.main import TRANSIENT_ERRORS, start
+from embedwell.engine.worker.main import is_transient, start
 from embedwell.gc_tuning import settle_heap
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.reports import tell_supervisor
 from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE
+from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -32,16 +36,25 @@ _STDIN, _STDOUT = 0, 1
 
 def main() -> None:
     """Fork an engine for each request, until the server ends."""
-    requests_fd, log_level, log_format = orjson.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    requests_fd, log_level, log_format, engines_need_torch = orjson.loads(line)
     configure_logging(log_level, log_format)
     # Signals may be sent to all processes, but the server decides when its engines stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    if engines_need_torch or library.best_isa("float32") is None:
+        import_torch()
     gc.collect()
     gc.freeze()  # garbage collections in engines would copy memory pages shared with them
     is_engine = serve(requests_fd)
     if is_engine and (spec := sys.stdin.buffer.readline()):  # empty if it was given up meanwhile
         run_engine(EngineSpec.from_json(spec))
+
+
+def import_torch() -> None:
+    """Import torch and what computes on it; where torch is missing, the engines say so."""
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("embedwell_models.torch_backend.encoder")
 
 
 def serve(requests_fd: int) -> bool:
@@ -128,7 +141,7 @@ def run_engine(spec: EngineSpec) -> None:
     except Exception as error:
         message = str(error) or type(error).__name__
         tell_supervisor("failed", reason=f"{spec.model} cannot be loaded: {message}")
-        if isinstance(error, TRANSIENT_ERRORS):
+        if is_transient(error):
             raise
         if not isinstance(error, ModelError):
             # The same files give the same error: exit, so that the process manager sees the

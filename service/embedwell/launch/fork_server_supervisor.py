@@ -16,7 +16,7 @@ from embedwell.launch.supervisor import ChildSpec, Supervisor, program
 from embedwell.launch.watchdog import HangLimits
 from embedwell.settings.settings import Settings
 
-_START = 120.0  # seconds until it has imported torch
+_START = 120.0  # seconds until it has imported its modules, perhaps torch
 
 
 class ForkedProcess:
@@ -62,11 +62,15 @@ class ForkedProcess:
 class ForkServerSupervisor(Supervisor):
     """Runs the fork server. If it dies, its processes are killed: none would report their ends."""
 
-    def __init__(self, settings: Settings, fds: Sequence[int]) -> None:
-        """fds: descriptors that the forked processes inherit."""
+    def __init__(self, settings: Settings, fds: Sequence[int], *, engines_need_torch: bool) -> None:
+        """fds: descriptors that the forked processes inherit.
+
+        engines_need_torch: whether to import torch before the first fork. An engine that needs
+        torch nevertheless imports it itself.
+        """
         self._requests, self._accepting = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fd = self._accepting.fileno()
-        config = orjson.dumps([fd, settings.log_level, settings.log_format])
+        config = orjson.dumps([fd, settings.log_level, settings.log_format, engines_need_torch])
         super().__init__(
             ChildSpec(
                 "the fork server",

@@ -11,6 +11,8 @@ from embedwell.inherited import InheritedServer
 from embedwell.launch.fork_server_supervisor import ForkServerSupervisor
 from embedwell.launch.model_engine import ModelEngine
 from embedwell.launch.unloading import idle_models, models_to_replace
+from embedwell.settings.settings import Settings
+from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +30,11 @@ class ModelEngines:
     def __init__(self, context: InheritedServer, engine_fds: Sequence[int]) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
         inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
-        self._fork_server = ForkServerSupervisor(context.settings, inherited)
+        self._fork_server = ForkServerSupervisor(
+            context.settings,
+            inherited,
+            engines_need_torch=any(needs_torch(model.settings) for model in context.models),
+        )
         several = len(context.models) > 1
         self._engines = [
             ModelEngine(
@@ -152,3 +158,8 @@ class ModelEngines:
             log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
             self._engines[index].unload()
         return replaced == []
+
+
+def needs_torch(settings: Settings) -> bool:
+    """Whether the settings of a model are for torch: with a GPU, or without compiled kernels."""
+    return may_be_gpu(settings.device) or settings.isa == "none"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from embedwell_models.cpu_backend import library
 from embedwell_models.errors import TORCH_MISSING
 from tests.conftest import Folder
 from tests.service.local_server import local_server
@@ -30,6 +31,9 @@ PLOTS = (
     ("plot", "positions", "--scheme", "learned", "--count", "4", "-o", "positions.svg"),
 )
 SCORES = ("evaluate", "tasks", "--sts", "pairs.csv")
+EMBED = ("embed", "in.txt", "-o", "out.npy")
+KERNELS = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
+"""Sizes of a BERT that the compiled kernels compute; by default they do not."""
 
 
 @pytest.fixture
@@ -44,21 +48,51 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="there are no kernels")
+@pytest.mark.parametrize("arguments", [*PLOTS, SCORES, EMBED, ("info",)], ids=" ".join)
+def test_a_model_of_the_compiled_kernels_needs_no_torch(
+    folder: Path, tiny_bert: Folder, arguments: tuple[str, ...]
+) -> None:
+    done = run(folder, *arguments, "--model", str(tiny_bert(**KERNELS)))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="there are no kernels")
+@pytest.mark.parametrize(
+    ("needs", "options"),
+    [
+        ("the compiled kernels do not compute all of this bert model", ()),
+        ("there are no compiled kernels to use, only PyTorch", ("--isa", "none")),
+        ("the device 'cuda:0' is for PyTorch", ("--device", "cuda:0")),
+    ],
+)
+@pytest.mark.parametrize("arguments", [EMBED, ("info",)], ids=" ".join)
+def test_the_message_says_what_needs_torch_and_how_to_install_it(
+    folder: Path,
+    tiny_bert: Folder,
+    arguments: tuple[str, ...],
+    needs: str,
+    options: tuple[str, ...],
+) -> None:
+    model = tiny_bert()
+    done = run(folder, *arguments, *options, "--model", str(model))
+    message = f"Error: {model}: {needs}, and {TORCH_MISSING}\n"
+    assert (done.returncode, done.stderr.endswith(message)) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        *PLOTS,
-        SCORES,
         ("evaluate", "parity"),
         ("evaluate", "mteb", "STSBenchmark"),
-        ("embed", "in.txt", "-o", "out.npy"),
     ],
     ids=" ".join,
 )
-def test_a_model_needs_torch_and_the_message_says_how_to_install_it(
-    folder: Path, tiny_bert: Folder, arguments: tuple[str, ...]
+def test_commands_whose_other_packages_need_torch_say_so(
+    folder: Path, arguments: tuple[str, ...]
 ) -> None:
-    done = run(folder, *arguments, "--model", str(tiny_bert()))
+    done = run(folder, *arguments)
     assert (done.returncode, done.stderr) == (1, f"Error: {TORCH_MISSING}\n")
 
 

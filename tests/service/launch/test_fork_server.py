@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.launch.fork_server import run_engine
 from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE
+from embedwell_models.cpu_backend import library
 
 
 def spec(folder: Path, threads: int = 1) -> EngineSpec:
@@ -41,10 +44,12 @@ def test_an_error_that_may_be_temporary_allows_a_restart(
     assert '"event":"failed"' in capfd.readouterr().out
 
 
-@pytest.mark.full
-def test_a_process_that_does_not_notice_the_end_of_the_server_is_killed() -> None:
+@contextmanager
+def fork_server(
+    engines_need_torch: bool,
+) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A fork server that is ready, and the socket for requests to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    unread, never_closed = os.pipe()  # a process that waits for its input, as if it hung
     fd = theirs.fileno()
     with (
         ours,
@@ -54,13 +59,33 @@ def test_a_process_that_does_not_notice_the_end_of_the_server_is_killed() -> Non
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[fd],
+            env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
         ) as server,
     ):
         assert server.stdin and server.stdout
-        server.stdin.write(orjson.dumps([fd, "info", "text"]) + b"\n")
+        server.stdin.write(orjson.dumps([fd, "info", "text", engines_need_torch]) + b"\n")
         server.stdin.flush()
         assert orjson.loads(server.stdout.readline()) == {"event": "ready"}
-        socket.send_fds(ours, [b"7"], [unread, unread])
+        yield server, ours
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engines_need_torch", [False, True])
+def test_torch_is_loaded_before_a_fork_only_if_engines_need_it(engines_need_torch: bool) -> None:
+    with fork_server(engines_need_torch) as (server, _):
+        process = psutil.Process(server.pid)
+        loaded = any("libtorch" in each.path for each in process.memory_maps())
+        assert server.stdin and process.num_threads() == 1  # a fork copies no other threads
+        server.stdin.close()
+    assert loaded == (engines_need_torch or library.best_isa("float32") is None)
+
+
+@pytest.mark.full
+def test_a_process_that_does_not_notice_the_end_of_the_server_is_killed() -> None:
+    unread, never_closed = os.pipe()  # a process that waits for its input, as if it hung
+    with fork_server(engines_need_torch=False) as (server, requests):
+        assert server.stdin and server.stdout
+        socket.send_fds(requests, [b"7"], [unread, unread])
         forked = orjson.loads(server.stdout.readline())
         assert (forked["event"], forked["number"]) == ("forked", 7)
         process = psutil.Process(forked["pid"])

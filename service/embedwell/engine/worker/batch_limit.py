@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import torch
 
 from embedwell_models.encoder.batch import Rows
+from embedwell_models.encoder.device import free_cached_memory, is_out_of_memory
 
 _CPU_TOKENS = 2048  # more tokens are not faster, and delay short queries
 _MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
@@ -16,11 +16,18 @@ _MIN_SPEEDUP = 1.05  # speedup for which the limit is doubled
 _TYPICAL_LENGTH = 256  # tokens of a text: with longer texts, attention hides whether a GPU is full
 
 
+class MeasuredDevice(Protocol):
+    """The part of a device that matters here. type: cpu, or that of a GPU."""
+
+    @property
+    def type(self) -> str: ...
+
+
 class MeasuredModel(Protocol):
     """The parts of embedwell_models.embedder.Embedder that are measured."""
 
     @property
-    def device(self) -> torch.device: ...
+    def device(self) -> MeasuredDevice: ...
     @property
     def max_length(self) -> int: ...
     def try_out(self, ids: Rows) -> None: ...
@@ -58,12 +65,14 @@ def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
     while best.tokens < _MAX_GPU_TOKENS:
         try:
             doubled = BatchLimit(2 * best.tokens, rate(2 * best.tokens))
-        except torch.OutOfMemoryError:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             break
         if doubled.rate <= _MIN_SPEEDUP * best.rate:
             break
         best = doubled
-    torch.cuda.empty_cache()  # free the memory of the largest trial
+    free_cached_memory()  # free the memory of the largest trial
     return best
 
 

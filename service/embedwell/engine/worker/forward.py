@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from embedwell.engine.wire.messages import (
     IMAGE,
@@ -16,6 +15,11 @@ from embedwell.engine.wire.messages import (
     unpack_pixels,
 )
 from embedwell.engine.worker.scheduler import QueuedText
+from embedwell_models.encoder.device import (
+    free_cached_memory,
+    is_device_lost,
+    is_out_of_memory,
+)
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.outputs.text_outputs import TextOutputs
@@ -65,16 +69,16 @@ def forward(model: ForwardModel, texts: Sequence[BatchText]) -> list[Floats | Fa
 
     If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
     batch that is too large for the device's memory succeeds in parts. Raises
-    torch.AcceleratorError, after which the device is unusable in this process: the engine exits,
-    and the server starts another.
+    an error after which the device is unusable in this process: the engine exits, and the server
+    starts another.
     """
     try:
         results = zip(texts, _encode(model, texts), strict=True)
         return [_check_finite(vectors, text.item.index) for text, vectors in results]
-    except torch.AcceleratorError:
-        raise
     except Exception as error:
-        out_of_memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if is_device_lost(error):
+            raise
+        out_of_memory = is_out_of_memory(error)
         if len(texts) == 1:
             log.exception("a text of %d tokens cannot be encoded", texts[0].item.length)
             reason = (
@@ -87,7 +91,7 @@ def forward(model: ForwardModel, texts: Sequence[BatchText]) -> list[Floats | Fa
         log.warning("computing %d texts of %d tokens in halves after %s", len(texts), tokens, kind)
     # Not inside the handler, because the error's traceback keeps the memory of the failed pass.
     if out_of_memory:
-        torch.cuda.empty_cache()  # free memory may be fragmented
+        free_cached_memory()  # free memory may be fragmented
     half = len(texts) // 2
     return forward(model, texts[:half]) + forward(model, texts[half:])
 

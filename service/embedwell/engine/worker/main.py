@@ -6,8 +6,6 @@ import sys
 import time
 from dataclasses import asdict
 
-import torch
-
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
@@ -20,20 +18,25 @@ from embedwell.engine.worker.load import load
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
+from embedwell_models.encoder.threads import thread_count
 
 log = logging.getLogger("embedwell.engine")
 
 # Twice the usual time between a result and the client's next request. Not used with a single
 # processor, which the other processes need.
 _LINGER_SECONDS = 0.001
-TRANSIENT_ERRORS = (MemoryError, OSError, torch.OutOfMemoryError, torch.AcceleratorError)
-"""Errors that the next engine may not have."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the next engine may not have an error: memory, files or the device are lacking."""
+    return isinstance(error, OSError) or is_out_of_memory(error) or is_device_lost(error)
 
 
 def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
     """Load and warm the model; return the loop that serves jobs until the server shuts down.
 
-    Raises ModelError; TRANSIENT_ERRORS if memory, files or device are not available.
+    Raises ModelError, and errors that are transient, see is_transient.
     """
     embedder, choices = load_and_measure(spec)
     greeting = ["description", describe(embedder, choices)], b""
@@ -103,7 +106,7 @@ def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
         device=str(embedder.device),
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
-        threads=torch.get_num_threads(),
+        threads=thread_count(),
         max_batch_tokens=choices.max_batch_tokens,
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,

@@ -12,15 +12,16 @@ import platform
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import orjson
-import torch
 
 from embedwell import __version__
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
+from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
 
 log = logging.getLogger("embedwell.engine")
 
@@ -73,7 +74,7 @@ def _digest(content: bytes) -> bytes:
 
 def _conditions(spec: EngineSpec) -> Iterator[str]:
     """Yield everything that the choices depend on: versions, settings, machine and files."""
-    yield from (__version__, torch.__version__, str(spec.threads or available_cpus()))
+    yield from (__version__, _torch_version(), str(spec.threads or available_cpus()))
     yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
     yield repr((spec.cuda_graphs, spec.max_batch_tokens))
     yield from _processors(spec.device)
@@ -87,6 +88,14 @@ def _processors(device: str) -> Iterator[str]:
     if _CPU_INFO.exists():
         lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
         yield from (line for line in lines if line.startswith(("model name", "flags", "Features")))
-    if device != "cpu" and torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            yield str(torch.cuda.get_device_properties(index))
+    if may_be_gpu(device) and torch_is_installed():
+        from embedwell_models.torch_backend.device import gpu_properties
+
+        yield from gpu_properties()
+
+
+def _torch_version() -> str:
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""

@@ -13,19 +13,18 @@ import torch
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
+from embedwell_models.encoder.threads import set_thread_count, thread_count
 from tests.conftest import Folder
 
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
-def tf32() -> Iterator[None]:
-    """Enable TF32, as the environment of some images does."""
-    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+def threads() -> Iterator[None]:
+    """Restore the number of threads, which a load sets."""
+    before = thread_count()
     yield
-    torch.set_float32_matmul_precision(before)
-    torch.set_num_threads(threads)
+    set_thread_count(before)
 
 
 def options(**overrides: object) -> Settings:
@@ -34,7 +33,7 @@ def options(**overrides: object) -> Settings:
 
 
 def test_a_pooling_that_is_assumed_is_logged(
-    tiny_bert: Folder, tf32: None, caplog: pytest.LogCaptureFixture
+    tiny_bert: Folder, threads: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tiny_bert()
     load(folder, options())
@@ -44,10 +43,11 @@ def test_a_pooling_that_is_assumed_is_logged(
     assert "modules.json" not in caplog.text
 
 
-def test_products_are_not_rounded_to_tf32(minilm_folder: Path, tf32: None) -> None:
-    load(minilm_folder, options())
-    assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.get_num_threads() == 1
+def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> None:
+    folder = tiny_bert()
+    for count in (2, 1):
+        load(folder, options(threads=count))
+        assert thread_count() == torch.get_num_threads() == count
 
 
 @pytest.mark.full

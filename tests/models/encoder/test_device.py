@@ -1,0 +1,69 @@
+"""Tests of devices and their errors, in a process with torch and in one without."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from embedwell_models.encoder.device import (
+    Device,
+    free_cached_memory,
+    is_device_lost,
+    is_out_of_memory,
+    may_be_gpu,
+    torch_is_installed,
+)
+
+
+def test_a_device_has_the_names_of_torch() -> None:
+    for name in ("cpu", "cuda", "cuda:1"):
+        theirs = torch.device(name)
+        ours = Device(theirs.type, theirs.index)
+        assert str(ours) == str(theirs) == name and ours.type == theirs.type
+
+
+@pytest.mark.parametrize("file", ["nvidiactl", "nvhost-gpu", "nvmap", "dxg", "kfd"])
+def test_auto_may_be_a_gpu_where_there_is_a_file_of_one(tmp_path: Path, file: str) -> None:
+    (tmp_path / "null").touch()
+    assert may_be_gpu("auto", tmp_path) == (sys.platform != "linux")
+    (tmp_path / file).touch()
+    assert may_be_gpu("auto", tmp_path)
+
+
+def test_auto_is_no_gpu_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidiactl").touch()
+    assert torch_is_installed()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert not torch_is_installed() and not may_be_gpu("auto", tmp_path)
+    assert may_be_gpu("cuda:0", tmp_path) and not may_be_gpu("cpu", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("error", "out_of_memory", "device_lost"),
+    [
+        (MemoryError(), True, False),
+        (torch.OutOfMemoryError("CUDA out of memory"), True, False),
+        (torch.AcceleratorError("CUDA error: an illegal memory access"), False, True),
+        (RuntimeError("CUDA error"), False, False),
+    ],
+    ids=repr,
+)
+def test_errors_of_torch_and_of_the_machine_are_told_apart(
+    error: Exception, out_of_memory: bool, device_lost: bool
+) -> None:
+    assert (is_out_of_memory(error), is_device_lost(error)) == (out_of_memory, device_lost)
+    free_cached_memory()
+
+
+def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
+    program = (
+        "import sys\n"
+        "from embedwell_models.encoder.device import *\n"
+        "assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError())\n"
+        "assert not is_device_lost(MemoryError()) and str(Device('cpu')) == 'cpu'\n"
+        "free_cached_memory(); may_be_gpu('auto'); torch_is_installed()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
