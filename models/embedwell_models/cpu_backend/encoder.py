@@ -25,6 +25,7 @@ from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotation
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.position_hooks import PositionHooks
+from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.vectors import Floats
@@ -73,7 +74,7 @@ class KernelEncoder:
     @property
     def max_concurrent_batches(self) -> int:
         """One for each thread: forward passes share only read-only memory."""
-        return torch.get_num_threads()
+        return process_thread_count()
 
     @property
     def prefetch_depth(self) -> int:

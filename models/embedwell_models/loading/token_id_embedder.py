@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
-from embedwell_models.encoder.threads import use_one_thread_after_fork
+from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_computer import choose_output_computer
@@ -33,7 +33,7 @@ class TokenIdEmbedder:
 
     def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
-        use_one_thread_after_fork()
+        use_one_torch_thread_after_fork()
         folder, tokenizer = model.folder, model.tokenizer
         self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
         self.classifier = folder.classifier

@@ -10,6 +10,7 @@ from embedwell.engine.wire.spec import StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger("embedwell.engine")
@@ -49,7 +50,7 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
     previous: choices of an earlier load, which are reused.
     """
     library.cap_isa(options.isa)
-    torch.set_num_threads(options.threads or available_cpus())
+    set_thread_count(options.threads or available_cpus())
     # A container image may enable TF32, which is less exact than float32.
     torch.set_float32_matmul_precision("highest")
     embedder = Embedder.load(

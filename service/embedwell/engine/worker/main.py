@@ -20,6 +20,7 @@ from embedwell.engine.worker.load import load
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import process_thread_count
 
 log = logging.getLogger("embedwell.engine")
 
@@ -103,7 +104,7 @@ def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
         device=str(embedder.device),
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
-        threads=torch.get_num_threads(),
+        threads=process_thread_count(),
         max_batch_tokens=choices.max_batch_tokens,
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,

@@ -13,6 +13,7 @@ import torch
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
+from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from tests.conftest import Folder
 
 ROOT = Path(__file__).parents[4]
@@ -21,11 +22,11 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture
 def tf32() -> Iterator[None]:
     """Enable TF32, as the environment of some images does."""
-    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    threads, before = process_thread_count(), torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     yield
     torch.set_float32_matmul_precision(before)
-    torch.set_num_threads(threads)
+    set_thread_count(threads)
 
 
 def options(**overrides: object) -> Settings:
@@ -47,7 +48,7 @@ def test_a_pooling_that_is_assumed_is_logged(
 def test_products_are_not_rounded_to_tf32(minilm_folder: Path, tf32: None) -> None:
     load(minilm_folder, options())
     assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.get_num_threads() == 1
+    assert process_thread_count() == torch.get_num_threads() == 1
 
 
 @pytest.mark.full
