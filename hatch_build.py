@@ -1,6 +1,7 @@
 """Compile the kernels for each instruction set; without a compiler the package does without.
 
-`python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout.
+`python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout,
+and the threads that they share.
 """
 
 import hashlib
@@ -24,6 +25,8 @@ FLAGS = [
     *["-Wall", "-Wextra", "-Werror=switch", "-Wno-psabi", "-Wno-maybe-uninitialized"],
     "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
+THREADS = "libthreads.so"
+THREAD_SOURCES, THREAD_FLAGS = ["thread_pool.cpp"], ["-pthread"]  # for every x86-64
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
 ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
@@ -53,9 +56,9 @@ class Compile(BuildHookInterface[Any]):
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform_tag(Path(self.root) / KERNELS, built)}"
-        if len(built) < len(ISAS):
+        if missing := {*libraries()} - {*built}:
             self.app.display_warning(
-                f"{KERNELS}: {len(built)} of {len(ISAS)} variants compiled (see {KERNELS}/{LOG}); "
+                f"{KERNELS}: {', '.join(sorted(missing))} not compiled (see {KERNELS}/{LOG}); "
                 "where none fits the processor, encoders run on torch alone"
             )
 
@@ -68,6 +71,11 @@ def platform_tag(folder: Path, libraries: Collection[str]) -> str:
             if tuple(map(int, digits.split(b"."))) > MANYLINUX[name]:
                 return "linux_x86_64"
     return "manylinux_2_28_x86_64"
+
+
+def libraries(isas: Collection[str] = ISAS) -> list[str]:
+    """The names of the libraries for some instruction sets."""
+    return [*(f"libencoder-{isa}.so" for isa in isas), THREADS]
 
 
 def compiler() -> list[str] | None:
@@ -100,15 +108,19 @@ def compile_kernels(folder: Path, isas: Collection[str] = ISAS) -> list[str]:
             return []
         command += [*FLAGS, f"-DSOURCE_CHECKSUM={source_checksum(folder)}"]
         # A compiler too old for an instruction set fails on it alone.
-        jobs = [_Job(folder, [*command, *ISAS[isa]], isa) for isa in isas]
+        arguments = [*([*ISAS[isa], *SOURCES] for isa in isas), [*THREAD_FLAGS, *THREAD_SOURCES]]
+        jobs = [
+            _Job(folder, [*command, *more], library)
+            for more, library in zip(arguments, libraries(isas), strict=True)
+        ]
         return [job.library for job in jobs if job.succeeds(log)]
 
 
 class _Job:
-    def __init__(self, folder: Path, command: list[str], isa: str) -> None:
-        self.library = f"libencoder-{isa}.so"
+    def __init__(self, folder: Path, command: list[str], library: str) -> None:
+        self.library = library
         self._library, self._new = folder / self.library, folder / f"{self.library}.new"
-        self._command = [*command, *SOURCES, "-o", self._new.name]
+        self._command = [*command, "-o", self._new.name]
         self._process = subprocess.Popen(
             self._command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -129,5 +141,5 @@ if __name__ == "__main__":
     chosen = sys.argv[1:] or [*ISAS]
     if unknown := {*chosen} - {*ISAS}:
         sys.exit(f"no instruction set {min(unknown)}; there are {', '.join(ISAS)}")
-    if compile_kernels(folder, chosen) != [f"libencoder-{isa}.so" for isa in chosen]:
+    if compile_kernels(folder, chosen) != libraries(chosen):
         sys.exit((folder / LOG).read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # Each package imports only from those before it, and from itself; the rest comes after the core.
 CORE = {
     "embedwell_models": "errors vectors outputs positions config "
-    "tables checkpoint images families tokenizer model_files encoder torch_backend cpu_backend "
+    "tables checkpoint images families tokenizer model_files encoder cpu_backend torch_backend "
     "precision model_description hub loading embedder",
     "embedwell": "settings errors gc_tuning engine limits http inputs "
     "inference metrics tracing batches routes inherited playground routers "
@@ -38,32 +38,6 @@ CORE = {
 }
 REST = {"embedwell_models": "classic convert compress training", "embedwell": "bulk tools"}
 ON_TORCH = {"torch_backend", "classic", "convert", "training"}  # packages of the models
-MOVING = {  # files that import torch, and will not
-    "models/embedwell_models/cpu_backend/encoder.py",
-    "models/embedwell_models/cpu_backend/layer_weights.py",
-    "models/embedwell_models/cpu_backend/library.py",
-    "models/embedwell_models/cpu_backend/linear.py",
-    "models/embedwell_models/cpu_backend/prepack.py",
-    "models/embedwell_models/cpu_backend/rope_cache.py",
-    "models/embedwell_models/encoder/async_copy.py",
-    "models/embedwell_models/encoder/batch.py",
-    "models/embedwell_models/encoder/encoder.py",
-    "models/embedwell_models/encoder/latents.py",
-    "models/embedwell_models/encoder/masked_lm.py",
-    "models/embedwell_models/encoder/pooled_vector_head.py",
-    "models/embedwell_models/encoder/pooling.py",
-    "models/embedwell_models/encoder/position_hooks.py",
-    "models/embedwell_models/encoder/position_tensors.py",
-    "models/embedwell_models/encoder/sequence_layout.py",
-    "models/embedwell_models/encoder/tensors.py",
-    "models/embedwell_models/encoder/text_products.py",
-    "models/embedwell_models/encoder/threads.py",
-    "models/embedwell_models/loading/image_embedder.py",
-    "models/embedwell_models/loading/loaded_model.py",
-    "models/embedwell_models/loading/output_computer.py",
-    "models/embedwell_models/precision/encoder_factory.py",
-    "models/embedwell_models/precision/trials.py",
-}
 NAMES_OF_REST = {f"{root}.{name}" for root, names in REST.items() for name in names.split()}
 REGISTRIES = {  # name modules of the rest, by strings
     "models/embedwell_models/families/classic.py",
@@ -197,9 +171,7 @@ def test_uvicorn_is_used_by_its_public_parts_alone(path: Path) -> None:
 
 
 WITHOUT_TORCH = [
-    path
-    for path in [*MODELS, *SERVICE]
-    if path.relative_to(ROOT).parts[2] not in ON_TORCH and relative_path(path) not in MOVING
+    path for path in [*MODELS, *SERVICE] if path.relative_to(ROOT).parts[2] not in ON_TORCH
 ]
 
 
@@ -208,7 +180,6 @@ def test_only_the_packages_on_torch_import_it(path: Path) -> None:
     assert "torch" not in set(imported_packages(path))
 
 
-@pytest.mark.skipif(bool(MOVING), reason="some modules still import torch")
 def test_the_imports_of_the_core_do_not_load_torch() -> None:
     paths = [path for path in OF_CORE if path in WITHOUT_TORCH and path.stem != "__main__"]
     imported = [module_name(path).removesuffix(".__init__") for path in paths]

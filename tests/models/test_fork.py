@@ -16,20 +16,22 @@ _PROGRAM = """
 import multiprocessing, sys
 import numpy as np, torch
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.threads import set_thread_count, thread_count
 
-torch.set_num_threads(2)
+set_thread_count(2)
 texts = [f"the work {n} " * 20 for n in range(16)]
 model = Embedder.load(sys.argv[1], device="cpu", dtype=sys.argv[2], isa=sys.argv[3])
 expected = model.embed(texts)
 
 def embed(start):
+    assert (torch.get_num_threads(), thread_count()) == (1, 2)
     return model.embed(texts[start::4])
 
 with multiprocessing.get_context("fork").Pool(2) as pool:
     parts = pool.map(embed, range(4))
 for start, part in enumerate(parts):
     np.testing.assert_allclose(part, expected[start::4], atol=1e-5)
-assert torch.get_num_threads() == 2
+assert torch.get_num_threads() == thread_count() == 2
 np.testing.assert_array_equal(model.embed(texts), expected)
 print("done")
 """

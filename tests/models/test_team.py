@@ -5,18 +5,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from tests.models.built import BUILT
 from tests.models.cpu_backend.pair import Pair, batch
+from tests.models.threads import use_threads
 
 TASKS = Path("/proc/self/task")
+WORKER = "kernels 1"  # the name of the first thread that computes beside the calling thread
 ALLOWED = sorted(os.sched_getaffinity(0))
 
 
@@ -40,12 +40,20 @@ def processor(task: str) -> int:
     return int((TASKS / task / "stat").read_text().rpartition(")")[2].split()[36])
 
 
+def task_of(name: str) -> str:
+    """Return the id of the thread of a name."""
+    [task] = [
+        task for task in os.listdir(TASKS) if (TASKS / task / "comm").read_text() == f"{name}\n"
+    ]
+    return task
+
+
 def meet(encoder: KernelEncoder) -> list[list[tuple[int, set[int]]]]:
     """Start two threads of a pass on one processor, 20 times; return where they run and may run."""
     first, second = ALLOWED[:2]
-    others, inputs = set(os.listdir(TASKS)), batch([12])
+    inputs = batch([12])
     encoder.vectors(inputs, ["mean"])  # which starts the second thread
-    team = [str(threading.get_native_id()), *set(os.listdir(TASKS)) - others]
+    team = [str(threading.get_native_id()), task_of(WORKER)]
 
     def allow(processors: set[int]) -> None:
         for task in team:
@@ -58,8 +66,11 @@ def meet(encoder: KernelEncoder) -> list[list[tuple[int, set[int]]]]:
         encoder.vectors(inputs, ["mean"])
         return [(processor(task), os.sched_getaffinity(int(task))) for task in team]
 
-    with busy(second):
-        return [meeting() for _ in range(20)]
+    try:
+        with busy(second):
+            return [meeting() for _ in range(20)]
+    finally:
+        allow(set(ALLOWED))
 
 
 @pytest.mark.skipif(len(ALLOWED) < 2, reason="on one processor there is no other to go to")
@@ -68,13 +79,8 @@ def test_two_threads_on_one_processor_part_and_may_run_where_they_might(
     kernels: str, dtype: str
 ) -> None:
     encoder = Pair.of(kernels, dtype, "bert").ours
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with ThreadPoolExecutor(1) as alone:  # a thread of its own has a team of its own
-            meetings = alone.submit(meet, encoder).result()
-    finally:
-        torch.set_num_threads(before)
+    with use_threads(2):
+        meetings = meet(encoder)
     both = set(ALLOWED[:2])
     # Not of every one: the system may move a thread once more before the test looks.
     assert any({place for place, _ in threads} == both for threads in meetings)

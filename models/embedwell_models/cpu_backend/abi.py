@@ -2,7 +2,7 @@
 
 import ctypes
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import c_double, c_int64, c_void_p
 from pathlib import Path
 
@@ -143,7 +143,10 @@ _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> struct
         *(PositionBias, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
+    "threads_abi": [],
 }
+KERNELS, THREADS = ("encoder_abi", "linear_abi"), ("threads_abi",)
+"""The C functions of the libraries of kernels, and of the library of their threads."""
 
 
 def source_checksum(folder: Path) -> int:
@@ -152,10 +155,13 @@ def source_checksum(folder: Path) -> int:
     return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
 
 
-def check(library: ctypes.CDLL, checksum: int) -> None:
-    """Raise OSError for a library that was compiled from other sources or with other structs."""
-    for name, structs in _STRUCTS.items():
-        expected = [checksum, *map(ctypes.sizeof, structs), -1]
+def check(library: ctypes.CDLL, checksum: int, functions: Sequence[str] = KERNELS) -> None:
+    """Raise OSError for a library that was compiled from other sources or with other structs.
+
+    functions: C functions of the library, which return its checksum and sizes.
+    """
+    for name in functions:
+        expected = [checksum, *map(ctypes.sizeof, _STRUCTS[name]), -1]
         abi = getattr(library, name, None)
         if abi is not None:
             abi.argtypes, abi.restype = [c_int64], c_int64

@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from ctypes import addressof, c_bool, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.encoder.threads import thread_count
@@ -100,7 +97,7 @@ def kernel(isa: str, name: str) -> Kernel:
 
     Raises AttributeError if the instruction set lacks the function.
     """
-    function, (parallel, threads) = getattr(library(isa), name), _openmp()
+    function, (parallel, threads) = getattr(library(isa), name), team_functions()
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
@@ -112,13 +109,24 @@ def kernel(isa: str, name: str) -> Kernel:
 
 @cache
 def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
-    """Load the kernels of an instruction set; raises OSError if they cannot be loaded."""
+    """Load the kernels of an instruction set; raises OSError if they or their threads cannot be."""
     loaded = ctypes.CDLL(str(folder / f"libencoder-{isa}.so"))
     abi.check(loaded, abi.source_checksum(folder))
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
-    _openmp()
+    team_functions(folder)
     return loaded
+
+
+@cache
+def team_functions(folder: Path = FOLDER) -> tuple[c_void_p, c_void_p]:
+    """Return addresses of the functions that run a team of threads, and return its size.
+
+    Raises OSError if their library cannot be loaded.
+    """
+    loaded = ctypes.CDLL(str(folder / "libthreads.so"))
+    abi.check(loaded, abi.source_checksum(folder), abi.THREADS)
+    return ctypes.cast(loaded.run_team, c_void_p), ctypes.cast(loaded.team_size, c_void_p)
 
 
 def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
@@ -134,15 +142,6 @@ def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
     except OSError as error:
         log.warning("kernels for %s are not used: %s", isa, error)
     return None
-
-
-@cache
-def _openmp() -> tuple[Any, Any]:
-    # Uses the OpenMP runtime in torch's libraries: another runtime would start a second thread pool
-    # that competes for the same cores.
-    loaded = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-    entries = (loaded.GOMP_parallel, loaded.omp_get_num_threads)
-    return tuple(ctypes.cast(entry, c_void_p) for entry in entries)  # type: ignore[return-value]
 
 
 def _features_above(cap: str) -> frozenset[str]:

@@ -64,7 +64,7 @@ bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long co
   const auto space = arena.lay<Space<Kind>>(*call.config, tokens, call.num_layers > 0);
   run.together = &space;
   const long useful = run.plan.together ? count : std::min<long>(count, run.plan.parts.size());
-  parallel(work<Kind>, &run, static_cast<unsigned>(useful), 0);
+  parallel(work<Kind>, &run, static_cast<unsigned>(useful));
   return !run.full;
 }
 

@@ -181,7 +181,7 @@ bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads,
   if (!arena.room<Operands<Kind>>(block, depth)) return false;
   const auto operands = arena.lay<Operands<Kind>>(block, depth);
   RowMaximumRun<Kind> run{call, block, threads, &operands.rows, {}};
-  parallel(row_maximum_work<Kind>, &run, static_cast<unsigned>(count), 0);
+  parallel(row_maximum_work<Kind>, &run, static_cast<unsigned>(count));
   return true;
 }
 
@@ -195,7 +195,7 @@ bool linear(const LinearCall& call, Parallel parallel, Threads threads, long cou
   if (!arena.room<Operands<Kind>>(rows, call.linear->depth)) return false;
   const auto operands = arena.lay<Operands<Kind>>(rows, call.linear->depth);
   Run<Kind> run{call, together, block<Kind>(call, count), threads, &operands.rows, {}};
-  parallel(work<Kind>, &run, static_cast<unsigned>(count), 0);
+  parallel(work<Kind>, &run, static_cast<unsigned>(count));
   return !run.full;
 }
 

@@ -10,9 +10,9 @@
 
 #include "range.h"
 
-// Entries of GNU OpenMP that run a function on a number of threads, and return their number. They
-// belong to the caller's runtime, so that there is one pool of threads.
-using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
+// Functions of thread_pool.cpp that run a function on up to a number of threads, and return their
+// number. They are in a library of their own, so that every instruction set has the same threads.
+using Parallel = void (*)(void (*)(void*), void*, unsigned);
 using Threads = int (*)();
 
 constexpr long FEW = 64;  // rows per thread; with fewer, sharing each weight read is faster

@@ -20,7 +20,6 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from embedwell_models.positions.schemes import Alibi, Rotary, Scaling, Scheme, TransformerXL
 from embedwell_models.torch_backend.linear import ACTIVATIONS
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
@@ -29,6 +28,7 @@ from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
 from tests.models.shapes import KINDS, LONGROPE, VOCABULARY, modern, random_weights, shape
+from tests.models.threads import use_threads
 
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
 
@@ -145,13 +145,9 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     encoder = Pair.of(kernels, dtype, kind).ours
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
     num_layers = KINDS[kind].num_layers
-    before = process_thread_count()
-    set_thread_count(threads)
-    try:
+    with use_threads(threads):
         together = encoder.states(given, num_layers), encoder.vectors(given, ["mean"])
         short = encoder.states(Batch.of([given.ids[:12]]), num_layers)  # all threads on one text
-    finally:
-        set_thread_count(before)
     assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), num_layers), short)
     borders = given.lengths.cumsum()[:-1]
     rows = np.split(given.ids, borders)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,15 @@ from embedwell_models.cpu_backend.library import (
 )
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from hatch_build import FLAGS, SOURCES, compiler, source_checksum
+from hatch_build import (
+    FLAGS,
+    SOURCES,
+    THREAD_FLAGS,
+    THREAD_SOURCES,
+    THREADS,
+    compiler,
+    source_checksum,
+)
 from tests.programs import program
 from tests.service.server import MAX_ISA
 
@@ -98,6 +107,7 @@ def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
         if able and subprocess.run(knows, capture_output=True, check=False).returncode == 0:
             hint = "the package was installed without this compiler: make kernels"
             assert (FOLDER / f"libencoder-{name}.so").exists(), hint
+            assert (FOLDER / THREADS).exists(), hint
 
 
 def test_libraries_that_are_missing_or_broken_are_done_without(
@@ -107,6 +117,23 @@ def test_libraries_that_are_missing_or_broken_are_done_without(
     (tmp_path / "libencoder-avx2.so").write_text("this is no library")
     assert best_isa("int8", ISAS["avx2"], tmp_path) is None
     assert "kernels for avx2 are not used" in caplog.text
+
+
+@pytest.mark.skipif(not COMPILED, reason="there are no kernels without a compiler")
+@pytest.mark.parametrize("sources", ["missing", "other"])
+def test_kernels_without_their_threads_are_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sources: str
+) -> None:
+    folder = tmp_path / "kernels"
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns(THREADS))
+    if sources == "other":
+        command = [*(compiler() or [program("c++", "g++")]), *FLAGS, *THREAD_FLAGS]
+        flags = ["-DSOURCE_CHECKSUM=1", *THREAD_SOURCES, "-o", THREADS]
+        subprocess.run([*command, *flags], cwd=folder, check=True)
+    assert best_isa("float32", ISAS["avx2"], folder) is None
+    assert kernels_missing(ISAS["avx2"], folder)
+    reason = "cannot open" if sources == "missing" else "compiled from other sources"
+    assert "kernels for avx2 are not used" in caplog.text and reason in caplog.text
 
 
 def test_the_checksum_of_the_sources_is_that_which_is_compiled_into_them() -> None:

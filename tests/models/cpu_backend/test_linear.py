@@ -12,7 +12,7 @@ from torch import Tensor
 from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import InputObserver
-from embedwell_models.encoder.threads import process_thread_count, set_thread_count, single_threaded
+from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
     Linear,
@@ -21,6 +21,7 @@ from embedwell_models.torch_backend.linear import (
 )
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded, size
+from tests.models.threads import use_threads
 
 CPU = torch.device("cpu")
 F32 = torch.float32
@@ -203,14 +204,10 @@ def test_a_row_is_the_same_bits_in_every_batch_and_on_any_threads(
     pair = Pair(kernels, dtype, Kind(128, 96, "gelu", gated))
     x, residual = pair.input(400), numbers(400, 96)
     alone = torch.cat([pair.ours(x[i : i + 1], residual[i : i + 1]) for i in range(400)])
-    before = process_thread_count()
-    try:
-        for threads in (1, 2, 5):
-            set_thread_count(threads)
+    for threads in (1, 2, 5):
+        with use_threads(threads):
             for rows in (2, 13, 16, 17, 31, 33, 64, 127, 129, 257, 400):
                 assert torch.equal(pair.ours(x[:rows], residual[:rows]), alone[:rows]), rows
-    finally:
-        set_thread_count(before)
 
 
 @pytest.mark.full(after=7)

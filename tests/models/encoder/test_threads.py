@@ -1,5 +1,8 @@
-"""Tests of passes that run at once, each on a thread of its own."""
+"""Tests of the number of threads, and of passes that run at once on a thread each."""
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +11,38 @@ import pytest
 import torch
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.encoder.threads import single_threaded, thread_count
+from embedwell_models.encoder.threads import (
+    process_thread_count,
+    set_thread_count,
+    single_threaded,
+    thread_count,
+)
+from tests.models.threads import use_threads
+
+AFFINITY = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("3", 3), ("", AFFINITY), ("0", AFFINITY), ("-2", AFFINITY)]
+)
+def test_the_default_is_that_of_openmp_or_the_processors_and_needs_no_torch(
+    variable: str, expected: int
+) -> None:
+    code = (
+        "import sys\nfrom embedwell_models.encoder.threads import thread_count\n"
+        "print(thread_count(), 'torch' in sys.modules)"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": variable}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
+    assert found.stdout == f"{expected} False\n"
+
+
+def test_torch_has_the_number_that_is_set() -> None:
+    with use_threads(3):
+        assert thread_count() == torch.get_num_threads() == 3
+    with pytest.raises(ValueError, match="needs a thread, not 0"):
+        set_thread_count(0)
 
 
 def test_a_single_threaded_caller_counts_itself_and_no_other() -> None:
@@ -19,9 +53,9 @@ def test_a_single_threaded_caller_counts_itself_and_no_other() -> None:
         with ThreadPoolExecutor() as others:
             assert (thread_count(), others.submit(thread_count).result()) == (
                 1,
-                torch.get_num_threads(),
+                before,
             )
-    assert thread_count() == before == torch.get_num_threads()
+    assert thread_count() == before == process_thread_count()
 
 
 @pytest.mark.full(after=1)

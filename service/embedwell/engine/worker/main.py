@@ -19,7 +19,7 @@ from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
-from embedwell_models.encoder.threads import thread_count
+from embedwell_models.encoder.threads import process_thread_count
 
 log = logging.getLogger("embedwell.engine")
 
@@ -106,7 +106,7 @@ def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
         device=str(embedder.device),
         dtype=embedder.dtype,
         trials=[asdict(trial) for trial in embedder.trials],
-        threads=thread_count(),
+        threads=process_thread_count(),
         max_batch_tokens=choices.max_batch_tokens,
         fingerprint=embedder.fingerprint,
         kernels=embedder.isa,

@@ -13,7 +13,7 @@ import torch
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
-from embedwell_models.encoder.threads import set_thread_count, thread_count
+from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from tests.conftest import Folder
 
 ROOT = Path(__file__).parents[4]
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture
 def threads() -> Iterator[None]:
     """Restore the number of threads, which a load sets."""
-    before = thread_count()
+    before = process_thread_count()
     yield
     set_thread_count(before)
 
@@ -47,7 +47,7 @@ def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> 
     folder = tiny_bert()
     for count in (2, 1):
         load(folder, options(threads=count))
-        assert thread_count() == torch.get_num_threads() == count
+        assert process_thread_count() == torch.get_num_threads() == count
 
 
 @pytest.mark.full

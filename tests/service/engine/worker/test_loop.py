@@ -18,7 +18,7 @@ from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import CLOSED, ReceivedMessages
 from embedwell.engine.worker.loop import Loop
-from embedwell_models.encoder.threads import thread_count
+from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.outputs.text_outputs import TextOutputs
 from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, Rig, SumModel
 
@@ -233,7 +233,7 @@ def test_few_texts_are_computed_by_all_threads_together() -> None:
     rig.send(1, [1] * 500, [2])
     rig.run()
     assert isinstance(rig.model, ThreadCountModel)
-    assert rig.model.threads == [torch.get_num_threads()] and rig.model.batches == [2]
+    assert rig.model.threads == [process_thread_count()] and rig.model.batches == [2]
 
 
 class BlockedFollowerModel(SumModel):
@@ -283,7 +283,7 @@ def test_the_leader_computes_new_jobs_beside_a_follower_and_then_with_all_thread
     assert rig.result(0) == [[510], [600]]
     assert [rig.result(number) for number in (3, 9, 5)] == [[[3]], [[9]], [[5]]]
     assert isinstance(rig.model, BlockedFollowerModel)
-    assert rig.model.threads == {1: 1, 2: 1, 3: 1, 9: 1, 5: torch.get_num_threads()}
+    assert rig.model.threads == {1: 1, 2: 1, 3: 1, 9: 1, 5: process_thread_count()}
 
 
 def test_waiting_texts_are_not_computed_after_shutdown() -> None:
@@ -473,7 +473,7 @@ def test_a_short_text_does_not_wait_for_long_ones(long: int, max_concurrent_batc
 
 
 def test_a_single_long_text_is_computed_by_all_threads() -> None:
-    assert compute_short_beside_long(1, 2).threads == [(2049, torch.get_num_threads()), (1, 1)]
+    assert compute_short_beside_long(1, 2).threads == [(2049, process_thread_count()), (1, 1)]
 
 
 def test_long_texts_for_all_threads_are_computed_single_threaded() -> None:
@@ -489,7 +489,7 @@ def test_after_a_long_text_few_texts_are_computed_by_all_threads_again() -> None
     rig.loop = Loop(connections, model, BatchSizing(2048, 2), FAST)
     rig.run()
     assert [rig.result(number) for number in range(4)] == [[[2049]], [[5]], [[6]], [[7]]]
-    assert model.threads[2:] == [(1, torch.get_num_threads())] * 2
+    assert model.threads[2:] == [(1, process_thread_count())] * 2
 
 
 class AnsweredConnections(FakeConnections):

@@ -1,0 +1,17 @@
+"""A number of threads for a while."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from embedwell_models.encoder.threads import process_thread_count, set_thread_count
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Let forward passes use this many threads, and afterwards as many as before."""
+    before = process_thread_count()
+    set_thread_count(count)
+    try:
+        yield
+    finally:
+        set_thread_count(before)
