@@ -23,7 +23,6 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFactory
 
@@ -126,7 +125,7 @@ def own_layers_encoder(folder: Path) -> OwnLayersEncoder:
     read = ModelDescription.read(folder, "mean")
     load = families.named(read.spec.config.family).import_encoder_loader()
     assert load is not None
-    encoder = load(read, "cpu", row_exact_linear_factory(frozenset()))
+    encoder = load(read, "cpu", frozenset())
     assert isinstance(encoder, OwnLayersEncoder)
     return encoder
 

@@ -121,8 +121,7 @@ class WordVectorEncoder(SequentialEncoder):
         last_row = len(self.table) - 1
         vectors = self.table[np.minimum(rows, last_row)]
         if len(counts) < len(rows):
-            sums = np.add.reduceat(vectors, counts.cumsum() - counts, axis=0)
-            vectors = sums * (1.0 / counts).astype(np.float32)[:, None]
+            vectors = _sums(vectors, counts) * (1.0 / counts).astype(np.float32)[:, None]
         return np.where(known[:, None], vectors, np.float32(0))
 
     def _for_each_id(self, words: _Words, weights: Floats | None = None) -> Floats:
@@ -143,3 +142,13 @@ class WordVectorEncoder(SequentialEncoder):
         ratios = lengths / np.maximum(sums, _MIN_WEIGHT)
         factors = np.stack([ratios ** WEIGHT_SUM_POWERS[mode] for mode in poolings], axis=1)
         return factors.astype(np.float32).repeat(self.config.hidden_size, axis=1)
+
+
+def _sums(rows: Floats, counts: Integers) -> Floats:
+    # The sum of the rows of each word, in their order: (rows, D) -> (W, D).
+    starts = counts.cumsum() - counts
+    sums: Floats = rows[starts]
+    for index in range(1, counts.max(initial=0)):
+        longer = counts > index
+        sums[longer] += rows[starts[longer] + index]
+    return sums
