@@ -1,0 +1,41 @@
+"""Tests of packing; the tests of linear layers show that the kernels read what it packs."""
+
+import numpy as np
+import torch
+from numpy.testing import assert_array_equal
+
+from embedwell_models.cpu_backend.prepack import interleave_panels, padding_to_tiles, to_bfloat16
+from embedwell_models.vectors import Floats
+
+
+def as_bfloat16(array: Floats) -> Floats:
+    rounded: Floats = torch.from_numpy(array).bfloat16().float().numpy()
+    return rounded
+
+
+def test_numbers_are_rounded_to_bfloat16_as_torch_rounds_them() -> None:
+    noise = np.random.default_rng(2)
+    numbers = (noise.standard_normal(4096) * 10.0 ** noise.integers(-38, 38, 4096)).astype(
+        np.float32
+    )
+    halves = (np.arange(1 << 12, dtype=np.uint32) << 15).view(np.float32)  # ties
+    largest = np.array([3.4e38, -3.4e38, 0.0, -0.0, 1e-45], dtype=np.float32)
+    for array in (numbers, halves, largest):
+        found = (to_bfloat16(array).astype(np.uint32) << 16).view(np.float32)
+        assert_array_equal(found, as_bfloat16(array))
+
+
+def test_rows_and_columns_are_padded_to_whole_tiles() -> None:
+    shapes = {(32, 64): (0, 0), (33, 65): (31, 63), (1, 1): (31, 63)}
+    for shape, padding in shapes.items():
+        assert padding_to_tiles(np.zeros(shape, dtype=np.float32)) == padding
+
+
+def test_panels_of_gate_and_up_alternate() -> None:
+    gate = np.arange(20, dtype=np.float32)
+    mixed = interleave_panels(gate, gate + 100)
+    assert_array_equal(mixed[:16], gate[:16])
+    assert_array_equal(mixed[16:32], gate[:16] + 100)
+    assert_array_equal(mixed[32:36], gate[16:])
+    assert_array_equal(mixed[36:48], 0)
+    assert_array_equal(mixed[48:52], gate[16:] + 100)

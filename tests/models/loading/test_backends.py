@@ -1,0 +1,66 @@
+"""Tests of the choice between the kernels and torch."""
+
+import numpy as np
+import pytest
+
+from embedwell_models import Embedder, families
+from embedwell_models.checkpoint import weights
+from embedwell_models.cpu_backend import library
+from embedwell_models.encoder.device import Device
+from embedwell_models.loading.backends import (
+    RowExactLinear,
+    choose_backend,
+    choose_device,
+    why_torch,
+)
+from embedwell_models.loading.on_kernels import KernelBackend
+from tests.conftest import Folder
+
+CPU = Device("cpu")
+needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+COMPILED = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
+
+
+@needs_kernels
+def test_the_kernels_alone_compute_a_model_that_they_know(tiny_bert: Folder) -> None:
+    folder = tiny_bert(**COMPILED)
+    layout = families.read(folder)
+    arrays = weights.load(folder, layout)
+    assert isinstance(choose_backend(layout, arrays, CPU, library.features()), KernelBackend)
+    assert Embedder.load(folder, device="cpu", dtype="float32").why_torch is None
+
+
+@pytest.mark.parametrize(
+    ("device", "isa", "reason"),
+    [
+        (CPU, "none", "a processor or an installation without compiled kernels"),
+        (Device("cuda", 1), "auto", "the device cuda:1"),
+        pytest.param(CPU, "auto", "the layers of this bert model", marks=needs_kernels),
+    ],
+)
+def test_torch_computes_the_rest_and_the_reason_is_told(
+    tiny_bert: Folder, device: Device, isa: str, reason: str
+) -> None:
+    folder = tiny_bert()  # whose width is no multiple of 64
+    layout = families.read(folder)
+    arrays = weights.load(folder, layout)
+    assert why_torch(layout, arrays, device, library.features(isa)) == reason
+    if device == CPU:
+        assert Embedder.load(folder, device="cpu", dtype="float32", isa=isa).why_torch == reason
+
+
+def test_the_cpu_is_chosen_without_torch() -> None:
+    assert choose_device("cpu") == CPU
+
+
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_rows_of_further_layers_do_not_depend_on_each_other(isa: str) -> None:
+    noise = np.random.default_rng(3)
+    weight, x = (noise.standard_normal(shape).astype(np.float32) for shape in ((50, 70), (9, 70)))
+    linear = RowExactLinear(library.features(isa))
+    bias = np.ones(50, dtype=np.float32)
+    layer, maximum = linear(weight, bias), linear.row_maximum(weight, bias)
+    together = layer(x)
+    np.testing.assert_allclose(together, x @ weight.T + 1, rtol=1e-4, atol=1e-4)
+    assert all(np.array_equal(layer(x[i : i + 1])[0], together[i]) for i in range(9))
+    assert np.array_equal(maximum(x, [4, 5])[0], np.maximum(together[:4].max(axis=0), 0))
