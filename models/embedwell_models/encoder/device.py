@@ -34,8 +34,12 @@ def may_be_gpu(name: str, folder: Path = Path("/dev")) -> bool:
     """
     if name != "auto":
         return name != "cpu"
-    found = any(True for pattern in _GPU_FILES for _ in folder.glob(pattern))
-    return torch_is_installed() and (found or sys.platform != "linux")
+    return torch_is_installed() and (has_gpu_file(folder) or sys.platform != "linux")
+
+
+def has_gpu_file(folder: Path = Path("/dev")) -> bool:
+    """Whether a Linux system has a device file of a GPU. folder: the device files."""
+    return any(True for pattern in _GPU_FILES for _ in folder.glob(pattern))
 
 
 def torch_is_installed() -> bool:

@@ -1,8 +1,10 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 from embedwell_models.checkpoint.weights import Weights
@@ -10,13 +12,16 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch_shape import RecordedShapes
-from embedwell_models.encoder.device import Device, may_be_gpu
+from embedwell_models.encoder.device import Device, has_gpu_file, may_be_gpu
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
+from embedwell_models.errors import TORCH_MISSING
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
 from embedwell_models.vectors import Floats
+
+log = logging.getLogger(__name__)
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 
@@ -93,12 +98,15 @@ class RowExactLinear(LinearFactory):
         return device_linear(CPU)
 
 
-def choose_device(name: str) -> Device:
+def choose_device(name: str, device_files: Path = Path("/dev")) -> Device:
     """Return the device for a name: auto (the first GPU, else the CPU), cpu, cuda or cuda:N.
 
-    Raises ModelError if there is no such device.
+    The log warns of a GPU that needs torch, which is not installed. Raises ModelError if there is
+    no such device.
     """
-    if not may_be_gpu(name):
+    if not may_be_gpu(name, device_files):
+        if name == "auto" and has_gpu_file(device_files):
+            log.warning("this machine seems to have a GPU, which is not used: %s", TORCH_MISSING)
         return Device("cpu")
     from embedwell_models.torch_backend.device import resolve_device
 

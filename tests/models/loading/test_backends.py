@@ -1,5 +1,8 @@
 """Tests of the choice between the kernels and torch."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,18 @@ def test_torch_computes_the_rest_and_the_reason_is_told(
 
 def test_the_cpu_is_chosen_without_torch() -> None:
     assert choose_device("cpu") == CPU
+
+
+def test_the_log_warns_of_a_gpu_that_needs_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert choose_device("auto", tmp_path) == CPU and not caplog.records
+    (tmp_path / "nvidia0").touch()
+    assert choose_device("auto", tmp_path) == CPU
+    assert "a GPU, which is not used: PyTorch is not installed: pip install" in caplog.text
+    caplog.clear()
+    assert choose_device("cpu", tmp_path) == CPU and not caplog.records
 
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
