@@ -1,6 +1,7 @@
 """Shapes of encoders that are compiled as a whole, and random weights for them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -70,6 +71,11 @@ def llama(**different: Any) -> EncoderConfig:
     return modern(**{**fields, **different})
 
 
+def shared(config: EncoderConfig) -> EncoderConfig:
+    """Let all layers have the weights of the first, as in ALBERT."""
+    return replace(config, layers=tuple(replace(layer, weights=0) for layer in config.layers))
+
+
 LONGROPE = Rotary(
     dim=48,
     scaling=Scaling(
@@ -78,6 +84,8 @@ LONGROPE = Rotary(
 )
 KINDS = {
     "bert": shape(),
+    "electra": shape(embedding_size=32),
+    "albert": shared(shape(embedding_size=32, layers=3)),
     "roberta": shape(input_positions=Learned(offset=4)),  # token 3 has no position
     "biased": shape(positions=Buckets()),  # differs by head, by distance and by direction
     "causal": shape(positions=Buckets(), causal=True),
@@ -144,7 +152,7 @@ def _gates(config: EncoderConfig, gate: int, noise: torch.Generator) -> dict[str
 
 
 def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
-    width = config.hidden_size
+    width = config.embedding_size
     found = {"token_table": (VOCABULARY, width)}
     if config.segments:
         found["segment_table"] = (2, width)
@@ -159,13 +167,16 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
 def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     order = ("query", "key", "value", "output", "up", "down", "gate")  # of the random numbers
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
-    return _each([{name: each[name] for name in order if name in each} for each in layers])
+    found = _each([{name: each[name] for name in order if name in each} for each in layers])
+    if config.embedding_size == config.hidden_size:
+        return found
+    return {**found, "project": (config.hidden_size, config.embedding_size)}
 
 
 def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
     layers = [_layer_norms(config, layer, normed) for layer in config.layers]
     final = {} if config.arrangement == "post" else {"final_norm": config.hidden_size}
-    return {"norm": config.hidden_size, **final, **_each(layers)}
+    return {"norm": config.embedding_size, **final, **_each(layers)}
 
 
 def _layer_norms(config: EncoderConfig, layer: LayerSpec, normed: bool) -> dict[str, int]:

@@ -16,6 +16,7 @@ from embedwell_models.cpu_backend.abi import (
     Norm,
     Rotation,
 )
+from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
 from embedwell_models.cpu_backend.linear import ACTIVATIONS
@@ -32,27 +33,29 @@ class KernelEncoder:
     """Encoder with float32 activations that multiplies in the precision of its weights."""
 
     def __init__(
-        self, inputs: InputTables, layers: LayerWeights, position_bias: PositionBias | None
+        self,
+        inputs: InputTables,
+        layers: LayerWeights,
+        position_bias: PositionBias | None,
+        factorized: FactorizedInput | None = None,
     ) -> None:
+        """factorized: None if the tables are as wide as the states."""
         config, self._position_bias = inputs.config, position_bias
         self._inputs, self._layers, self._width = inputs, layers, config.hidden_size
+        self._factorized = factorized
         self._rope_caches = [RopeCache(*each) for each in distinct_rotations(config)]
         self._rotations = Rotation * max(1, len(self._rope_caches))  # see Layer.rotation_index
-        positions = np.zeros((1, config.hidden_size), np.float32)
-        if inputs.positions is not None:
-            positions = inputs.positions
-        # Segment vectors are added to the position table once: a table for each segment.
-        segments = inputs.segments[: 2 if config.two_segments else 1]
-        self._position_table = np.concatenate([positions + segment for segment in segments])
+        self._position_table = _position_table(inputs, factorized)
+        table = None if factorized else inputs.positions
         self._embedding_tables = EmbeddingTables(
             tokens=inputs.tokens.ctypes.data,
             positions=self._position_table.ctypes.data,
-            position_stride=0 if inputs.positions is None else config.hidden_size,
-            padding_id=inputs.padding,
+            position_stride=0 if table is None else config.hidden_size,
+            padding_id=-1 if factorized else inputs.padding,
             vocab_size=config.vocab_size,
-            num_positions=len(positions),
-            token_scale=config.token_scale,
-            norm=layers.embedding_norm,
+            num_positions=1 if table is None else len(table),
+            token_scale=1 if factorized else config.token_scale,
+            norm=Norm() if factorized else layers.embedding_norm,
         )
         network = config.feed_forward
         self._config = KernelConfig(
@@ -109,6 +112,8 @@ class KernelEncoder:
         return np.empty((len(batch.ids), self._width), dtype=np.float32)
 
     def _run(self, batch: Batch, num_layers: int, **outputs: int) -> None:
+        if self._factorized is not None:
+            batch = self._factorized(batch)
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
         tables = self._tables(batch)
@@ -156,6 +161,17 @@ def _pooling_index(mode: str) -> int:
     if mode not in modes:
         raise ValueError(f"the kernels have no pooling mode {mode!r}; they have {modes}")
     return modes.index(mode)
+
+
+def _position_table(inputs: InputTables, factorized: FactorizedInput | None) -> Floats:
+    # Segment vectors are added to the position table once: a table for each segment.
+    positions = np.zeros((1, inputs.config.hidden_size), np.float32)
+    if factorized is not None:
+        return positions
+    if inputs.positions is not None:
+        positions = inputs.positions
+    segments = inputs.segments[: 2 if inputs.config.two_segments else 1]
+    return np.concatenate([positions + segment for segment in segments])
 
 
 def _most_heads(config: EncoderConfig) -> Heads:

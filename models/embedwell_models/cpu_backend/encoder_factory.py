@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
@@ -57,7 +58,9 @@ class KernelEncoderFactory:
         config = self.inputs.config
         layers = LayerWeights(config, self.weights, isa, packing)
         bias = position_bias(config.attention, self.weights)
-        encoder = KernelEncoder(self.inputs, layers, bias)
+        exact = KernelLinearFactory(isa, Packing("float32"))
+        factorized = FactorizedInput.of(self.inputs, self.weights, exact)
+        encoder = KernelEncoder(self.inputs, layers, bias, factorized)
         if self.add_head is None:
             return encoder
         return self.add_head(encoder, KernelLinearFactory(isa, packing))

@@ -34,9 +34,7 @@ class LayerWeights:
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
         self.run = kernel(isa, f"encode_{packing.dtype}")
         build = _Builder(config, weights, WeightPacker(packing))
-        self.layers = (Layer * config.num_layers)(
-            *(build.layer(*each) for each in enumerate(config.layers))
-        )
+        self.layers = (Layer * config.num_layers)(*build.layers())
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the unpacked weights are freed
@@ -47,6 +45,14 @@ class _Builder:
     config: EncoderConfig
     weights: Weights
     packer: WeightPacker
+
+    def layers(self) -> list[Layer]:
+        """Pack the layers; equal layers that share weights are packed once."""
+        packed: dict[LayerSpec, Layer] = {}
+        for index, spec in enumerate(self.config.layers):
+            if spec not in packed:
+                packed[spec] = self.layer(index, spec)
+        return [packed[spec] for spec in self.config.layers]
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:
         name, attention = f"layers.{spec.weights}", spec.mixer

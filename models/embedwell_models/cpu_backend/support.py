@@ -9,7 +9,8 @@ from embedwell_models.cpu_backend.layer_weights import NORMS
 from embedwell_models.positions.schemes import Alibi, Buckets, Rotary, Scheme
 
 _SUPPORTED_TENSORS = {
-    *("token_table", "position_table", "segment_table", "bias_table", "norm", "final_norm"),
+    *("token_table", "position_table", "segment_table", "bias_table"),
+    *("project", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
     *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
@@ -25,9 +26,8 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
             config.hidden_size % 64 == config.feed_forward.inner % 64 == 0,
             all(layer.feed_forward == config.feed_forward for layer in layers),
             all(_attention_fits(layer, usual, weights) for layer in layers),
-            len({layer.weights for layer in layers}) == len(layers),
             _gates_fit(config, weights),
-            config.embedding_size == config.hidden_size,
+            _tables_fit(config, weights),
             config.arrangement in NORMS,
             _has_kernel(usual.positions),
             _have_equal_rows({layer.positions for layer in layers}),
@@ -44,6 +44,13 @@ def _attention_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) ->
     by_head = all(len(weights[name]) == size for name in names if name in weights)
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
     return fits and attention.scale == usual.scale and not attention.softcap
+
+
+def _tables_fit(config: EncoderConfig, weights: Weights) -> bool:
+    # Narrower tables are projected after their norm (ALBERT, ELECTRA).
+    if "project.weight" in weights:
+        return config.norm == "layer"
+    return config.embedding_size == config.hidden_size
 
 
 def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:

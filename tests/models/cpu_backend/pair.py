@@ -9,8 +9,10 @@ from torch import Tensor
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.encoder import KernelEncoder
+from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
@@ -52,7 +54,9 @@ class Pair:
         stack = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
         self.inputs = InputTables.of(config, self.weights)
         self.bias = position_bias(config.attention, self.weights)
-        self.ours = KernelEncoder(self.inputs, stack, self.bias)
+        exact = KernelLinearFactory(kernels, Packing("float32"))
+        self.factorized = FactorizedInput.of(self.inputs, self.weights, exact)
+        self.ours = KernelEncoder(self.inputs, stack, self.bias, self.factorized)
         self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod

@@ -94,7 +94,7 @@ def test_tokens_that_are_not_attended_to_equal_their_twin(
         encoder.states(texts, pair.config.num_layers) for encoder in (pair.ours, pair.twin)
     )
     assert error(actual, expected) < CLOSE[dtype]
-    assert error(pair.ours.states(whole, pair.config.num_layers), expected) > 2 * CLOSE[dtype]
+    assert error(pair.ours.states(whole, pair.config.num_layers), expected) > 1.4 * CLOSE[dtype]
     alone = Batch(
         texts.ids[7:39], texts.lengths[1:2], texts.prompt_token_counts[1:2], np.array([9])
     )
@@ -253,10 +253,6 @@ def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     assert error(pair.ours.states(given, 1), expected) < 0.01
 
 
-def with_shared_weights(config: EncoderConfig) -> EncoderConfig:
-    return replace(config, layers=(config.layers[0],) * config.num_layers)
-
-
 def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
     *first, last = config.layers
     network = replace(last.feed_forward, **different)
@@ -274,8 +270,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         shape(heads=4),
         shape(head_size=96, heads=1),
         shape(softcap=30.0),
-        shape(embedding_size=32),
-        with_shared_weights(shape()),
+        shape(embedding_size=32, norm="rms"),
         *(shape(arrangement=name) for name in ("parallel", "parallel_one_norm", "double_post")),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=TransformerXL()),
@@ -288,7 +283,7 @@ def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig)
     assert not kernels_support(config, random_weights(config))
 
 
-@pytest.mark.parametrize("name", ["project.weight", "layers.1.relative.weight"])
+@pytest.mark.parametrize("name", ["relative_table", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not kernels_support(shape(), random_weights(shape()) | {name: np.zeros(1, np.float32)})
 

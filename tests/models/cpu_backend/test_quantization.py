@@ -107,7 +107,7 @@ def test_sums_are_those_of_the_integers() -> None:
 def test_the_kernels_observe_the_inputs_that_torch_has(kernels: str, kind: str) -> None:
     pair, observer = Pair.of(kernels, "float32", kind), InputObserver()
     stack = LayerWeights(pair.config, pair.weights, kernels, Packing("float32", observer=observer))
-    observed = KernelEncoder(pair.inputs, stack, pair.bias)
+    observed = KernelEncoder(pair.inputs, stack, pair.bias, pair.factorized)
     texts, layers = batch([40, 8]), pair.config.num_layers
     with single_threaded():
         states = observed.states(texts, layers)
