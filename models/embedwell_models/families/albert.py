@@ -61,6 +61,7 @@ FAMILIES = (
                 models="paraphrase-albert",
                 positions="learned",
                 layers="post-norm, shared weights, factorised token table",
+                torch="yes",
             ),
         ),
     ),

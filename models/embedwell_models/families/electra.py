@@ -37,6 +37,6 @@ FAMILIES = (
             activation="gelu",
         ),
         tokenizer_override="normalizer",
-        rows=(Row(family="ELECTRA", positions="learned", layers="as BERT"),),
+        rows=(Row(family="ELECTRA", positions="learned", layers="as BERT", torch="small models"),),
     ),
 )
