@@ -10,7 +10,8 @@ ARG TORCH=none
 # Where torch is taken from. By default PyTorch's own index for cpu, and pip's index for cuda.
 ARG TORCH_INDEX=
 ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1
-RUN python -m venv /opt/venv
+# Where something requires setuptools, pip installs it again.
+RUN python -m venv /opt/venv && pip uninstall --yes setuptools
 WORKDIR /src
 COPY pyproject.toml constraints.txt deploy/requirements.py ./
 # First and alone, so that no other index can offer a torch with CUDA instead.
