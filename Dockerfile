@@ -4,22 +4,28 @@ ARG BASE=docker.io/library/python:3.11-slim-bookworm
 FROM ${BASE} AS dependencies
 # g++ compiles the kernels on x86-64 and brings strip.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++
-# cpu or cuda: the build of PyTorch.
-ARG TORCH=cpu
+# none, cpu or cuda: whether there is a PyTorch, and which build of it. The kernels need none, but
+# exist for x86-64 alone; on other processors, none is cpu.
+ARG TORCH=none
 # Where torch is taken from. By default PyTorch's own index for cpu, and pip's index for cuda.
 ARG TORCH_INDEX=
 ENV PATH=/opt/venv/bin:$PATH PIP_CONSTRAINT=/src/constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1
-RUN python -m venv /opt/venv
+# Where something requires setuptools, pip installs it again.
+RUN python -m venv /opt/venv && pip uninstall --yes setuptools
 WORKDIR /src
 COPY pyproject.toml constraints.txt deploy/requirements.py ./
 # First and alone, so that no other index can offer a torch with CUDA instead.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=cache,target=/root/.cache/pip \
-    case "$TORCH" in \
+    case "$TORCH:$(uname -m)" in \
+      none:x86_64) exit 0 ;; \
+      none:*) echo "There are no kernels for $(uname -m): the image gets torch"; TORCH=cpu ;; \
+    esac \
+ && case "$TORCH" in \
       cpu) index=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu} ;; \
       cuda) index=$TORCH_INDEX ;; \
-      *) echo "TORCH is cpu or cuda, not $TORCH" >&2; exit 2 ;; \
+      *) echo "TORCH is none, cpu or cuda, not $TORCH" >&2; exit 2 ;; \
     esac \
  && pip install --no-deps ${index:+--index-url "$index"} torch \
  && cuda=$(sed -n "s/^cuda.*= '\?\([^']*\)'\?$/\1/p" /opt/venv/lib/python3*/site-packages/torch/version.py) \
@@ -29,20 +35,21 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     esac
 # Extras of pyproject.toml, separated by spaces.
 ARG EXTRAS=otel
-# Bytecode of the imported modules only. No headers, tests and symbol tables: 350 MB less.
+# Bytecode of the imported modules only. No headers, tests and symbol tables.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=cache,target=/root/.cache/pip \
-    python requirements.py torch $EXTRAS > requirements.txt \
+    torch=$(find /opt/venv/lib/python3*/site-packages -maxdepth 1 -name torch -printf %f) \
+ && python requirements.py $torch $EXTRAS > requirements.txt \
  && pip install --requirement requirements.txt \
  && cd /opt/venv/lib/python3*/site-packages \
  && rm -rf torch/include torch/test torch/bin/*[tT]est* torch/bin/protoc* pyarrow/include \
  && find . -type d \( -name tests -o -name __pycache__ \) -prune -exec rm -rf {} + \
  && find . -name '*.so' -not -path './nvidia/*' -not -path '*.libs/*' -exec strip --strip-unneeded {} + \
  && python -c 'import click, fastapi, httptools, httpx, huggingface_hub, jinja2, numpy, orjson, PIL.Image, prometheus_client, \
-      pydantic_settings, python_multipart, safetensors.torch, tokenizers, torch, uvicorn, uvloop' \
+      pydantic_settings, python_multipart, safetensors.numpy, tokenizers, uvicorn, uvloop' \
  && python -c 'from importlib import import_module, util; \
-      [import_module(name) for name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "fsspec", "pyarrow.dataset") \
+      [import_module(name) for name in ("torch", "opentelemetry.exporter.otlp.proto.http.trace_exporter", "fsspec", "pyarrow.dataset") \
        if util.find_spec(name.partition(".")[0])]'
 
 FROM dependencies AS build

@@ -4,10 +4,12 @@ BIN := .venv/bin
 JS := tests/clients/js
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
 
-# pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs (dxg: Windows' to Linux).
-TORCH_INDEX ?= $(if $(wildcard /dev/nvidia[0-9]* /dev/dxg)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
+# dxg: that of Windows' subsystem for Linux.
+GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+# pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
+TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve torch test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -21,6 +23,8 @@ help:                          ## list the targets
 serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0.0.1:8080
 	$(CHECK_KERNELS)
 	@$(BIN)/embedwell serve
+
+torch: .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
 
 # Tests of a file run one after the other, in one process: they share its servers.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
@@ -125,18 +129,24 @@ $(JS)/node_modules: $(JS)/package.json $(JS)/package-lock.json
 	$(PYTHON) -m venv .venv
 	@touch $@
 
+# The index is asked for torch alone: what torch requires comes from pip's own.
 .venv/torch: .venv/python
 ifneq ($(TORCH_INDEX),)
 	@echo "No NVIDIA device here: PyTorch is taken from $(TORCH_INDEX) (make TORCH_INDEX= takes pip's own choice)"
 	$(PIP) --no-deps --retries 1 --extra-index-url $(TORCH_INDEX) torch
 endif
+	$(PIP) torch
 	@touch $@
 
 PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embedwell_models/kernels/*.cpp models/embedwell_models/kernels/*.h)
 
+KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library import best_isa; exit(best_isa("float32") is None)'
+
 # Each includes the one before it, and is installed in one go: every time, the kernels are compiled.
-.venv/runtime: .venv/torch $(PACKAGE)
-	$(PIP) -e '.[torch]'
+# Whether they can be used, and torch is not needed, shows only after that.
+.venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
+	$(PIP) -e .
+	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
 
 .venv/test: .venv/torch $(PACKAGE)

@@ -1,4 +1,4 @@
-"""The installation of PyTorch by the Makefile."""
+"""The installation by the Makefile, with a Python that only notes what it is asked for."""
 
 import shutil
 import subprocess
@@ -8,27 +8,87 @@ import pytest
 
 MAKEFILE = Path(__file__).parent.parent / "Makefile"
 GPU = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("dxg")]
+PYTHON = """#!/bin/sh
+case "$*" in
+  *best_isa*) exit {status} ;;
+  *) echo "$*" >> asked ;;
+esac
+"""
+WITHOUT_GPU = "GPU="
 
 
-def commands(folder: Path, *options: str) -> str:
-    """The commands that `make` would run up to the installation of PyTorch."""
-    shutil.copy(MAKEFILE, folder)
-    command = ["make", "--no-print-directory", "--dry-run", *options, ".venv/torch"]
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with an environment whose kernels can be used."""
+    shutil.copy(MAKEFILE, tmp_path)
+    for name in ("pyproject.toml", "constraints.txt", "hatch_build.py"):
+        (tmp_path / name).touch()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "python").touch()
+    (tmp_path / ".venv" / "pyvenv.cfg").write_text(f"command = -m venv {tmp_path}/.venv\n")
+    write_python(tmp_path, kernels=True)
+    return tmp_path
+
+
+def write_python(folder: Path, kernels: bool) -> None:
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text(PYTHON.format(status=0 if kernels else 1))
+    python.chmod(0o755)
+
+
+def installed(folder: Path, *options: str) -> tuple[list[str], str]:
+    """What pip is asked for, each with its options, and what make prints."""
+    (folder / "asked").unlink(missing_ok=True)
+    command = ["make", "--no-print-directory", *options]
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return process.stdout
+    asked = (folder / "asked").read_text().splitlines() if (folder / "asked").exists() else []
+    return [line.partition("constraints.txt ")[2] for line in asked], process.stdout
 
 
 @pytest.mark.skipif(bool(GPU), reason="this machine has a GPU")
-def test_a_machine_without_a_gpu_gets_the_cpu_build_of_pytorch(tmp_path: Path) -> None:
-    output = commands(tmp_path)
-    assert "--extra-index-url https://download.pytorch.org/whl/cpu torch" in output
+def test_a_machine_without_a_gpu_gets_the_cpu_build_of_pytorch(checkout: Path) -> None:
+    asked, output = installed(checkout, ".venv/torch")
+    index = "--extra-index-url https://download.pytorch.org/whl/cpu"
+    assert asked == [f"--no-deps --retries 1 {index} torch", "torch"]
     assert "No NVIDIA device here" in output
 
 
-def test_the_users_index_is_used(tmp_path: Path) -> None:
-    output = commands(tmp_path, "TORCH_INDEX=https://example.org/whl")
-    assert "--extra-index-url https://example.org/whl torch" in output
+def test_the_users_index_is_used(checkout: Path) -> None:
+    asked, _ = installed(checkout, "TORCH_INDEX=https://example.org/whl", ".venv/torch")
+    assert "--extra-index-url https://example.org/whl torch" in asked[0]
 
 
-def test_an_empty_index_uses_that_of_pip(tmp_path: Path) -> None:
-    assert "pip" not in commands(tmp_path, "TORCH_INDEX=")
+def test_an_empty_index_uses_that_of_pip(checkout: Path) -> None:
+    assert installed(checkout, "TORCH_INDEX=", ".venv/torch")[0] == ["torch"]
+
+
+def test_a_server_on_kernels_needs_no_pytorch(checkout: Path) -> None:
+    asked, output = installed(checkout, WITHOUT_GPU, ".venv/runtime")
+    assert asked == ["-e ."]
+    assert "PyTorch" not in output
+
+
+def test_a_server_without_kernels_gets_pytorch_and_says_so(checkout: Path) -> None:
+    write_python(checkout, kernels=False)
+    asked, output = installed(checkout, WITHOUT_GPU, "TORCH_INDEX=", ".venv/runtime")
+    assert asked == ["-e .", "torch"]
+    assert "No compiled kernels for this machine: PyTorch is installed" in output
+
+
+def test_a_server_on_a_gpu_gets_pytorch(checkout: Path) -> None:
+    asked, _ = installed(checkout, "GPU=/dev/nvidia0", ".venv/runtime")
+    assert asked == ["torch", "-e ."]
+
+
+def test_pytorch_can_be_added(checkout: Path) -> None:
+    installed(checkout, WITHOUT_GPU, ".venv/runtime")
+    assert installed(checkout, "TORCH_INDEX=", "torch")[0] == ["torch"]
+    assert installed(checkout, "TORCH_INDEX=", "torch")[0] == []
+
+
+def test_tests_install_everything_at_once_and_the_server_nothing_after_them(
+    checkout: Path,
+) -> None:
+    asked, _ = installed(checkout, "TORCH_INDEX=", ".venv/test")
+    assert asked == ["torch", "-e .[torch,test]"]
+    assert installed(checkout, ".venv/runtime")[0] == []

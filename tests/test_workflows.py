@@ -169,6 +169,25 @@ def test_images_are_for_both_platforms_with_their_parts_and_their_origin() -> No
     assert set(given) <= set(known)
 
 
+def test_images_without_torch_are_the_default_and_others_have_a_suffix() -> None:
+    image, tags = (RELEASE["jobs"][name]["strategy"]["matrix"] for name in ("image", "image-tags"))
+    torch = {row["suffix"]: row["torch"] for row in image["include"] if "torch" in row}
+    assert torch == {"": "none", "-bulk": "none", "-torch": "cpu", "-cuda": "cuda"}
+    assert [*torch] == image["suffix"]
+    removed = [row["suffix"] for row in image["exclude"]]
+    platforms = {row["suffix"]: row["platforms"] for row in tags["include"]}
+    assert platforms == {
+        suffix: len(image["platform"]) - removed.count(suffix) for suffix in image["suffix"]
+    }
+    assert [row["suffix"] for row in tags["include"] if "newest" in row] == [""]
+
+
+def test_the_wheel_is_tried_without_torch_where_it_has_kernels() -> None:
+    steps = RELEASE["jobs"]["try"]["steps"]
+    (step,) = (step for step in steps if "install torch" in step.get("run", ""))
+    assert step["if"] == "runner.arch == 'ARM64'"
+
+
 def test_the_wheels_are_those_that_the_build_makes() -> None:
     kernels, pure = RELEASE["jobs"]["kernels-wheel"], RELEASE["jobs"]["pure-wheel"]
     assert kernels["container"] == "quay.io/pypa/manylinux_2_28_x86_64"

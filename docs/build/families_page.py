@@ -14,7 +14,7 @@ from embedwell_models.families.family import Family, Variant
 FILE = Path(__file__).parents[1] / "models.md"
 _REFUSED = Path(__file__).with_name("refused_models.toml")
 _HEADS = {
-    "served families": ("family", "`model_type`", "models", "positions", "layers"),
+    "served families": ("family", "`model_type`", "models", "positions", "layers", "torch"),
     "refused models": ("name", "where", "why it is refused"),
 }
 
@@ -24,7 +24,7 @@ def served(registry: Sequence[Family] = families.ALL) -> Iterator[tuple[str, ...
     rows = dict.fromkeys(row for family in registry for row in family.rows)
     for row in rows:
         types = [each for family in registry if row in family.rows for each in family.model_types]
-        yield row.family, _model_types(types), row.models, row.positions, row.layers
+        yield row.family, _model_types(types), row.models, row.positions, row.layers, row.torch
 
 
 def refused() -> list[Mapping[str, Any]]:

@@ -28,8 +28,8 @@ def test_ports_are_published_on_this_machine_alone_unless_an_address_is_named() 
     }
 
 
-def test_the_image_has_the_cpu_build_of_torch_unless_it_is_for_a_gpu() -> None:
-    assert SERVICES["embedwell"]["build"]["args"]["TORCH"] == "cpu"
+def test_the_image_has_no_torch_unless_it_is_asked_for_or_for_a_gpu() -> None:
+    assert SERVICES["embedwell"]["build"]["args"]["TORCH"] == "${TORCH-none}"
     assert GPU["services"]["embedwell"]["build"]["args"] == {"TORCH": "cuda"}
 
 

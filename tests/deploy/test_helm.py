@@ -104,13 +104,18 @@ def test_the_chart_has_the_version_of_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "tag"), [({}, ""), ({"image": {"tag": "7.8.9-bulk"}}, "7.8.9-bulk")]
+    ("values", "tag"),
+    [
+        ({}, embedwell.__version__),
+        ({"gpu": {"enabled": True}}, f"{embedwell.__version__}-cuda"),
+        ({"image": {"tag": "7.8.9-bulk"}}, "7.8.9-bulk"),
+        ({"image": {"tag": "mine"}, "gpu": {"enabled": True}}, "mine"),
+    ],
 )
 def test_the_tag_of_the_image_is_the_version_unless_another_is_set(
     values: dict[str, Any], tag: str, tmp_path: Path
 ) -> None:
     manifests = rendered(values, tmp_path)
-    tag = tag or embedwell.__version__
     assert container_of(manifests)["image"] == f"embedwell:{tag}"
     assert manifests["Deployment"]["metadata"]["labels"]["app.kubernetes.io/version"] == tag
 

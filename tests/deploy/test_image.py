@@ -94,15 +94,18 @@ def test_every_stage_has_the_same_base() -> None:
     assert DOCKERFILE.count(ARGUMENTS["BASE"]) == 1
 
 
-def test_the_cpu_build_of_torch_is_the_default() -> None:
-    assert (ARGUMENTS["TORCH"], ARGUMENTS["TORCH_INDEX"]) == ("cpu", "")
+def test_there_is_no_torch_by_default() -> None:
+    assert (ARGUMENTS["TORCH"], ARGUMENTS["TORCH_INDEX"]) == ("none", "")
     assert "index=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" in DOCKERFILE
+
+
+CPU = "--no-deps --index-url https://download.pytorch.org/whl/cpu torch"
 
 
 @pytest.mark.parametrize(
     ("torch", "index", "cuda", "asked"),
     [
-        ("cpu", "", "None", "--no-deps --index-url https://download.pytorch.org/whl/cpu torch"),
+        ("cpu", "", "None", CPU),
         ("cpu", "https://m.example", "None", "--no-deps --index-url https://m.example torch"),
         ("cuda", "", "'13.0'", "--no-deps torch"),
         ("cuda", "https://m.example", "'12.8'", "--no-deps --index-url https://m.example torch"),
@@ -114,25 +117,48 @@ def test_the_cpu_build_of_torch_is_the_default() -> None:
 def test_the_build_of_torch_that_is_asked_for_is_installed_or_refused(
     torch: str, index: str, cuda: str, asked: str | None, tmp_path: Path
 ) -> None:
-    (step,) = re.findall(r"^    (case \"\$TORCH\".*\n(?: .*\n)*)", DOCKERFILE, re.MULTILINE)
-    package = tmp_path / "lib" / "python3.11" / "site-packages" / "torch"
-    package.mkdir(parents=True)
-    (package / "version.py").write_text(f"debug = False\ncuda: Optional[str] = {cuda}\n")
-    pip = tmp_path / "pip"
-    pip.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
-    pip.chmod(0o755)
-    process = subprocess.run(
-        ["sh", "-c", step.replace("/opt/venv", str(tmp_path))],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "TORCH": torch, "TORCH_INDEX": index},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    process = install_torch(torch, tmp_path, index=index, cuda=cuda)
     assert (process.returncode == 0) is (asked is not None), process.stderr
     if asked is None:
         assert torch in process.stderr
     else:
         assert (tmp_path / "asked").read_text() == f"install {asked}\n"
+
+
+def test_no_torch_is_installed_where_there_are_kernels(tmp_path: Path) -> None:
+    assert install_torch("none", tmp_path).returncode == 0
+    assert not (tmp_path / "asked").exists()
+
+
+def test_other_processors_than_x86_64_get_torch(tmp_path: Path) -> None:
+    process = install_torch("none", tmp_path, machine="aarch64")
+    assert process.returncode == 0
+    assert "There are no kernels for aarch64: the image gets torch" in process.stdout
+    assert (tmp_path / "asked").read_text() == f"install {CPU}\n"
+
+
+def install_torch(
+    torch: str, folder: Path, *, index: str = "", cuda: str = "None", machine: str = "x86_64"
+) -> subprocess.CompletedProcess[str]:
+    """Run the Dockerfile's step with a pip that notes what it is asked for.
+
+    cuda: what the torch of the index says of its build.
+    """
+    (step,) = re.findall(r"^    (case \"\$TORCH.*\n(?: .*\n)*)", DOCKERFILE, re.MULTILINE)
+    package = folder / "lib" / "python3.11" / "site-packages" / "torch"
+    package.mkdir(parents=True)
+    (package / "version.py").write_text(f"debug = False\ncuda: Optional[str] = {cuda}\n")
+    programs = {"pip": f'echo "$@" > {folder}/asked', "uname": f"echo {machine}"}
+    for name, command in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{command}\n")
+        (folder / name).chmod(0o755)
+    return subprocess.run(
+        ["sh", "-c", step.replace("/opt/venv", str(folder))],
+        env={"PATH": f"{folder}:/usr/bin:/bin", "TORCH": torch, "TORCH_INDEX": index},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_context_has_every_file_that_is_copied() -> None:
@@ -145,8 +171,8 @@ def test_the_context_has_every_file_that_is_copied() -> None:
 
 def test_an_image_has_the_requirements_of_its_extras() -> None:
     optional = PROJECT["optional-dependencies"]
-    wanted = requirements(PROJECT, ["torch", *ARGUMENTS["EXTRAS"].split()])
-    assert wanted == [*PROJECT["dependencies"], *optional["torch"], *optional["otel"]]
+    wanted = requirements(PROJECT, ARGUMENTS["EXTRAS"].split())
+    assert wanted == [*PROJECT["dependencies"], *optional["otel"]]
     assert {*optional["bulk"]} < {*requirements(PROJECT, ["ray"])}  # which contains bulk
 
 

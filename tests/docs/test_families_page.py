@@ -34,15 +34,17 @@ def test_families_share_a_row_with_the_model_types_of_all() -> None:
 
     row = Row(family="One, Two", positions="none", layers="post-norm")
     variant = Variant.by_positions("bert", "spiral")
-    other = Row(family="Three", models="three-base", positions="spiral", layers="as One")
+    other = Row(
+        family="Three", models="three-base", positions="spiral", layers="as One", torch="yes"
+    )
     registry = [
         Family(model_types=("one",), read=read, rows=(row,)),
         Family(model_types=("two",), read=read, rows=(row,)),
         Family(model_types=("three", variant), name="three", read=read, rows=(other,)),
     ]
     assert [*served(registry)] == [
-        ("One, Two", "`one` `two`", "", "none", "post-norm"),
-        ("Three", "`three`, `bert` with `spiral`", "three-base", "spiral", "as One"),
+        ("One, Two", "`one` `two`", "", "none", "post-norm", ""),
+        ("Three", "`three`, `bert` with `spiral`", "three-base", "spiral", "as One", "yes"),
     ]
 
 

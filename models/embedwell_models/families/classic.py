@@ -42,6 +42,7 @@ _MOBILEBERT = Family(
             models="mobilebert-uncased",
             positions="learned",
             layers="bottleneck layers, no norms; [details](#limits-of-single-families)",
+            torch="yes",
         ),
     ),
 )
@@ -56,6 +57,7 @@ _CANINE = Family(
             models="canine-s, canine-c",
             positions="learned",
             layers="[characters](#canine) instead of tokens, downsampled by four; post-norm",
+            torch="yes",
         ),
     ),
 )
@@ -70,6 +72,7 @@ _FUNNEL = Family(
             models="funnel-transformer small, small-base",
             positions="as Transformer-XL",
             layers="post-norm; each block [halves the positions](#funnel)",
+            torch="yes",
         ),
     ),
 )
@@ -78,6 +81,7 @@ _LASER = Row(
     models="laser2, laser3-wol_Latn",
     positions="none (2); sinusoidal (3)",
     layers="bidirectional LSTM (2); transformer, pre- or post-norm (3)",
+    torch="LASER 2",
 )
 _LASER2 = Family(
     model_types=("laser2",),
@@ -100,6 +104,7 @@ _ELMO = Family(
             models="elmo_2x4096_512_2048cnn_2xhighway",
             positions="none",
             layers="character convolutions, bidirectional LSTMs",
+            torch="yes",
         ),
     ),
 )

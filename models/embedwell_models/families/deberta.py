@@ -127,6 +127,7 @@ FAMILIES = (
                 models="mDeBERTa",
                 positions="disentangled",
                 layers="post-norm",
+                torch="yes",
             ),
         ),
     ),

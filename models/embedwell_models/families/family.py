@@ -42,12 +42,16 @@ _POSITIONS = "position_embedding_type"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of the table of families in docs/models.md; several records can share it."""
+    """A row of the table of families in docs/models.md; several records can share it.
+
+    torch: the models that need torch on every machine, or "yes" for all; empty for none.
+    """
 
     family: str
     models: str = ""
     positions: str
     layers: str
+    torch: str = ""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ FAMILIES = (
                 models="Pythia",
                 positions="rotary",
                 layers="causal, parallel blocks",
+                torch="yes",
             ),
         ),
     ),

@@ -55,7 +55,11 @@ FAMILIES = (
         tokenizer_override="prefix_space",
         rows=(
             Row(
-                family="GPT-J", models="SGPT", positions="rotary", layers="causal, parallel blocks"
+                family="GPT-J",
+                models="SGPT",
+                positions="rotary",
+                layers="causal, parallel blocks",
+                torch="yes",
             ),
         ),
     ),

@@ -67,6 +67,7 @@ FAMILIES = (
                 models="jina-embeddings-v2",
                 positions="ALiBi",
                 layers="post-norm, gated FFN",
+                torch="of code",
             ),
         ),
     ),

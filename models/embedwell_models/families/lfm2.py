@@ -123,6 +123,7 @@ FAMILIES = (
                 positions="rotary",
                 layers="short convolutions, attention in some layers; pre-norm (RMSNorm), "
                 "gated FFN",
+                torch="yes",
             ),
         ),
     ),

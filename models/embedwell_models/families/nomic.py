@@ -185,6 +185,7 @@ FAMILIES = (
                 models="nomic-embed-text-v2-moe",
                 positions="rotary",
                 layers="post-norm, experts in every second layer",
+                torch="yes",
             ),
         ),
     ),
