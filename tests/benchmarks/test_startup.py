@@ -22,20 +22,9 @@ def test_the_report_has_medians_of_all_processes_and_the_least_of_each() -> None
     starts = {"this, int8, later start": [start(0.7, 90.0), start(0.9, 70.0), start(0.8, 80.0)]}
     results = {"machine": describe(), "model": "m", "requests": 100, "starts": starts}
     *_, totals, _, _, _, parts = report(results).splitlines()
-    assert totals.split() == [
-        "this,",
-        "int8,",
-        "later",
-        "start",
-        "0.80",
-        "(0.70-0.90)",
-        "1.10",
-        "(1.10-1.10)",
-        "180",
-        "(170-190)",
-        "180",
-        "(170-190)",
-    ]
+    assert " ".join(totals.split()) == (
+        "this, int8, later start 0.80 (0.70-0.90) 1.10 (1.10-1.10) 180 (170-190) 180 (170-190)"
+    )
     assert parts.split()[-8:] == ["0.20", "0.50", "0.30", "0.10", "20", "60", "20", "70"]
 
 
