@@ -229,6 +229,24 @@ def test_the_supervisor_loads_no_large_packages() -> None:
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.parametrize(
+    ("module", "others"),
+    [
+        ("embedwell.launch.fork_server", "PIL asyncio click fastapi pydantic torch tqdm"),
+        ("embedwell_models.embedder", "PIL asyncio email subprocess torch tqdm zipfile"),
+    ],
+)
+def test_an_engine_and_the_library_load_what_they_need_alone(module: str, others: str) -> None:
+    program = (
+        f"import sys, {module}; loaded = {{*sys.modules}} & {{*{others.split()!r}}}\n"
+        "assert not loaded, loaded"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
+
+
 def test_the_package_exports_only_its_facade() -> None:
     import embedwell_models
     from embedwell_models.embedder import Embedder

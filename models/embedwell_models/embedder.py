@@ -1,11 +1,11 @@
 """Facade of this package: a loaded model that embeds texts, pairs and images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from tqdm import tqdm
 
 from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
@@ -282,7 +282,7 @@ class Embedder(TokenIdEmbedder):
     ) -> Floats:
         vectors = np.empty((len(rows), dimensions or self.dim), dtype=np.float32)
         normalized = None if dimensions is None else False
-        with tqdm(total=len(rows), unit="text", disable=not show_progress_bar) as bar:
+        with _progress(len(rows), shown=show_progress_bar) as advance:
             for batch in batches_of_similar_length([*map(len, rows)], budget):
                 computed = self.encode(
                     [rows[i] for i in batch],
@@ -292,8 +292,20 @@ class Embedder(TokenIdEmbedder):
                 if dimensions is not None:
                     computed = truncate_and_normalize(computed, dimensions, self.sentence.normalize)
                 vectors[batch] = computed
-                bar.update(len(batch))
+                advance(len(batch))
         return vectors
+
+
+@contextmanager
+def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
+    """Yield a function that counts finished texts, on a progress bar if it is shown."""
+    if not shown:
+        yield lambda _: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit="text") as bar:
+        yield bar.update
 
 
 def _check_texts(texts: Any) -> list[str]:

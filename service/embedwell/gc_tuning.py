@@ -1,6 +1,5 @@
 """Keep the heap small and garbage collections short."""
 
-import asyncio
 import ctypes
 import gc
 import os
@@ -48,6 +47,8 @@ class FreeMemory:
         """Return free memory in a tenth of a second, for all requests that end until then."""
         if not self._scheduled:
             self._scheduled = True
+            import asyncio  # engines have no event loop
+
             asyncio.get_running_loop().call_later(_TRIM_DELAY, self._return)
 
     def _return(self) -> None:

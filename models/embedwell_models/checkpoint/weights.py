@@ -1,7 +1,7 @@
 """Loading of safetensors checkpoints under our own tensor names."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -27,7 +27,8 @@ def load(folder: Path, spec: CheckpointLayout) -> Weights:
     """Read every tensor of a spec as float32 under our names, with the chosen adapter added.
 
     Fused tensors are split, and stored parts of a table are decoded. The file is memory-mapped
-    twice: the mapping with the layers is freed when they are packed; the tables may stay mapped.
+    twice: the mapping with the layers, which is read, is freed when they are packed; the tables may
+    stay mapped, and only the rows that are used are in memory.
 
     Raises ModelError for a file that cannot be read, and for a tensor that is missing, unknown,
     quantised, not finite or of a wrong shape. The message names the file or tensor.
@@ -40,14 +41,16 @@ def load(folder: Path, spec: CheckpointLayout) -> Weights:
 
     additions, expected = _additions(folder, spec), spec.expected()
     unknown: set[str] = set()
-    for name, stored_tensor in iterate_tensors(folder, is_of_layer):
+    for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
         unknown |= {*names} - expected
         if names and not unknown:
-            if static and stored_tensor.is_integer:
-                array = stored_tensor.array
+            if static and kept.is_integer:
+                array = kept.array
             else:
-                array = to_finite_float32(folder, name, stored_tensor)
+                array = to_finite_float32(folder, name, freed)
+                if array is freed.array and not is_of_layer(name):
+                    array = kept.array
             if (addition := additions.pop(name, None)) is not None:
                 array = (array + addition).astype(np.float32)
             weights |= _parts(spec, names, array)
@@ -74,18 +77,20 @@ def check_shapes(
             raise ModelError(f"{name} has the shape {array.shape}; config.json requires {expected}")
 
 
-def iterate_tensors(
-    folder: Path, in_second_mapping: Callable[[str], bool] = lambda _: False
-) -> Iterator[tuple[str, StoredTensor]]:
+def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
     """Yield name and value of every tensor in a folder's safetensors files.
 
-    in_second_mapping: whether to take the tensor of a name from a second memory mapping. Raises
-    ModelError for a file that cannot be read.
+    Raises ModelError for a file that cannot be read.
     """
+    for path in safetensors_files.require_weight_files(folder):
+        yield from safetensors_files.map_file(path)
+
+
+def _iterate_mapped_twice(folder: Path) -> Iterator[tuple[str, StoredTensor, StoredTensor]]:
     for path in safetensors_files.require_weight_files(folder):
         both = zip(safetensors_files.map_file(path), safetensors_files.map_file(path), strict=True)
         for (name, first), (_, second) in both:
-            yield name, second if in_second_mapping(name) else first
+            yield name, first, second
 
 
 def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:

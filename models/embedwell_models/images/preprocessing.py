@@ -3,17 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.vectors import Floats
+
+if TYPE_CHECKING:  # imported when a model with images is loaded
+    from PIL import Image
 
 Pixels = npt.NDArray[np.uint8]
 """Pixels of an image, (height, width, 3)."""
@@ -65,7 +67,7 @@ class Preprocessing:
     """
 
     shortest_edge: int | None
-    resample: Image.Resampling
+    resample: "Image.Resampling"
     side: int
     scale: float
     mean: tuple[float, ...]
@@ -111,7 +113,7 @@ class Preprocessing:
         """
         return self.resize(decode(data, max_pixels), max_pixels)
 
-    def resize(self, image: Image.Image, max_pixels: int) -> Pixels:
+    def resize(self, image: "Image.Image", max_pixels: int) -> Pixels:
         """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
         width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
@@ -145,7 +147,9 @@ def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     return options.choice(key, _CLASSES, _CLIP if spec.projection else _SIGLIP)
 
 
-def _resampling(options: JsonConfig) -> Image.Resampling:
+def _resampling(options: JsonConfig) -> "Image.Resampling":
+    from PIL import Image
+
     value, supported = options.get("resample", 3), {int(each) for each in Image.Resampling}
     if value not in supported:
         raise options.unsupported("resample", value, supported)

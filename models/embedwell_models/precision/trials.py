@@ -4,7 +4,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Protocol
 
 import numpy as np
@@ -141,7 +140,7 @@ class _Comparison:
             len(ratios) < MAX_ROUNDS and self.clock() - start < ROUNDS_SECONDS
         ):
             ratios.append(self._seconds(baseline) / self._seconds(encoder))
-        return median(ratios)
+        return float(np.median(ratios))
 
     def half_or_float32(self, dtype: str) -> PrecisionChoice:
         """Build the encoder in bfloat16, or in float16 if that is accurate enough."""

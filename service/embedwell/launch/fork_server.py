@@ -24,8 +24,7 @@ from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.main import is_transient, start
 from embedwell.gc_tuning import settle_heap
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.reports import tell_supervisor
-from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, tell_supervisor
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
 

@@ -1,109 +1,16 @@
 """HTTP process of a server: `python -m embedwell.launch.http_worker`."""
 
-import asyncio
-import logging
-import sys
-import tempfile
-from dataclasses import asdict
-from functools import partial
-
-from embedwell.app import create_app, wrap
-from embedwell.engine.client.engine_session import EngineSession
-from embedwell.engine.wire.messages import EngineDescription
-from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
-from embedwell.gc_tuning import settle_heap
-from embedwell.http.protocol.server import Server, config, vital
-from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.launch.logging import configure_logging
-from embedwell.launch.reports import tell_supervisor
-from embedwell.launch.signals import install_signal_handlers
-from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE, STOP_LINE
-from embedwell_models.errors import ModelError
-
-log = logging.getLogger(__name__)
-
-_HEARTBEAT = 1.0  # seconds
+import gc
 
 
 def main() -> None:
-    """Serve until the watcher closes standard input, or dies."""
-    context, row = InheritedServer.from_worker_config(sys.stdin.buffer.readline())
-    configure_logging(context.settings.log_level, context.settings.log_format)
-    install_signal_handlers(0)
-    counters = context.counters(row)
-    try:
-        server = _server(context, row, counters)
-    except ModelError as error:
-        if counters.row[
-            CounterSlot.HEARTBEAT
-        ]:  # the model was readable before, so this may be temporary
-            log.error("%s", error)
-            sys.exit(1)
-        tell_supervisor("failed", reason=str(error))
-        sys.exit(EXIT_PERMANENT_FAILURE)
-    server.run(sockets=context.listeners(row))
-    sys.exit(int(server.failed or not server.started))
+    """Import the HTTP process without garbage collections, and run it."""
+    gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
+    from embedwell.launch.http_process import main
 
-
-def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Server:
-    async def beat() -> None:
-        server.stop_at_signals()
-        tell_supervisor("ready")
-        while True:
-            counters.row[CounterSlot.HEARTBEAT] += 1
-            await asyncio.sleep(_HEARTBEAT)
-
-    async def wait_for_stop() -> None:
-        closed = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(sys.stdin.fileno(), closed.set)
-        await closed.wait()
-        loop.remove_reader(sys.stdin.fileno())  # end of file stays readable
-        if sys.stdin.buffer.readline() == STOP_LINE:
-            server.stop()
-        else:
-            log.critical("the first process of the server has ended; this process ends, too")
-            for engine in engines:
-                engine.abandon()
-            server.fail()
-
-    def fail() -> None:
-        server.fail()
-
-    settings = context.settings
-    if settings.batch_folder is not None:  # it has room for uploads, which /tmp may not have
-        tempfile.tempdir = str(settings.batch_folder)
-    engines = [_engine_session(model, row) for model in context.models]
-    run = [vital(engine.run, fail) for engine in engines]
-    background = [*run, beat, wait_for_stop]
-    app = create_app(context, engines, background, lambda: server.stopping)
-    server = Server(config(settings, app, wrap(app, context)), settings.drain_delay)
-    return server
-
-
-def _engine_session(model: InheritedModel, row: int) -> EngineSession:
-    """Create a model's current engine, with reports to the first process."""
-
-    def on_ready(description: EngineDescription) -> None:
-        settle_heap()
-        restarts = engine.restarts_when_connected
-        tell_supervisor(
-            "engine_ready", model=model.index, engine=asdict(description), restarts=restarts
-        )
-
-    def on_stall() -> None:
-        restarts = engine.restarts_when_connected
-        tell_supervisor("engine_stalled", model=model.index, restarts=restarts)
-
-    engine = EngineSession(
-        model.connect_engine,
-        model.counters(row),
-        on_ready,
-        on_stall,
-        on_wanted=partial(tell_supervisor, "engine_wanted", model=model.index),
-        on_unwanted=partial(tell_supervisor, "engine_unwanted", model=model.index),
-    )
-    return engine
+    gc.freeze()  # the next collections pass over what is imported
+    gc.enable()
+    main()
 
 
 if __name__ == "__main__":

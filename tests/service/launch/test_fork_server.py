@@ -16,7 +16,7 @@ import pytest
 
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.launch.fork_server import run_engine
-from embedwell.launch.supervisor import EXIT_PERMANENT_FAILURE
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE
 from embedwell_models.cpu_backend import library
 
 

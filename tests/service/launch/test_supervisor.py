@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from embedwell.launch.reports import Report
+from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE
 from embedwell.launch.supervisor import (
-    EXIT_PERMANENT_FAILURE,
     ChildSpec,
     Supervisor,
     describe_end,

@@ -200,7 +200,7 @@ def test_a_receiver_that_is_away_delays_neither_requests_nor_the_end(
 def test_without_traces_neither_the_sdk_nor_an_exporter_is_loaded() -> None:
     # FastAPI itself imports opentelemetry-api.
     program = (
-        "import sys, embedwell.asgi, embedwell.launch.http_worker\n"
+        "import sys, embedwell.asgi, embedwell.launch.http_process\n"
         "names = {'embedwell.tracing', 'opentelemetry.sdk', 'opentelemetry.exporter'}\n"
         "assert not names & {*sys.modules}"
     )

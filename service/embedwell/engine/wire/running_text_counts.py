@@ -1,7 +1,6 @@
 """Table of the jobs being computed, in shared memory that outlives the engine."""
 
 import mmap
-from tempfile import TemporaryFile
 from typing import BinaryIO
 
 _SLOTS = 4096
@@ -22,6 +21,8 @@ class RunningTextCounts:
     @classmethod
     def create(cls) -> tuple["RunningTextCounts", BinaryIO]:
         """Return an empty table, and the file by which the engine maps it; raises OSError."""
+        from tempfile import TemporaryFile  # engines create no table
+
         file = TemporaryFile()  # noqa: SIM115
         try:
             # Allocate the pages: writing to a mapped hole on a full disk would kill the process.

@@ -9,10 +9,8 @@ import hashlib
 import logging
 import os
 import platform
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import orjson
@@ -58,6 +56,8 @@ class StartupCache:
         """Keep the choices of this start."""
         if self._path is None:
             return
+        import tempfile  # only at a first start
+
         line = orjson.dumps(asdict(choices))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +95,10 @@ def _processors(device: str) -> Iterator[str]:
 
 
 def _torch_version() -> str:
+    if not torch_is_installed():
+        return ""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("torch")
     except PackageNotFoundError:
