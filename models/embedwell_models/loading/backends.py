@@ -1,10 +1,14 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
@@ -16,7 +20,11 @@ from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
+from embedwell_models.tables.names import is_part
 from embedwell_models.vectors import Floats
+
+OUTSIDE_LAYERS = ("patch.", "pool.")
+"""Prefixes of the tensors of an image encoder before and after its layers."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 
@@ -132,3 +140,37 @@ def why_torch(
     if not kernels_support(layout.config, weights):
         return f"the layers of this {layout.config.family} model"
     return None
+
+
+def why_torch_of_own_layers(folder: ModelDescription) -> str | None:
+    """Return what torch computes of a family with layers of its own; None if it takes no part."""
+    family = folder.spec.config.family
+    return f"the family {family}" if families.named(family).on_torch else None
+
+
+def expect_torch(folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> str | None:
+    """Return what torch would compute of a model, by the headers of its files; None for nothing.
+
+    device: auto, cpu, cuda or cuda:N. Raises ModelError for a file that cannot be read.
+    """
+    if may_be_gpu(device):
+        return "a GPU" if device == "auto" else f"the device {device}"
+    if families.named(folder.spec.config.family).encoder_loader:
+        return why_torch_of_own_layers(folder)
+    headers = safetensors_files.headers(folder.encoder)
+    layouts = [folder.spec, *([folder.images.encoder] if folder.images else [])]
+    for layout in layouts:
+        shapes = {
+            ours: header.shape
+            for theirs, header in headers.items()
+            for ours in layout.rename(theirs)
+            if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
+        }
+        reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _without_memory(shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    return {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}

@@ -13,7 +13,12 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
-from embedwell_models.loading.backends import RowExactLinear, choose_backend, choose_device
+from embedwell_models.loading.backends import (
+    RowExactLinear,
+    choose_backend,
+    choose_device,
+    why_torch_of_own_layers,
+)
 from embedwell_models.loading.image_embedder import ImageEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
@@ -96,7 +101,7 @@ class LoadedModel:
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if on_cpu else None,
-            why_torch=backend.reason,
+            why_torch=backend.reason or (images.why_torch if images else None),
             trials=choice.trials,
             linear=backend.linear,
             images=images,
@@ -112,8 +117,7 @@ class LoadedModel:
         cpu_features: frozenset[str],
     ) -> "LoadedModel":
         # An encoder of the family's own, which computes in float32 only.
-        family = folder.spec.config.family
-        load_own = families.named(family).import_encoder_loader()
+        load_own = families.named(folder.spec.config.family).import_encoder_loader()
         assert load_own is not None
         encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
         linear = RowExactLinear(cpu_features)
@@ -126,7 +130,7 @@ class LoadedModel:
             head=_head(folder, linear),
             dtype="float32",
             isa=None,
-            why_torch=None if isinstance(encoder.device, Device) else f"the family {family}",
+            why_torch=why_torch_of_own_layers(folder),
             trials=(),
             linear=linear,
             images=None,
