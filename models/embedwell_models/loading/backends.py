@@ -13,11 +13,13 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.table_encoder import is_table
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, may_be_gpu
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
 from embedwell_models.loading.on_kernels import KernelBackend
+from embedwell_models.loading.on_tables import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
 from embedwell_models.tables.names import is_part
@@ -116,14 +118,16 @@ def choose_device(name: str) -> Device:
 def choose_backend(
     layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> Backend:
-    """Choose the kernels if they compute the whole encoder, otherwise torch.
+    """Choose the kernels if they compute the whole encoder, numpy for a table, otherwise torch.
 
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library. Raises
     ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
-    if reason is None:
+    if reason is None and _kernels_compute(layout, weights, cpu_features):
         return KernelBackend(cpu_features)
+    if reason is None:
+        return TableBackend(cpu_features, RowExactLinear(cpu_features))
     from embedwell_models.loading.on_torch import TorchBackend
 
     return TorchBackend(device, reason, cpu_features, RowExactLinear(cpu_features))
@@ -132,14 +136,21 @@ def choose_backend(
 def why_torch(
     layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> str | None:
-    """Return what the kernels cannot compute of an encoder; None if they compute it alone."""
+    """Return what torch computes of an encoder; None if the kernels or numpy compute all of it."""
     if device.type != "cpu":
         return f"the device {device}"
+    if is_table(weights) or _kernels_compute(layout, weights, cpu_features):
+        return None
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
-    if not kernels_support(layout.config, weights):
-        return f"the layers of this {layout.config.family} model"
-    return None
+    return f"the layers of this {layout.config.family} model"
+
+
+def _kernels_compute(
+    layout: CheckpointLayout, weights: Weights, cpu_features: frozenset[str]
+) -> bool:
+    is_compiled = library.best_isa("float32", cpu_features) is not None
+    return is_compiled and kernels_support(layout.config, weights)
 
 
 def why_torch_of_own_layers(folder: ModelDescription) -> str | None:

@@ -20,6 +20,7 @@ from embedwell_models.loading.backends import (
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder
+from embedwell_models.loading.on_tables import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
@@ -91,7 +92,7 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
-        on_cpu = backend.device.type == "cpu"
+        uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             folder=folder,
             tokenizer=tokenizer,
@@ -100,7 +101,7 @@ class LoadedModel:
             encoder=choice.encoder,
             head=head,
             dtype=choice.dtype,
-            isa=library.best_isa(choice.dtype, cpu_features) if on_cpu else None,
+            isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
             why_torch=backend.reason or (images.why_torch if images else None),
             trials=choice.trials,
             linear=backend.linear,
