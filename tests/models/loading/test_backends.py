@@ -40,6 +40,5 @@ def test_the_default_model_loads_no_torch_and_no_openmp(minilm_folder: Path, dty
     run(minilm_folder, dtype)
 
 
-@pytest.mark.needs("torch")
 def test_a_model_without_modules_loads_no_torch(tiny_bert: Folder) -> None:
     run(tiny_bert(hidden_size=64, num_attention_heads=2, intermediate_size=128), "auto")
