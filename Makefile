@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve torch test test-all test-isa test-clang kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve torch test test-all test-isa test-clang test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -58,6 +58,18 @@ test-isa: .venv/dev            ## the tests of models/ under each lower instruct
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 	$(BIN)/pytest -m compiler tests/models/test_clang.py
 
+# Programs with torch write models and what they compute; a server without torch computes the same.
+LIGHT := .venv-light
+LIGHT_TESTS ?= $(addprefix tests/,service/routes service/test_tei.py service/test_long_texts.py \
+	service/test_model_lifecycle.py service/launch service/batches service/cli \
+	models/loading models/cpu_backend models/test_fork.py)
+
+test-without-torch: .venv/dev $(LIGHT)/test ## a server, its routes and the library where torch is not installed
+	$(BIN)/embedwell pull
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.without_torch.write_models $(LIGHT)/models
+	EMBEDWELL_TEST_MODELS=$(LIGHT)/models $(LIGHT)/bin/pytest -m without_torch tests/without_torch
+	PYTEST_ADDOPTS= $(LIGHT)/bin/pytest $(PARALLEL) $(LIGHT_TESTS)
+
 kernels: .venv/runtime         ## compile the kernels again, as after installing a compiler
 	$(PIP) --no-deps -e .
 	$(CHECK_KERNELS)
@@ -77,6 +89,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(BIN)/mypy
 	$(MAKE) test-all
 	$(MAKE) test-clang
+	$(MAKE) test-without-torch
 	$(MAKE) test-isa
 	$(MAKE) attacks
 	$(MAKE) docs
@@ -111,7 +124,7 @@ bench-outputs: .venv/dev       ## what each form of an answer costs
 	$(BIN)/python -m benchmarks.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
-	rm -rf .venv site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(LIGHT) site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
 
 ifneq ($(wildcard .venv/python),)
 ifeq ($(filter clean,$(MAKECMDGOALS))$(shell grep -F "$(CURDIR)/.venv" .venv/pyvenv.cfg),)
@@ -158,3 +171,15 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
 	@touch .venv/runtime .venv/test $@
+
+# What `pip install embedwell` brings, and some tests need, beside the code of this checkout.
+$(LIGHT)/test: pyproject.toml constraints.txt deploy/requirements.py
+	rm -rf $(LIGHT)
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python deploy/requirements.py > $(LIGHT)/requirements.txt
+	$(LIGHT)/bin/python -m pip --disable-pip-version-check install -c constraints.txt \
+		-r $(LIGHT)/requirements.txt hatchling hypothesis jsonschema-rs psutil \
+		pytest pytest-xdist
+	printf '%s\n' "$(CURDIR)/models" "$(CURDIR)/service" > \
+		"$$($(LIGHT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/embedwell.pth"
+	@touch $@

@@ -35,6 +35,7 @@ _MOBILEBERT = Family(
     model_types=("mobilebert",),
     read=_reader("embedwell_models.classic.mobilebert.family:read"),
     encoder_loader="embedwell_models.classic.mobilebert.encoder:MobileBertEncoder.load",
+    on_torch=True,
     tokenizer_override="normalizer",
     rows=(
         Row(
@@ -50,6 +51,7 @@ _CANINE = Family(
     model_types=("canine",),
     read=_reader("embedwell_models.classic.canine.family:read"),
     encoder_loader="embedwell_models.classic.canine.encoder:CanineEncoder.load",
+    on_torch=True,
     states_need_attention=True,
     rows=(
         Row(
@@ -65,6 +67,7 @@ _FUNNEL = Family(
     model_types=("funnel",),
     read=_reader("embedwell_models.classic.funnel.family:read"),
     encoder_loader="embedwell_models.classic.funnel.encoder:FunnelEncoder.load",
+    on_torch=True,
     tokenizer_override="normalizer",
     rows=(
         Row(
@@ -87,6 +90,7 @@ _LASER2 = Family(
     model_types=("laser2",),
     read=_reader("embedwell_models.classic.laser.family:lstm"),
     encoder_loader="embedwell_models.classic.laser.encoder:BiLstmEncoder.load",
+    on_torch=True,
     rows=(_LASER,),
 )
 _LASER3 = Family(
@@ -98,6 +102,7 @@ _ELMO = Family(
     model_types=("elmo",),
     read=_reader("embedwell_models.classic.elmo.family:read"),
     encoder_loader="embedwell_models.classic.elmo.encoder:ElmoEncoder.load",
+    on_torch=True,
     rows=(
         Row(
             family="[ELMo](older-encoders.md#elmo)",

@@ -86,7 +86,7 @@ class Family:
     states_need_attention: whether the reference code does more to tokens that nothing attends to
     than to ignore them.
     encoder_loader: loader of an encoder with layers of its own, as "module:function"; "" for the
-    common layers.
+    common layers. on_torch: whether torch computes these layers.
     replaced_code: classes of remote code (`auto_map`) that the family replaces.
     ignored_keys: patterns of keys of config.json that change no vector of this family.
     """
@@ -107,6 +107,7 @@ class Family:
     instruction: str = ""
     states_need_attention: bool = False
     encoder_loader: str = ""
+    on_torch: bool = False
     replaced_code: tuple[str, ...] = ()
     ignored_keys: tuple[str, ...] = ()
 

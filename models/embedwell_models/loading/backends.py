@@ -1,27 +1,37 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.support import kernels_support
+from embedwell_models.cpu_backend.table_encoder import is_table
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, has_gpu_file, may_be_gpu
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
 from embedwell_models.errors import TORCH_MISSING
 from embedwell_models.loading.on_kernels import KernelBackend
+from embedwell_models.loading.on_tables import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
+from embedwell_models.tables.names import is_part
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
+
+OUTSIDE_LAYERS = ("patch.", "pool.")
+"""Prefixes of the tensors of an image encoder before and after its layers."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 
@@ -116,14 +126,16 @@ def choose_device(name: str, device_files: Path = Path("/dev")) -> Device:
 def choose_backend(
     layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> Backend:
-    """Choose the kernels if they compute the whole encoder, otherwise torch.
+    """Choose the kernels if they compute the whole encoder, numpy for a table, otherwise torch.
 
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library. Raises
     ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
-    if reason is None:
+    if reason is None and _kernels_compute(layout, weights, cpu_features):
         return KernelBackend(cpu_features)
+    if reason is None:
+        return TableBackend(cpu_features, RowExactLinear(cpu_features))
     from embedwell_models.loading.on_torch import TorchBackend
 
     return TorchBackend(device, reason, cpu_features, RowExactLinear(cpu_features))
@@ -132,11 +144,52 @@ def choose_backend(
 def why_torch(
     layout: CheckpointLayout, weights: Weights, device: Device, cpu_features: frozenset[str]
 ) -> str | None:
-    """Return what the kernels cannot compute of an encoder; None if they compute it alone."""
+    """Return what torch computes of an encoder; None if the kernels or numpy compute all of it."""
     if device.type != "cpu":
         return f"the device {device}"
+    if is_table(weights) or _kernels_compute(layout, weights, cpu_features):
+        return None
     if library.best_isa("float32", cpu_features) is None:
         return _WITHOUT_KERNELS
-    if not kernels_support(layout.config, weights):
-        return f"the layers of this {layout.config.family} model"
+    return f"the layers of this {layout.config.family} model"
+
+
+def _kernels_compute(
+    layout: CheckpointLayout, weights: Weights, cpu_features: frozenset[str]
+) -> bool:
+    is_compiled = library.best_isa("float32", cpu_features) is not None
+    return is_compiled and kernels_support(layout.config, weights)
+
+
+def why_torch_of_own_layers(folder: ModelDescription) -> str | None:
+    """Return what torch computes of a family with layers of its own; None if it takes no part."""
+    family = folder.spec.config.family
+    return f"the family {family}" if families.named(family).on_torch else None
+
+
+def expect_torch(folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> str | None:
+    """Return what torch would compute of a model, by the headers of its files; None for nothing.
+
+    device: auto, cpu, cuda or cuda:N. Raises ModelError for a file that cannot be read.
+    """
+    if may_be_gpu(device):
+        return "a GPU" if device == "auto" else f"the device {device}"
+    if families.named(folder.spec.config.family).encoder_loader:
+        return why_torch_of_own_layers(folder)
+    headers = safetensors_files.headers(folder.encoder)
+    layouts = [folder.spec, *([folder.images.encoder] if folder.images else [])]
+    for layout in layouts:
+        shapes = {
+            ours: header.shape
+            for theirs, header in headers.items()
+            for ours in layout.rename(theirs)
+            if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
+        }
+        reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
+        if reason is not None:
+            return reason
     return None
+
+
+def _without_memory(shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+    return {name: np.broadcast_to(np.float32(0), shape) for name, shape in shapes.items()}

@@ -14,7 +14,7 @@ from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
-from embedwell_models.loading.backends import Backend, choose_backend
+from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import projection_modules
 from embedwell_models.precision.reference_images import ReferenceImageEmbedder
@@ -27,17 +27,23 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-_OWN = ("patch.", "pool.")  # tensors before and after the layers
-
 
 class ImageEmbedder:
     """Embedder of images.
 
-    dtype: the precision. The vector of an image does not depend on the other images of its batch.
+    dtype: the precision. why_torch: what torch computes; None if the kernels compute everything.
+    The vector of an image does not depend on the other images of its batch.
     """
 
-    def __init__(self, spec: ImageSpec, parts: "ImageParts", encoder: Encoder, dtype: str) -> None:
-        self.spec, self.dtype = spec, dtype
+    def __init__(
+        self,
+        spec: ImageSpec,
+        parts: "ImageParts",
+        encoder: Encoder,
+        dtype: str,
+        why_torch: str | None,
+    ) -> None:
+        self.spec, self.dtype, self.why_torch = spec, dtype, why_torch
         self._parts, self._encoder = parts, encoder
 
     @classmethod
@@ -64,14 +70,16 @@ class ImageEmbedder:
         tensors.setdefault(
             "token_table", np.empty((0, spec.encoder.config.hidden_size), np.float32)
         )
-        layers = {name: each for name, each in tensors.items() if not name.startswith(_OWN)}
+        layers = {
+            name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
+        }
         backend = choose_backend(spec.encoder, layers, device, cpu_features)
         parts = ImageParts(folder, spec, preprocessing, tensors, backend)
         factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
         chosen, encoder = _choose(
             factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
         )
-        return cls(spec, parts, encoder, chosen)
+        return cls(spec, parts, encoder, chosen, backend.reason)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
         """Embed images of (side, side, 3) pixels in one forward pass: (B, dim)."""

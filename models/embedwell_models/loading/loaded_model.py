@@ -13,8 +13,14 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
-from embedwell_models.loading.backends import RowExactLinear, choose_backend, choose_device
+from embedwell_models.loading.backends import (
+    RowExactLinear,
+    choose_backend,
+    choose_device,
+    why_torch_of_own_layers,
+)
 from embedwell_models.loading.image_embedder import ImageEmbedder
+from embedwell_models.loading.on_tables import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
@@ -86,7 +92,7 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
-        on_cpu = backend.device.type == "cpu"
+        uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             folder=folder,
             tokenizer=tokenizer,
@@ -95,8 +101,8 @@ class LoadedModel:
             encoder=choice.encoder,
             head=head,
             dtype=choice.dtype,
-            isa=library.best_isa(choice.dtype, cpu_features) if on_cpu else None,
-            why_torch=backend.reason,
+            isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
+            why_torch=backend.reason or (images.why_torch if images else None),
             trials=choice.trials,
             linear=backend.linear,
             images=images,
@@ -112,8 +118,7 @@ class LoadedModel:
         cpu_features: frozenset[str],
     ) -> "LoadedModel":
         # An encoder of the family's own, which computes in float32 only.
-        family = folder.spec.config.family
-        load_own = families.named(family).import_encoder_loader()
+        load_own = families.named(folder.spec.config.family).import_encoder_loader()
         assert load_own is not None
         encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
         linear = RowExactLinear(cpu_features)
@@ -126,7 +131,7 @@ class LoadedModel:
             head=_head(folder, linear),
             dtype="float32",
             isa=None,
-            why_torch=None if isinstance(encoder.device, Device) else f"the family {family}",
+            why_torch=why_torch_of_own_layers(folder),
             trials=(),
             linear=linear,
             images=None,

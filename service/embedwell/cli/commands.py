@@ -127,7 +127,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
     try:
         path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
         folder = ModelDescription.read(path, settings.pooling, *choices)
-        properties = inspection.inspect(folder)
+        properties = inspection.inspect(folder, settings.device, settings.isa)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)
@@ -149,6 +149,7 @@ def info(**flags: Any) -> None:
         "device": str(embedder.device),
         "dtype": embedder.dtype,
         "kernels": embedder.isa,
+        "torch": embedder.why_torch,
         "trials": [asdict(trial) for trial in embedder.trials],
         "fingerprint": embedder.fingerprint,
     }

@@ -6,13 +6,18 @@ from dataclasses import asdict
 from typing import Any
 
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.cpu_backend import library
+from embedwell_models.loading.backends import expect_torch
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Scheme
 
 
-def inspect(folder: ModelDescription) -> dict[str, Any]:
-    """Return the properties of a model folder; raises ModelError if it cannot be read."""
+def inspect(folder: ModelDescription, device: str = "cpu", isa: str = "auto") -> dict[str, Any]:
+    """Return the properties of a model folder; raises ModelError if it cannot be read.
+
+    device, isa: with which the model would be loaded, see embedwell_models.embedder.Embedder.load.
+    """
     config, sentence = folder.spec.config, folder.sentence
     tokenizer, footprint, images = folder.tokenizer(), Footprint.of(folder), folder.images
     return {
@@ -37,6 +42,7 @@ def inspect(folder: ModelDescription) -> dict[str, Any]:
         "default_prompt": sentence.default_prompt,
         "parameters": footprint.parameters,
         "memory_bytes": dict(footprint.memory),
+        "torch": expect_torch(folder, device, library.features(isa)),
         "fingerprint": folder.fingerprint(),
     }
 
@@ -76,8 +82,8 @@ def _positions(config: EncoderConfig) -> Iterator[dict[str, Any]]:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):

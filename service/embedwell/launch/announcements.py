@@ -74,7 +74,7 @@ def _model(settings: Settings, engine: Mapping[str, Any] | None) -> str:
     return (
         f"model {settings.name}: {_outputs(engine)}, {engine['max_length']} tokens, "
         f"on {engine['device']} in {engine['dtype']}, {engine['threads']} threads, "
-        f"{_kernels(engine)}\n"
+        f"{_computed_by(engine)}\n"
     )
 
 
@@ -100,7 +100,10 @@ def _example_request(engine: Mapping[str, Any] | None) -> tuple[str, str]:
     return "/rerank", '{"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."]}'
 
 
-def _kernels(engine: Mapping[str, Any]) -> str:
+def _computed_by(engine: Mapping[str, Any]) -> str:
+    parts = []
     if engine["kernels"] is not None:
-        return f"{engine['kernels']} kernels"
-    return "PyTorch alone, without kernels" if engine["device"] == "cpu" else "torch"
+        parts.append(f"{engine['kernels']} kernels")
+    if engine["torch"] is not None:
+        parts.append(f"PyTorch for {engine['torch']}")
+    return " and ".join(parts) or "numpy"  # a table of vectors has no layers

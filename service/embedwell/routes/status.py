@@ -84,7 +84,8 @@ class ModelType(TypedDict, total=False):
 class Info(TypedDict):
     """Description of the server and its model.
 
-    - `engine`, `model_dtype`: null until the engine has started.
+    - `engine`, `model_dtype`: null until the engine has started. `engine.torch` says what PyTorch
+      computes of the model; null if the compiled kernels compute all of it.
     - `adapter`: the task of a model with adapters.
     - `adapters`: the tasks by which a request can choose an adapter.
     - `outputs`: kinds of vectors of a text: dense, sparse, sparse_query (the sparse vector of a

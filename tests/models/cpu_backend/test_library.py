@@ -61,6 +61,7 @@ def test_a_cap_of_no_known_name_is_refused(minilm_folder: Path) -> None:
         Embedder.load(minilm_folder, isa="sse")
 
 
+@pytest.mark.needs("torch")
 def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folder: Path) -> None:
     assert Embedder.load(minilm_folder, device="cpu", isa="none").isa is None
     with pytest.raises(ModelError, match=r"bfloat16 is not supported .* supported: float32$"):
@@ -69,6 +70,7 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
     assert capped.isa == best_isa("float32", features("avx2"))
 
 
+@pytest.mark.needs("torch")
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom embedwell_models.cpu_backend import library\n"

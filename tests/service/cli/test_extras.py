@@ -28,6 +28,7 @@ def test_a_module_of_a_package_that_is_not_installed_is_missing() -> None:
         require("no_such_package.trace")
 
 
+@pytest.mark.needs("torch")
 def test_torch_is_required_before_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     require_torch()
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -4,15 +4,20 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from embedwell.cli.inspection import inspect, lines
+from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as WriteModel
 from tests.models.families.checkpoint import Case, write
+from tests.models.families.every import every_family
 from tests.models.families.special import SPECIAL
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
+from tests.service.server import MAX_ISA
 
 DENSE = {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}
 
@@ -59,6 +64,35 @@ def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel
     }
     assert {name: inspection[name] for name in expected} == expected
     assert inspection["memory_bytes"]["float32"] == 4 * inspection["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "isa", "reason"),
+    [
+        (64, "cpu", "auto", None),
+        (48, "cpu", "auto", "the layers of this bert model"),
+        (64, "cuda:1", "auto", "the device cuda:1"),
+        (64, "cpu", "none", "a processor or an installation without compiled kernels"),
+    ],
+)
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="there are no kernels")
+def test_an_inspection_says_what_torch_computes(
+    tiny_bert: WriteModel, size: int, device: str, isa: str, reason: str | None
+) -> None:
+    folder = tiny_bert(hidden_size=size, num_attention_heads=size // 32 or 1, intermediate_size=64)
+    inspection = inspect(ModelDescription.read(folder), device, isa)
+    assert inspection["torch"] == reason
+    if device == "cpu":
+        assert Embedder.load(folder, device=device, dtype="float32", isa=isa).why_torch == reason
+
+
+@every_family
+def test_an_inspection_expects_torch_where_the_engine_uses_it(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    write_tokenizer(tmp_path)
+    inspection = inspect(ModelDescription.read(tmp_path), "cpu", MAX_ISA)
+    loaded = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    assert inspection["torch"] == loaded.why_torch
 
 
 def test_an_inspection_can_be_json_or_lines(tiny_bert: WriteModel) -> None:

@@ -11,7 +11,7 @@ from embedwell.settings.settings import Settings
 
 ENGINE = {
     **{"labels": None, "dim": 16, "vocab_size": 99, "max_length": 64, "device": "cpu"},
-    **{"dtype": "float32", "threads": 2, "kernels": "avx2"},
+    **{"dtype": "float32", "threads": 2, "kernels": "avx2", "torch": None},
 }
 
 
@@ -40,6 +40,20 @@ def test_the_labels_of_a_model_and_an_example_request_are_named(
 ) -> None:
     text = greet({**ENGINE, "labels": labels, "outputs": []})
     assert f"model small: {description}" in text and f"8080{route}" in text
+
+
+@pytest.mark.parametrize(
+    ("kernels", "reason", "text"),
+    [
+        ("avx2", None, "avx2 kernels"),
+        ("avx2", "the layers of this bert model", "avx2 kernels and PyTorch for the layers of"),
+        (None, "the device cuda:0", "PyTorch for the device cuda:0"),
+        (None, None, "numpy"),
+    ],
+)
+def test_what_computes_a_model_is_named(kernels: str | None, reason: str | None, text: str) -> None:
+    engine = {**ENGINE, "outputs": ["dense"], "kernels": kernels, "torch": reason}
+    assert f"in float32, 2 threads, {text}" in greet(engine)
 
 
 def test_a_model_that_is_not_loaded_says_so() -> None:

@@ -91,6 +91,7 @@ def test_info_has_the_model_its_precision_and_the_limits(server: Server) -> None
     assert engine["pooling"] == ["mean"] and engine["max_length"] == 256 and engine["dim"] == 384
     assert re.fullmatch("[0-9a-f]{16}-float32", engine["fingerprint"])
     assert engine["kernels"] == best_isa("float32")
+    assert engine["torch"] is None or best_isa("float32") is None
     assert engine["graphs"] == {"state": "off", "failed": []}
     assert content["limits"]["max_texts"] == 2048
     assert engine["max_batch_tokens"] == 2048, "the default of 0 is what was chosen"
@@ -105,6 +106,7 @@ def test_info_has_the_instruction_set_below_the_cap(tmp_path: Path) -> None:
     with Server(tmp_path / "log", isa="none", dtype="auto") as torch_alone:
         engine = torch_alone.client.get("/info").json()["engine"]
         assert engine["kernels"] is None
+        assert engine["torch"] == "a processor or an installation without compiled kernels"
         assert [trial["dtype"] for trial in engine["trials"]] == ["float32"]
 
 

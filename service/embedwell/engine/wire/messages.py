@@ -178,6 +178,7 @@ class EngineDescription:
     measured_at: time of the trials and of the choice of max_batch_tokens, in seconds since 1970.
     max_batch_tokens: the configured limit, or the best one by measurement.
     kernels: instruction set of the compiled kernels; None without them.
+    torch: what torch computes of the model; None if it takes no part.
     labels: labels of a model that reranks or classifies, whose vectors are their logits; None
         otherwise.
     outputs: outputs of a text, by the names of embedwell_models.outputs.names.
@@ -205,3 +206,4 @@ class EngineDescription:
     image_dtype: str | None = None
     graphs: dict[str, Any] | None = None
     measured_at: int = 0
+    torch: str | None = None

@@ -115,4 +115,5 @@ def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
         image_dtype=embedder.images.dtype if embedder.images else None,
         graphs=embedder.graphs.as_json(),
         measured_at=choices.measured_at,
+        torch=embedder.why_torch,
     )
