@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
@@ -44,6 +45,7 @@ class Embedder(TokenIdEmbedder):
         rerank_format: str = AUTO,
         adapter: str = AUTO,
         trials: Sequence[Trial] | None = None,
+        input_magnitudes: Magnitudes | None = None,
         fingerprint: str | None = None,
         cuda_graphs: bool = True,
         revision: str | None = None,
@@ -60,7 +62,8 @@ class Embedder(TokenIdEmbedder):
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
-        trials: trials of an earlier load in this dtype, which are not repeated. fingerprint: that
+        trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
+        those of an earlier load in int8, which are not measured again. fingerprint: that
         of an earlier load of the same files in this dtype, which is not computed again.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
         device or precision is not available, or if the model needs torch, which is not installed.
@@ -69,7 +72,13 @@ class Embedder(TokenIdEmbedder):
         folder = ModelDescription.read(path, pooling, rerank_format, adapter)
         with explain_missing_torch(folder, device, isa):
             loaded = LoadedModel.load(
-                folder, device=device, dtype=dtype, isa=isa, trials=trials, cuda_graphs=cuda_graphs
+                folder,
+                device=device,
+                dtype=dtype,
+                isa=isa,
+                trials=trials,
+                input_magnitudes=input_magnitudes,
+                cuda_graphs=cuda_graphs,
             )
         return cls(loaded, fingerprint)
 

@@ -1,6 +1,5 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -8,10 +7,11 @@ from typing import Protocol
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, may_be_gpu
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.model_description import ModelDescription
@@ -19,9 +19,6 @@ from embedwell_models.precision.trials import EncoderFactoryProtocol
 from embedwell_models.vectors import Floats
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
-
-Calibrate = Callable[[Encoder], object]
-"""Function that runs reference inputs through an encoder, for int8."""
 
 
 class Backend(Protocol):
@@ -52,7 +49,7 @@ class Backend(Protocol):
         description: ModelDescription,
         weights: Weights,
         inputs: Inputs,
-        calibrate: Calibrate,
+        calibration: Calibration,
         graphs: RecordedShapes | None,
     ) -> EncoderFactoryProtocol:
         """Return the factory of a model's text encoder, with its head over states.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
@@ -33,9 +34,10 @@ class LoadedModel:
     """A model's tokenizer, encoder and heads.
 
     isa: the instruction set of the kernels; None without kernels. why_torch: what torch computes;
-    None if the kernels compute everything. trials: the results of the tried precisions. linear:
-    builds further float32 layers on a CPU; each row of their output is bit-identical in every
-    batch. images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
+    None if the kernels compute everything. trials: the results of the tried precisions.
+    input_magnitudes: what int8 was calibrated with; None in another precision. linear: builds
+    further float32 layers on a CPU; each row of their output is bit-identical in every batch.
+    images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
     graphs, after the encoder is warm.
     """
 
@@ -49,6 +51,7 @@ class LoadedModel:
     isa: str | None
     why_torch: str | None
     trials: Sequence[Trial]
+    input_magnitudes: Magnitudes | None
     linear: LinearFactory
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
@@ -62,6 +65,7 @@ class LoadedModel:
         dtype: str,
         isa: str,
         trials: Sequence[Trial] | None,
+        input_magnitudes: Magnitudes | None = None,
         cuda_graphs: bool,
     ) -> "LoadedModel":
         """Load a folder; for the arguments see embedwell_models.embedder.Embedder.load."""
@@ -79,9 +83,10 @@ class LoadedModel:
         head = _head(folder, backend.linear)
         compared = _compared_vectors(folder, head)
         sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
+        calibration = Calibration(sentences.calibrate, input_magnitudes)
         inputs, graphs = backend.inputs(folder.spec, arrays), RecordedShapes()
         factory = backend.text_encoders(
-            folder, arrays, inputs, sentences.calibrate, graphs if cuda_graphs else None
+            folder, arrays, inputs, calibration, graphs if cuda_graphs else None
         )
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
@@ -98,6 +103,7 @@ class LoadedModel:
             isa=library.best_isa(choice.dtype, cpu_features) if on_cpu else None,
             why_torch=backend.reason,
             trials=choice.trials,
+            input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
             linear=backend.linear,
             images=images,
             graphs=graphs,
@@ -128,6 +134,7 @@ class LoadedModel:
             isa=None,
             why_torch=None if isinstance(encoder.device, Device) else f"the family {family}",
             trials=(),
+            input_magnitudes=None,
             linear=linear,
             images=None,
         )

@@ -24,6 +24,9 @@ class TokenIdEmbedder:
     or classifies, whose vectors are logits; None otherwise. multi_vector: set for a model with a
     vector for each token; None otherwise.
 
+    trials: how each tried precision compares with float32. input_magnitudes: what int8 was
+    calibrated with, for another load; None in another precision.
+
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
     images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
@@ -42,6 +45,7 @@ class TokenIdEmbedder:
         self.multi_vector = folder.multi_vector_rules(tokenizer)
         self.config, self.device, self.why_torch = folder.spec.config, model.device, model.why_torch
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
+        self.input_magnitudes = model.input_magnitudes
         self.fingerprint = fingerprint or f"{folder.fingerprint()}-{model.dtype}"
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing

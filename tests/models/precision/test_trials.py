@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
@@ -368,7 +369,9 @@ def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
     embeddings = InputEmbeddings(config, weights, torch.device("meta"))
-    other = TorchEncoderFactory(weights, embeddings, lambda encoder: None, None, frozenset())
+    other = TorchEncoderFactory(
+        weights, embeddings, Calibration(lambda encoder: None), None, frozenset()
+    )
     assert other.half_precision == "float16"
     assert other.supported() == ["float32", "float16"]
     with pytest.raises(ModelError, match=r"int8 is not .* this meta \(it is for CPUs\); .*float16"):

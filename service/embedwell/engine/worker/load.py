@@ -7,6 +7,7 @@ from typing import Protocol
 from embedwell.engine.wire.spec import StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.precision.trials import Trial
@@ -40,12 +41,17 @@ class Options(Protocol):
     def cuda_graphs(self) -> bool: ...
 
 
-def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
+def load(
+    folder: str | Path,
+    options: Options,
+    previous: StartupChoices | None = None,
+    input_magnitudes: Magnitudes | None = None,
+) -> Embedder:
     """Load the model of a folder into this process.
 
     Raises ModelError if the model, device or precision is not available.
 
-    previous: choices of an earlier load, which are reused.
+    previous: choices of an earlier load, which are reused. input_magnitudes: also of that load.
     """
     library.cap_isa(options.isa)
     set_thread_count(options.threads or available_cpus())
@@ -58,6 +64,7 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         adapter=options.adapter,
         cuda_graphs=options.cuda_graphs,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
+        input_magnitudes=input_magnitudes,
         fingerprint=previous.fingerprint if previous else None,
     )
     if embedder.sentence.pooling_source == "assumed":

@@ -55,7 +55,11 @@ def load_and_measure(spec: EngineSpec) -> tuple[Embedder, StartupChoices]:
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    embedder = load(spec.folder, spec, previous)
+    in_int8 = previous is not None and previous.dtype == "int8"
+    known = cache.read_magnitudes() if in_int8 else None
+    embedder = load(spec.folder, spec, previous, known)
+    if embedder.input_magnitudes is not None and known is None:
+        cache.write_magnitudes(embedder.input_magnitudes)
     embedder.warm()
     if previous:
         if not spec.startup_choices:
