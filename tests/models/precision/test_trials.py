@@ -210,7 +210,7 @@ def test_auto_refuses_a_precision_that_is_wrong_on_short_texts_alone(
     embedder: Embedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     vectors = ReferenceSentenceEmbedder(
-        embedder.tokenizer,
+        lambda: embedder.tokenizer,
         embedder.config.vocab_size,
         lambda encoder, batch: encoder.vectors(batch, ["mean"]),
     )
@@ -229,7 +229,9 @@ def test_calibration_leaves_out_odd_texts_but_the_empty_one(embedder: Embedder) 
         seen.append(len(batch.lengths))
         return encoder.vectors(batch, ["mean"])
 
-    sentences = ReferenceSentenceEmbedder(embedder.tokenizer, embedder.config.vocab_size, vectors)
+    sentences = ReferenceSentenceEmbedder(
+        lambda: embedder.tokenizer, embedder.config.vocab_size, vectors
+    )
     sentences.calibrate(WrongOnShortTexts("float32"))
     sentences(WrongOnShortTexts("float32"))
     assert seen == [len(SENTENCES) + 1, len(SENTENCES) + len(ODD_TEXTS)]
