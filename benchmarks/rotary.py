@@ -21,6 +21,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.vectors import Floats, normalize
 
@@ -110,7 +111,9 @@ def ours(folder: Path, ids: Tensor) -> Floats:
     loaded = weights.load(folder, spec)
     inputs = InputTables.of(spec.config, loaded)
     batch = Batch.of([np.asarray(ids)])
-    factory = KernelEncoderFactory(loaded, inputs, lambda _: None, None, library.features())
+    factory = KernelEncoderFactory(
+        loaded, inputs, Calibration(lambda _: None), None, library.features()
+    )
     encoder = factory.build("float32")
     return encoder.states(batch, spec.config.num_layers)
 

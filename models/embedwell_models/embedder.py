@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -10,16 +9,11 @@ import numpy as np
 from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
-from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.missing_torch import explain_missing_torch
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
-from embedwell_models.model_files.pooling import AUTO
 from embedwell_models.outputs.names import DENSE
-from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
@@ -32,46 +26,10 @@ _LONE = "a lone surrogate, which UTF-8 cannot encode"
 class Embedder(TokenIdEmbedder):
     """A model on a device in a precision, which computes vectors of texts, pairs and images."""
 
-    @classmethod
-    def load(  # noqa: PLR0913 - all but one are keyword-only
-        cls,
-        model: str | Path = DEFAULT,
-        *,
-        device: str = "auto",
-        dtype: str = "auto",
-        isa: str = "auto",
-        pooling: str = AUTO,
-        rerank_format: str = AUTO,
-        adapter: str = AUTO,
-        trials: Sequence[Trial] | None = None,
-        fingerprint: str | None = None,
-        cuda_graphs: bool = True,
-        revision: str | None = None,
-        cache: Path | None = None,
-    ) -> "Embedder":
-        """Load a model from a folder, the cache, or the network.
-
-        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
-        (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
-        bfloat16 on a GPU that has it.
-        pooling: one of MODES in `sentence_transformers.pooling`; auto is the pooling of the model's
-        files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
-        `sentence_transformers.rerank_formats`; auto is the format of the model's files.
-        adapter: the task of a model with adapters, or none.
-        isa: the highest instruction set of the compiled kernels, one of CAPS in
-        `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
-        trials: trials of an earlier load in this dtype, which are not repeated. fingerprint: that
-        of an earlier load of the same files in this dtype, which is not computed again.
-        cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
-        device or precision is not available, or if the model needs torch, which is not installed.
-        """
-        path = resolve(str(model), revision=revision, cache=cache)
-        folder = ModelDescription.read(path, pooling, rerank_format, adapter)
-        with explain_missing_torch(folder, device, isa):
-            loaded = LoadedModel.load(
-                folder, device=device, dtype=dtype, isa=isa, trials=trials, cuda_graphs=cuda_graphs
-            )
-        return cls(loaded, fingerprint)
+    def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
+        """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
+        super().__init__(model, fingerprint)
+        _ = self.tokenizer  # so that its errors are those of loading
 
     @overload
     def tokenize(  # type: ignore[overload-overlap]

@@ -12,7 +12,7 @@ from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes
+from embedwell_models.cpu_backend.quantization import Calibration, InputObserver, Magnitudes
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.threads import single_threaded
@@ -29,13 +29,13 @@ Build = Callable[[str, Packing], Encoder]
 class KernelEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibrate: runs the reference sentences through an encoder, for int8. add_head: None for no
-    head. cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
+    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
+    features that may be used, see embedwell_models.cpu_backend.library.
     """
 
     weights: Weights
     inputs: InputTables
-    calibrate: Callable[[Encoder], object]
+    calibration: Calibration
     add_head: AddHead | None
     cpu_features: frozenset[str]
 
@@ -52,7 +52,7 @@ class KernelEncoderFactory:
 
     def build(self, dtype: str) -> Encoder:
         """Build the encoder in a supported precision."""
-        return build_in_kernels(dtype, self.cpu_features, self.calibrate, self._build)
+        return build_in_kernels(dtype, self.cpu_features, self.calibration, self._build)
 
     def _build(self, isa: str, packing: Packing) -> Encoder:
         config = self.inputs.config
@@ -82,13 +82,16 @@ def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
 
 
 def build_in_kernels(
-    dtype: str, cpu_features: frozenset[str], calibrate: Callable[[Encoder], object], build: Build
+    dtype: str, cpu_features: frozenset[str], calibration: Calibration, build: Build
 ) -> Encoder:
-    """Build an encoder in a precision that the kernels have; calibrate it first for int8."""
+    """Build an encoder in a precision that the kernels have; calibrate int8 first if need be."""
     isa = library.best_isa(dtype, cpu_features)
     assert isa is not None  # see `check`
-    magnitudes = _input_magnitudes(cpu_features, calibrate, build) if dtype == "int8" else {}
-    return build(isa, Packing(dtype, magnitudes))
+    if dtype != "int8":
+        return build(isa, Packing(dtype))
+    if calibration.magnitudes is None:
+        calibration.magnitudes = _input_magnitudes(cpu_features, calibration.run, build)
+    return build(isa, Packing(dtype, calibration.magnitudes))
 
 
 def _input_magnitudes(

@@ -3,12 +3,13 @@
 N outputs, K inputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.vectors import Floats
 
 Magnitudes = Mapping[str, Floats]
@@ -20,6 +21,18 @@ Magnitudes = Mapping[str, Floats]
 _ALPHAS = {"qkv": 0.5, "down": 0.3}
 _ALPHA = 0.4  # strength of the other layers
 _BLOCK = 1 << 20  # numbers of a weight that are in memory as float64 at once
+
+
+@dataclass
+class Calibration:
+    """Source of the magnitudes that int8 needs.
+
+    run: runs reference inputs through an encoder that observes its inputs. magnitudes: those of an
+    earlier load, or what the first int8 encoder has measured; None before.
+    """
+
+    run: Callable[[Encoder], object]
+    magnitudes: Magnitudes | None = None
 
 
 class InputObserver:

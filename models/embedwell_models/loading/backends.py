@@ -1,7 +1,7 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,12 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.cpu_backend.table_encoder import is_table
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, has_gpu_file, may_be_gpu
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
 from embedwell_models.errors import TORCH_MISSING
 from embedwell_models.loading.on_kernels import KernelBackend
@@ -34,9 +35,6 @@ OUTSIDE_LAYERS = ("patch.", "pool.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
-
-Calibrate = Callable[[Encoder], object]
-"""Function that runs reference inputs through an encoder, for int8."""
 
 
 class Backend(Protocol):
@@ -67,7 +65,7 @@ class Backend(Protocol):
         description: ModelDescription,
         weights: Weights,
         inputs: Inputs,
-        calibrate: Calibrate,
+        calibration: Calibration,
         graphs: RecordedShapes | None,
     ) -> EncoderFactoryProtocol:
         """Return the factory of a model's text encoder, with its head over states.

@@ -1,12 +1,14 @@
 """The parts of a model, loaded from its folder onto a device in a precision."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
@@ -38,15 +40,16 @@ log = logging.getLogger(__name__)
 class LoadedModel:
     """A model's tokenizer, encoder and heads.
 
-    isa: the instruction set of the kernels; None without kernels. why_torch: what torch computes;
-    None if the kernels compute everything. trials: the results of the tried precisions. linear:
-    builds further float32 layers on a CPU; each row of their output is bit-identical in every
-    batch. images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
-    graphs, after the encoder is warm.
+    load_tokenizer: returns the tokenizer, see `tokenizer`. isa: the instruction set of the kernels;
+    None without kernels. why_torch: what torch computes; None if the kernels compute everything.
+    trials: the results of the tried precisions. input_magnitudes: what int8 was calibrated with;
+    None in another precision. linear: builds further float32 layers on a CPU; each row of their
+    output is bit-identical in every batch. images: the image encoder; None if the model has none.
+    graphs: the batch shapes with CUDA graphs, after the encoder is warm.
     """
 
     folder: ModelDescription
-    tokenizer: Tokenizer
+    load_tokenizer: Callable[[], Tokenizer]
     device: Device
     inputs: Inputs
     encoder: Encoder
@@ -55,9 +58,15 @@ class LoadedModel:
     isa: str | None
     why_torch: str | None
     trials: Sequence[Trial]
+    input_magnitudes: Magnitudes | None
     linear: LinearFactory
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which the first use loads; raises ModelError."""
+        return self.load_tokenizer()
 
     @classmethod
     def load(  # noqa: PLR0913 - all but one are keyword-only
@@ -68,10 +77,11 @@ class LoadedModel:
         dtype: str,
         isa: str,
         trials: Sequence[Trial] | None,
+        input_magnitudes: Magnitudes | None = None,
         cuda_graphs: bool,
     ) -> "LoadedModel":
         """Load a folder; for the arguments see embedwell_models.embedder.Embedder.load."""
-        config, tokenizer = folder.spec.config, folder.tokenizer()
+        config, load_tokenizer = folder.spec.config, cache(folder.tokenizer)
         if unread := folder.spec.unread_keys:
             log.warning(
                 "%s: %s: not known; if they change vectors, these differ from the model's",
@@ -79,15 +89,16 @@ class LoadedModel:
             )
         cpu_features = library.features(isa)
         if families.named(config.family).encoder_loader:
-            return cls._with_own_layers(folder, tokenizer, device, cpu_features)
+            return cls._with_own_layers(folder, load_tokenizer, device, cpu_features)
         arrays = weights.load(folder.encoder, folder.spec)
         backend = choose_backend(folder.spec, arrays, choose_device(device), cpu_features)
         head = _head(folder, backend.linear)
         compared = _compared_vectors(folder, head)
-        sentences = ReferenceSentenceEmbedder(tokenizer, config.vocab_size, compared)
+        sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
+        calibration = Calibration(sentences.calibrate, input_magnitudes)
         inputs, graphs = backend.inputs(folder.spec, arrays), RecordedShapes()
         factory = backend.text_encoders(
-            folder, arrays, inputs, sentences.calibrate, graphs if cuda_graphs else None
+            folder, arrays, inputs, calibration, graphs if cuda_graphs else None
         )
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
@@ -95,7 +106,7 @@ class LoadedModel:
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             folder=folder,
-            tokenizer=tokenizer,
+            load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
             encoder=choice.encoder,
@@ -104,6 +115,7 @@ class LoadedModel:
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
             why_torch=backend.reason or (images.why_torch if images else None),
             trials=choice.trials,
+            input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
             linear=backend.linear,
             images=images,
             graphs=graphs,
@@ -113,7 +125,7 @@ class LoadedModel:
     def _with_own_layers(
         cls,
         folder: ModelDescription,
-        tokenizer: Tokenizer,
+        load_tokenizer: Callable[[], Tokenizer],
         device: str,
         cpu_features: frozenset[str],
     ) -> "LoadedModel":
@@ -124,7 +136,7 @@ class LoadedModel:
         linear = RowExactLinear(cpu_features)
         return cls(
             folder=folder,
-            tokenizer=tokenizer,
+            load_tokenizer=load_tokenizer,
             device=Device.parse(str(encoder.device)),
             inputs=encoder,
             encoder=encoder,
@@ -133,6 +145,7 @@ class LoadedModel:
             isa=None,
             why_torch=why_torch_of_own_layers(folder),
             trials=(),
+            input_magnitudes=None,
             linear=linear,
             images=None,
         )

@@ -1,6 +1,5 @@
 """Encoders that the compiled kernels compute, without torch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +11,11 @@ from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.splade import KernelSpladeHead
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
@@ -48,14 +48,16 @@ class KernelBackend:
         description: ModelDescription,
         weights: Weights,
         inputs: Inputs,
-        calibrate: Callable[[Encoder], object],
+        calibration: Calibration,
         graphs: RecordedShapes | None,
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
         heads = KernelSpladeHead, KernelLatentAttention
         add_head = head_of_states(description, inputs.tokens, *heads)
-        return KernelEncoderFactory(weights, inputs, calibrate, add_head, self.cpu_features)
+        return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
 
     def image_encoders(self, weights: Weights, inputs: Inputs) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
-        return KernelEncoderFactory(weights, inputs, lambda _: None, None, self.cpu_features)
+        return KernelEncoderFactory(
+            weights, inputs, Calibration(lambda _: None), None, self.cpu_features
+        )

@@ -1,15 +1,15 @@
 """Models without layers that the kernels do not compute; they need no torch either."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.model_description import ModelDescription
 
@@ -36,7 +36,7 @@ class TableBackend:
         description: ModelDescription,
         weights: Weights,
         inputs: Inputs,
-        calibrate: Callable[[Encoder], object],
+        calibration: Calibration,
         graphs: RecordedShapes | None,
     ) -> TableEncoderFactory:
         return self.image_encoders(weights, inputs)

@@ -1,14 +1,14 @@
 """Encoders that torch computes; on a CPU their linear layers are those of the kernels."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
@@ -41,7 +41,7 @@ class TorchBackend:
         description: ModelDescription,
         weights: Weights,
         inputs: Inputs,
-        calibrate: Callable[[Encoder], object],
+        calibration: Calibration,
         graphs: RecordedShapes | None,
     ) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
@@ -52,9 +52,11 @@ class TorchBackend:
             lambda splade, head, linear: TorchSpladeHead(splade, head, linear, device),
             lambda latents, linear: TorchLatentAttention(latents, linear, device),
         )
-        parts = weights, inputs, calibrate, add_head, self.cpu_features
+        parts = weights, inputs, calibration, add_head, self.cpu_features
         return TorchEncoderFactory(*parts, graphs=graphs)
 
     def image_encoders(self, weights: Weights, inputs: Inputs) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
-        return TorchEncoderFactory(weights, inputs, lambda _: None, None, self.cpu_features)
+        return TorchEncoderFactory(
+            weights, inputs, Calibration(lambda _: None), None, self.cpu_features
+        )

@@ -1,17 +1,26 @@
 """A loaded model that computes vectors from token ids."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 
+from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.missing_torch import explain_missing_torch
 from embedwell_models.loading.output_computer import choose_output_computer
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.pooling import AUTO
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.precision.trials import Trial
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
 
@@ -24,6 +33,9 @@ class TokenIdEmbedder:
     or classifies, whose vectors are logits; None otherwise. multi_vector: set for a model with a
     vector for each token; None otherwise.
 
+    trials: how each tried precision compares with float32. input_magnitudes: what int8 was
+    calibrated with, for another load; None in another precision.
+
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
     images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
@@ -33,21 +45,78 @@ class TokenIdEmbedder:
     equal except for rounding on a GPU.
     """
 
+    @classmethod
+    def load(  # noqa: PLR0913 - all but one are keyword-only
+        cls,
+        model: str | Path = DEFAULT,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        isa: str = "auto",
+        pooling: str = AUTO,
+        rerank_format: str = AUTO,
+        adapter: str = AUTO,
+        trials: Sequence[Trial] | None = None,
+        input_magnitudes: Magnitudes | None = None,
+        fingerprint: str | None = None,
+        cuda_graphs: bool = True,
+        revision: str | None = None,
+        cache: Path | None = None,
+    ) -> Self:
+        """Load a model from a folder, the cache, or the network.
+
+        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
+        (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
+        bfloat16 on a GPU that has it.
+        pooling: one of MODES in `sentence_transformers.pooling`; auto is the pooling of the model's
+        files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
+        `sentence_transformers.rerank_formats`; auto is the format of the model's files.
+        adapter: the task of a model with adapters, or none.
+        isa: the highest instruction set of the compiled kernels, one of CAPS in
+        `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
+        trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
+        those of an earlier load in int8, which are not measured again. fingerprint: that
+        of an earlier load of the same files in this dtype, which is not computed again.
+        cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
+        device or precision is not available, or if the model needs torch, which is not installed.
+        """
+        path = resolve(str(model), revision=revision, cache=cache)
+        folder = ModelDescription.read(path, pooling, rerank_format, adapter)
+        with explain_missing_torch(folder, device, isa):
+            loaded = LoadedModel.load(
+                folder,
+                device=device,
+                dtype=dtype,
+                isa=isa,
+                trials=trials,
+                input_magnitudes=input_magnitudes,
+                cuda_graphs=cuda_graphs,
+            )
+        return cls(loaded, fingerprint)
+
     def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
         use_one_torch_thread_after_fork()
-        folder, tokenizer = model.folder, model.tokenizer
-        self.tokenizer, self.sentence, self.dim = tokenizer, folder.sentence, folder.dim
+        folder, self._load_tokenizer = model.folder, model.load_tokenizer
+        self.sentence, self.dim = folder.sentence, folder.dim
         self.classifier = folder.classifier
-        self.multi_vector = folder.multi_vector_rules(tokenizer)
+        self.multi_vector = (
+            folder.multi_vector_rules(model.tokenizer) if MULTI in folder.outputs else None
+        )
         self.config, self.device, self.why_torch = folder.spec.config, model.device, model.why_torch
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
+        self.input_magnitudes = model.input_magnitudes
         self.fingerprint = fingerprint or f"{folder.fingerprint()}-{model.dtype}"
         self.output_names = folder.outputs
         self.images, self._preprocessing = model.images, folder.preprocessing
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which the first use loads; raises ModelError."""
+        return self._load_tokenizer()
 
     @property
     def max_length(self) -> int:

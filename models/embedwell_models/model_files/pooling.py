@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from embedwell_models.config.checkpoint_layout import Projection
 from embedwell_models.config.json_config import JsonConfig
@@ -16,9 +16,8 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
+from embedwell_models.model_files.pooling_modes import MODES
 
-Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
-MODES: tuple[str, ...] = get_args(Mode)
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
 """Modes that cannot be combined with the word weights of a table."""
 

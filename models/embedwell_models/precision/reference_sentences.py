@@ -1,6 +1,7 @@
 """Vectors of the reference sentences, for int8 calibration and comparison of precisions."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -18,23 +19,17 @@ Vectors = Callable[[Encoder, Batch], Floats]
 
 
 class ReferenceSentenceEmbedder:
-    """Embedder of the reference sentences with a model's tokenizer."""
+    """Embedder of the reference sentences with a model's tokenizer.
 
-    def __init__(self, tokenizer: Tokenizer, vocab_size: int, vectors: Vectors) -> None:
-        """Tokenize the sentences; leave out sentences with token ids outside the token table.
+    The first use tokenizes the sentences, without those that have token ids outside the token
+    table. It raises ModelError if no ordinary sentence remains.
+    """
 
-        Raises ModelError if no ordinary sentence remains.
-        """
-
-        def encode(texts: Sequence[str]) -> list[list[int]]:
-            rows = [row.ids for row in tokenizer.encode(texts)]
-            return [ids for ids in rows if ids and max(ids) < vocab_size]
-
-        if not (rows := encode(SENTENCES)):
-            raise ModelError(f"the tokenizer's ids do not fit a table of {vocab_size} vectors")
-        self._ordinary = Batch.of(rows + encode([""]))
-        self._all = Batch.of(rows + encode(ODD_TEXTS))
-        self._vectors = vectors
+    def __init__(
+        self, tokenizer: Callable[[], Tokenizer], vocab_size: int, vectors: Vectors
+    ) -> None:
+        """tokenizer: returns the tokenizer, which a load without trials does not need."""
+        self._tokenizer, self._vocab_size, self._vectors = tokenizer, vocab_size, vectors
 
     def __call__(self, encoder: Encoder) -> Floats:
         """Return the unit vectors that an encoder computes for all reference texts: (B, dim)."""
@@ -47,6 +42,24 @@ class ReferenceSentenceEmbedder:
         and a comparison on texts that calibration did not see is the more honest one.
         """
         self._vectors(encoder, self._ordinary)
+
+    @cached_property
+    def _ordinary(self) -> Batch:
+        return Batch.of(self._rows + self._encode([""]))
+
+    @cached_property
+    def _all(self) -> Batch:
+        return Batch.of(self._rows + self._encode(ODD_TEXTS))
+
+    @cached_property
+    def _rows(self) -> list[list[int]]:
+        if rows := self._encode(SENTENCES):
+            return rows
+        raise ModelError(f"the tokenizer's ids do not fit a table of {self._vocab_size} vectors")
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        rows = [row.ids for row in self._tokenizer().encode(texts)]
+        return [ids for ids in rows if ids and max(ids) < self._vocab_size]
 
 
 def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:

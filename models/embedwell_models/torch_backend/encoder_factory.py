@@ -17,6 +17,7 @@ from embedwell_models.cpu_backend.encoder_factory import (
 )
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
@@ -34,14 +35,14 @@ AddHead = Callable[[Encoder, LinearFactory], Encoder]
 class TorchEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibrate: runs the reference sentences through an encoder, for int8. add_head: None for no
-    head. cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
+    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
+    features that may be used, see embedwell_models.cpu_backend.library.
     graphs: filled by an encoder that records CUDA graphs; None to record none.
     """
 
     weights: Weights
     embeddings: InputEmbeddings
-    calibrate: Callable[[Encoder], object]
+    calibration: Calibration
     add_head: AddHead | None
     cpu_features: frozenset[str]
     graphs: RecordedShapes | None = None
@@ -82,7 +83,7 @@ class TorchEncoderFactory:
     def build(self, dtype: str) -> Encoder:
         """Build the encoder in a supported precision."""
         if self.device.type == "cpu" and library.best_isa(dtype, self.cpu_features):
-            return build_in_kernels(dtype, self.cpu_features, self.calibrate, self._with_kernels)
+            return build_in_kernels(dtype, self.cpu_features, self.calibration, self._with_kernels)
         linear = torch_linear_factory(self.device, getattr(torch, dtype))
         return self._with_head(self._encoder(linear), linear)
 

@@ -30,7 +30,7 @@ from embedwell.settings.setting_types import (
     Port,
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
-from embedwell_models.model_files.pooling import MODES, Mode
+from embedwell_models.model_files.pooling_modes import MODES, Mode
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
 ALL_ADAPTERS = "all"

@@ -6,7 +6,8 @@ import pytest
 from embedwell_models.classic.word_vectors.encoder import WEIGHT_SUM_POWERS, WordVectorEncoder
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.model_files.pooling import MODES, MODES_WITHOUT_WORD_WEIGHTS
+from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
+from embedwell_models.model_files.pooling_modes import MODES
 from embedwell_models.tables.table import PlainTable
 from tests.models.word_files import vectors
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, BertForMaskedLM, GPT2LMHeadModel
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.pooling import MODES
+from embedwell_models.model_files.pooling_modes import MODES
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
 from tests.models.families.checkpoint import Case

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
@@ -209,7 +210,7 @@ def test_auto_refuses_a_precision_that_is_wrong_on_short_texts_alone(
     embedder: Embedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     vectors = ReferenceSentenceEmbedder(
-        embedder.tokenizer,
+        lambda: embedder.tokenizer,
         embedder.config.vocab_size,
         lambda encoder, batch: encoder.vectors(batch, ["mean"]),
     )
@@ -228,7 +229,9 @@ def test_calibration_leaves_out_odd_texts_but_the_empty_one(embedder: Embedder) 
         seen.append(len(batch.lengths))
         return encoder.vectors(batch, ["mean"])
 
-    sentences = ReferenceSentenceEmbedder(embedder.tokenizer, embedder.config.vocab_size, vectors)
+    sentences = ReferenceSentenceEmbedder(
+        lambda: embedder.tokenizer, embedder.config.vocab_size, vectors
+    )
     sentences.calibrate(WrongOnShortTexts("float32"))
     sentences(WrongOnShortTexts("float32"))
     assert seen == [len(SENTENCES) + 1, len(SENTENCES) + len(ODD_TEXTS)]
@@ -368,7 +371,9 @@ def test_a_device_that_is_no_cpu_computes_in_floating_point_alone() -> None:
     config = shape()
     weights = random_weights(config)
     embeddings = InputEmbeddings(config, weights, torch.device("meta"))
-    other = TorchEncoderFactory(weights, embeddings, lambda encoder: None, None, frozenset())
+    other = TorchEncoderFactory(
+        weights, embeddings, Calibration(lambda encoder: None), None, frozenset()
+    )
     assert other.half_precision == "float16"
     assert other.supported() == ["float32", "float16"]
     with pytest.raises(ModelError, match=r"int8 is not .* this meta \(it is for CPUs\); .*float16"):

@@ -19,6 +19,7 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward
@@ -61,7 +62,7 @@ def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> Encode
 
 def compiled(folder: Path) -> Encoder:
     """The compiled encoder, if there is one for this processor."""
-    parts = *embeddings(folder), unobserved, None, library.features()
+    parts = *embeddings(folder), Calibration(unobserved), None, library.features()
     return TorchEncoderFactory(*parts).build("float32")
 
 

@@ -2,16 +2,20 @@
 
 import logging
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from embedwell.engine.wire.spec import StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.threads import set_thread_count
+from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger("embedwell.engine")
+
+E = TypeVar("E", bound=TokenIdEmbedder)
 
 
 class Options(Protocol):
@@ -40,16 +44,31 @@ class Options(Protocol):
     def cuda_graphs(self) -> bool: ...
 
 
-def load(folder: str | Path, options: Options, previous: StartupChoices | None = None) -> Embedder:
+def load(folder: str | Path, options: Options) -> Embedder:
+    """Load the model of a folder into this process, with its tokenizer.
+
+    Raises ModelError if the model, device or precision is not available.
+    """
+    return load_as(Embedder, folder, options)
+
+
+def load_as(
+    kind: type[E],
+    folder: str | Path,
+    options: Options,
+    previous: StartupChoices | None = None,
+    input_magnitudes: Magnitudes | None = None,
+) -> E:
     """Load the model of a folder into this process.
 
     Raises ModelError if the model, device or precision is not available.
 
-    previous: choices of an earlier load, which are reused.
+    kind: a TokenIdEmbedder loads the tokenizer when it needs it. previous: choices of an earlier
+    load, which are reused. input_magnitudes: also of that load.
     """
     library.cap_isa(options.isa)
     set_thread_count(options.threads or available_cpus())
-    embedder = Embedder.load(
+    embedder = kind.load(
         folder,
         device=previous.device if previous else options.device,
         dtype=previous.dtype if previous else options.dtype,
@@ -58,6 +77,7 @@ def load(folder: str | Path, options: Options, previous: StartupChoices | None =
         adapter=options.adapter,
         cuda_graphs=options.cuda_graphs,
         trials=[Trial(**trial) for trial in previous.trials] if previous else None,
+        input_magnitudes=input_magnitudes,
         fingerprint=previous.fingerprint if previous else None,
     )
     if embedder.sentence.pooling_source == "assumed":

@@ -14,12 +14,12 @@ from embedwell.engine.worker.batch_limit import BatchLimit, choose_batch_limit
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.cpus import available_cpus
-from embedwell.engine.worker.load import load
+from embedwell.engine.worker.load import load_as
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
-from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 
 log = logging.getLogger("embedwell.engine")
 
@@ -51,11 +51,15 @@ def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
     return loop, choices
 
 
-def load_and_measure(spec: EngineSpec) -> tuple[Embedder, StartupChoices]:
+def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]:
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    embedder = load(spec.folder, spec, previous)
+    in_int8 = previous is not None and previous.dtype == "int8"
+    known = cache.read_magnitudes() if in_int8 else None
+    embedder = load_as(TokenIdEmbedder, spec.folder, spec, previous, known)
+    if embedder.input_magnitudes is not None and known is None:
+        cache.write_magnitudes(embedder.input_magnitudes)
     embedder.warm()
     if previous:
         if not spec.startup_choices:
@@ -72,7 +76,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[Embedder, StartupChoices]:
     return embedder, choices
 
 
-def _startup_choices(embedder: Embedder, batch_limit: BatchLimit) -> StartupChoices:
+def _startup_choices(embedder: TokenIdEmbedder, batch_limit: BatchLimit) -> StartupChoices:
     return StartupChoices(
         device=str(embedder.device),
         dtype=embedder.dtype,
@@ -92,7 +96,7 @@ def _log_reuse(spec: EngineSpec, choices: StartupChoices) -> None:
     )
 
 
-def describe(embedder: Embedder, choices: StartupChoices) -> EngineDescription:
+def describe(embedder: TokenIdEmbedder, choices: StartupChoices) -> EngineDescription:
     """Describe the model to the HTTP process."""
     return EngineDescription(
         dim=embedder.dim,

@@ -14,23 +14,27 @@ from dataclasses import asdict
 from pathlib import Path
 
 import orjson
+import safetensors.numpy
 
 from embedwell import __version__
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
 
 log = logging.getLogger("embedwell.engine")
 
 _CPU_INFO = Path("/proc/cpuinfo")
+_CHOICES, _MAGNITUDES = ".json", ".safetensors"  # suffixes of the files
 
 
 class StartupCache:
-    """A small file for each combination of a model, its settings, and the machine.
+    """Small files for each combination of a model, its settings, and the machine.
 
-    Its first line is the checksum of the second line, the choices as JSON. A file that is damaged
-    or cannot be read or written is no error, because the engine can measure again.
+    They are the choices as JSON, and the magnitudes of inputs for int8, each after a line with its
+    checksum. A file that is damaged or cannot be read or written is no error, because the engine
+    can measure again.
     """
 
     def __init__(self, spec: EngineSpec) -> None:
@@ -38,32 +42,50 @@ class StartupCache:
         if spec.startup_cache:
             with contextlib.suppress(OSError):  # such as a file that has just been deleted
                 digest = _digest("\n".join(_conditions(spec)).encode()).decode()
-                self._path = Path(spec.startup_cache) / f"{digest[:32]}.json"
+                self._path = Path(spec.startup_cache) / digest[:32]
 
     def read(self) -> StartupChoices | None:
         """Return the choices of an earlier start; None if there are none."""
-        if self._path is None:
-            return None
         try:
-            checksum, line = self._path.read_bytes().split(b"\n")
-            if checksum != _digest(line):
-                return None
-            return StartupChoices(**orjson.loads(line))
+            return StartupChoices(**orjson.loads(self._content(_CHOICES)))
         except (OSError, ValueError, TypeError):
             return None
 
     def write(self, choices: StartupChoices) -> None:
         """Keep the choices of this start."""
+        self._keep(_CHOICES, orjson.dumps(asdict(choices)))
+
+    def read_magnitudes(self) -> Magnitudes | None:
+        """Return what int8 was calibrated with at an earlier start; None if that is not kept."""
+        try:
+            magnitudes: Magnitudes = safetensors.numpy.load(self._content(_MAGNITUDES))
+        except (OSError, ValueError):
+            return None
+        return magnitudes
+
+    def write_magnitudes(self, magnitudes: Magnitudes) -> None:
+        """Keep what int8 was calibrated with."""
+        self._keep(_MAGNITUDES, safetensors.numpy.save({**magnitudes}))
+
+    def _content(self, suffix: str) -> bytes:
+        """Return what a file keeps; raises OSError or ValueError if there is none, or a damage."""
+        if self._path is None:
+            raise FileNotFoundError
+        checksum, _, content = self._path.with_suffix(suffix).read_bytes().partition(b"\n")
+        if checksum != _digest(content):
+            raise ValueError(suffix)
+        return content
+
+    def _keep(self, suffix: str, content: bytes) -> None:
         if self._path is None:
             return
         import tempfile  # only at a first start
 
-        line = orjson.dumps(asdict(choices))
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
-                file.write(_digest(line) + b"\n" + line)
-            os.replace(file.name, self._path)
+                file.write(_digest(content) + b"\n" + content)
+            os.replace(file.name, self._path.with_suffix(suffix))
         except OSError as error:
             log.debug("the measurements of this start are not kept: %s", error)
 

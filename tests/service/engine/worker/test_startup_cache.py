@@ -13,7 +13,7 @@ import pytest
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.main import load_and_measure
 from embedwell.engine.worker.startup_cache import StartupCache
-from tests.conftest import Folder
+from tests.conftest import Folder, precisions
 from tests.service.server import Server
 
 CHOICES = StartupChoices("cpu", "int8", [], 2048, 1e5, "0123-int8", 1_790_000_000)
@@ -45,9 +45,33 @@ def test_a_second_start_takes_the_choices_of_the_first(
     assert f"the model is loaded in {choices.dtype}, as measured on 20" in caplog.text
 
 
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs AVX-512 with VNNI")
+def test_a_second_start_in_int8_is_not_calibrated_again(spec: EngineSpec) -> None:
+    spec = replace(spec, dtype="int8")
+    first, _ = load_and_measure(spec)
+    cache = StartupCache(spec)
+    kept = cache.read_magnitudes()
+    assert kept is not None and first.input_magnitudes is not None
+    assert {name: row.tobytes() for name, row in kept.items()} == {
+        name: row.tobytes() for name, row in first.input_magnitudes.items()
+    }
+    second, _ = load_and_measure(spec)
+    assert (second.encode([[1, 2, 3]]) == first.encode([[1, 2, 3]])).all()
+    cache.write_magnitudes({name: row * 9 for name, row in kept.items()})
+    third, _ = load_and_measure(spec)
+    assert (third.encode([[1, 2, 3]]) != first.encode([[1, 2, 3]])).any(), "it is not read"
+    (path,) = Path(spec.startup_cache).glob("*.safetensors")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cache.read_magnitudes() is None
+    fourth, _ = load_and_measure(spec)
+    assert (fourth.encode([[1, 2, 3]]) == first.encode([[1, 2, 3]])).all()
+
+
 def test_nothing_is_kept_if_the_setting_says_so(spec: EngineSpec) -> None:
     folder, spec = Path(spec.startup_cache), replace(spec, startup_cache="")
     StartupCache(spec).write(CHOICES)
+    StartupCache(spec).write_magnitudes({})
+    assert StartupCache(spec).read_magnitudes() is None
     assert StartupCache(spec).read() is None and not folder.exists()
 
 
@@ -125,4 +149,4 @@ def test_a_server_tells_when_its_choices_were_measured(tmp_path: Path) -> None:
             logs.append(server.log)
     assert engines[0] == engines[1] and engines[0]["measured_at"] > 1_700_000_000
     assert ["as measured on" in log for log in logs] == [False, True]
-    assert len([*(cache / "startup").iterdir()]) == 1
+    assert len([*(cache / "startup").glob("*.json")]) == 1
