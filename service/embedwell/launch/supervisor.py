@@ -181,6 +181,8 @@ class Supervisor:
             return await self._attend(process)
         finally:
             self.kill()  # children that it left behind
+            if self._process is not None:  # which a cancelled call leaves running
+                await self._process.wait()
             reports.close()
 
     async def _start(self, output: int) -> Process:

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -162,6 +163,20 @@ def test_a_process_that_ends_without_reading_its_config_is_restarted() -> None:
             await asyncio.gather(*(restart_once() for _ in range(10)))
 
     asyncio.run(run())
+
+
+def test_a_process_ends_with_a_cancelled_supervisor(tmp_path: Path) -> None:
+    async def run() -> int:
+        supervisor = Supervisor(child(program(tmp_path / "python", "sleep 60")))
+        running = asyncio.create_task(supervisor.run())
+        await wait_until(lambda: supervisor._process)
+        assert supervisor._process is not None
+        running.cancel()
+        await asyncio.wait([running])
+        return supervisor._process.pid
+
+    assert not Path("/proc", str(asyncio.run(run()))).exists()
+    gc.collect()  # would find descriptors that are still open
 
 
 def test_modules_are_not_imported_from_the_working_directory(
