@@ -162,7 +162,7 @@ PACKAGE := pyproject.toml constraints.txt hatch_build.py $(wildcard models/embed
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
 	@touch .venv/runtime .venv/test $@
 
-# What `pip install embedwell` brings, and some tests need, beside the code of this checkout.
+# What the package without extras requires, and some tests need, beside the code of this checkout.
 $(LIGHT)/test: pyproject.toml constraints.txt deploy/requirements.py
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)
