@@ -172,7 +172,7 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
 	@touch .venv/runtime .venv/test $@
 
-# What the package without extras brings, and what some tests need, beside the code of this checkout.
+# What the package without extras requires, and some tests need, beside the code of this checkout.
 $(LIGHT)/test: pyproject.toml constraints.txt deploy/requirements.py
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)
