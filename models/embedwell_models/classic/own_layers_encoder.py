@@ -45,7 +45,7 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
 
     @classmethod
     @torch.inference_mode()
-    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
+    def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Load the encoder of a folder; raises ModelError.
 
         cpu_features: see embedwell_models.cpu_backend.library.
@@ -56,14 +56,14 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
             if place.type == "cpu"
             else TorchLinearFactory(place, torch.float32)
         )
-        tensors = to_tensors(weights.load(folder.encoder, folder.spec))
-        return cls.build(folder, tensors, linear, place)
+        tensors = to_tensors(weights.load(description.encoder, description.spec))
+        return cls.build(description, tensors, linear, place)
 
     @classmethod
     @abstractmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,

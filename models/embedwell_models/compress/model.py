@@ -53,24 +53,26 @@ def compress_folder(source: Path, target: Path, compression: Compression) -> Non
         raise ModelError(f"{target} cannot be written: {error}") from None
 
 
-def _tables(folder: ModelDescription, directory: str, names: Sequence[str]) -> set[str]:
+def _tables(description: ModelDescription, directory: str, names: Sequence[str]) -> set[str]:
     # The files with the table and their index are left out: they are written anew.
-    in_encoder = Path(directory) == folder.encoder
+    in_encoder = Path(directory) == description.encoder
     return {name for name in names if in_encoder and ".safetensors" in name and name != MAPPED}
 
 
 def _compress(
-    folder: ModelDescription, table: WordTable, scratch: Path, compression: Compression
+    description: ModelDescription, table: WordTable, scratch: Path, compression: Compression
 ) -> None:
-    encoder = scratch / folder.encoder.relative_to(folder.path)
-    is_words = not families.named(folder.spec.config.family).is_decoded_table
+    encoder = scratch / description.encoder.relative_to(description.path)
+    is_words = not families.named(description.spec.config.family).is_decoded_table
     words, all_rows = len(table), table.table  # n-grams follow the words
     kept_ids = np.arange(len(all_rows))
     if compression.corpus is not None:
-        used = _used(folder, compression.corpus, by_frequency=compression.tiers is not None)
+        used = _used(description, compression.corpus, by_frequency=compression.tiers is not None)
         cut = _cut_words if is_words else _cut_tokens
-        kept_ids = np.concatenate([cut(folder, encoder, used), np.arange(words, len(all_rows))])
-        _cut_weights(folder, scratch, kept_ids)
+        kept_ids = np.concatenate(
+            [cut(description, encoder, used), np.arange(words, len(all_rows))]
+        )
+        _cut_weights(description, scratch, kept_ids)
     rows = np.concatenate(
         [all_rows[chunk] for chunk in np.array_split(kept_ids, len(kept_ids) // 4096 + 1)]
     )
@@ -78,17 +80,17 @@ def _compress(
         directions = principal_directions(rows, compression.dimensions)
         rows = np.concatenate([block @ directions for block in blocks(rows)])
         _write_dimensions(scratch, compression.dimensions)
-    _save(encoder, folder, compression.parts(rows))
+    _save(encoder, description, compression.parts(rows))
 
 
-def _used(folder: ModelDescription, corpus: Sequence[str], by_frequency: bool) -> list[int]:
-    counts = Counter(id for row in folder.tokenizer().encode(corpus) for id in row.ids)
-    ids = sorted(id for id in counts if id < folder.spec.config.num_vectors)
+def _used(description: ModelDescription, corpus: Sequence[str], by_frequency: bool) -> list[int]:
+    counts = Counter(id for row in description.tokenizer().encode(corpus) for id in row.ids)
+    ids = sorted(id for id in counts if id < description.spec.config.num_vectors)
     return sorted(ids, key=lambda id: -counts[id]) if by_frequency else ids
 
 
-def _cut_words(folder: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
-    tokenizer = WordTokenizer.read(folder.encoder)
+def _cut_words(description: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
+    tokenizer = WordTokenizer.read(description.encoder)
     kept_ids = [id for id in used if id < len(tokenizer.vocabulary)]
     if not kept_ids:
         raise ModelError("the corpus contains no word of the table")
@@ -100,21 +102,21 @@ def _cut_words(folder: ModelDescription, encoder: Path, used: Sequence[int]) -> 
     return np.array(kept_ids, dtype=np.int64)
 
 
-def _cut_tokens(folder: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
+def _cut_tokens(description: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
     path = encoder / "tokenizer.json"
     tokenizer, kept_ids = tokenizers.cut(read_json(path), used)
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     return np.array(kept_ids, dtype=np.int64)
 
 
-def _cut_weights(folder: ModelDescription, scratch: Path, kept_ids: Ids) -> None:
-    if folder.sentence.word_weights is None:
+def _cut_weights(description: ModelDescription, scratch: Path, kept_ids: Ids) -> None:
+    if description.sentence.word_weights is None:
         return
-    module = folder.sentence.word_weights
-    weights = safetensors_files.read_tensor(folder.path / module, word_vectors.TABLE)
+    module = description.sentence.word_weights
+    weights = safetensors_files.read_tensor(description.path / module, word_vectors.TABLE)
     path = scratch / module / "model.safetensors"
     safetensors_files.write_arrays(path, {word_vectors.TABLE: weights[kept_ids]})
-    words = JsonConfig(folder.path / module / "config.json")["vocab"]
+    words = JsonConfig(description.path / module / "config.json")["vocab"]
     _update(scratch / module / "config.json", vocab=[words[i] for i in kept_ids if i < len(words)])
 
 
@@ -125,8 +127,8 @@ def _write_dimensions(scratch: Path, dimensions: int) -> None:
         _update(path, **dict.fromkeys(names, dimensions))
 
 
-def _save(encoder: Path, folder: ModelDescription, parts: Mapping[str, Array]) -> None:
-    names = families.named(folder.spec.config.family).table
+def _save(encoder: Path, description: ModelDescription, parts: Mapping[str, Array]) -> None:
+    names = families.named(description.spec.config.family).table
     assert names is not None, "only a table is compressed"
     tensors = {names.theirs(part): array for part, array in parts.items()}
     safetensors_files.write_arrays(encoder / "model.safetensors", tensors)

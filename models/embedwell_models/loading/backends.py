@@ -159,23 +159,25 @@ def _kernels_compute(
     return is_compiled and kernels_support(layout.config, weights)
 
 
-def why_torch_of_own_layers(folder: ModelDescription) -> str | None:
+def why_torch_of_own_layers(description: ModelDescription) -> str | None:
     """Return what torch computes of a family with layers of its own; None if it takes no part."""
-    family = folder.spec.config.family
+    family = description.spec.config.family
     return f"the family {family}" if families.named(family).on_torch else None
 
 
-def expect_torch(folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> str | None:
+def expect_torch(
+    description: ModelDescription, device: str, cpu_features: frozenset[str]
+) -> str | None:
     """Return what torch would compute of a model, by the headers of its files; None for nothing.
 
     device: auto, cpu, cuda or cuda:N. Raises ModelError for a file that cannot be read.
     """
     if may_be_gpu(device):
         return "a GPU" if device == "auto" else f"the device {device}"
-    if families.named(folder.spec.config.family).encoder_loader:
-        return why_torch_of_own_layers(folder)
-    headers = safetensors_files.headers(folder.encoder)
-    layouts = [folder.spec, *([folder.images.encoder] if folder.images else [])]
+    if families.named(description.spec.config.family).encoder_loader:
+        return why_torch_of_own_layers(description)
+    headers = safetensors_files.headers(description.encoder)
+    layouts = [description.spec, *([description.images.encoder] if description.images else [])]
     for layout in layouts:
         shapes = {
             ours: header.shape

@@ -30,12 +30,12 @@ class Footprint:
     stored_bytes: int = 0
 
     @classmethod
-    def of(cls, folder: ModelDescription) -> "Footprint":
+    def of(cls, description: ModelDescription) -> "Footprint":
         """Count the parameters of a model; raises ModelError for an unknown tensor."""
-        sizes = list(_sizes(folder))
+        sizes = list(_sizes(description))
         matrices = sum(size for size, is_matrix in sizes if is_matrix)
         others = sum(size for size, _ in sizes) - matrices
-        return cls(matrices, others, *_stored(folder))
+        return cls(matrices, others, *_stored(description))
 
     @property
     def parameters(self) -> int:
@@ -48,16 +48,16 @@ class Footprint:
         return {name: self.matrices * size + same for name, size in _BYTES.items()}
 
 
-def _sizes(folder: ModelDescription) -> Iterator[tuple[int, bool]]:
+def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     # Size of each loaded tensor, and whether it is a matrix of the layers.
-    encoder, *modules = folder.checkpoints()
-    headers, images = safetensors_files.headers(encoder), folder.images
-    family = families.named(folder.spec.config.family)
-    for spec in [folder.spec, *([images.encoder] if images else [])]:
+    encoder, *modules = description.checkpoints()
+    headers, images = safetensors_files.headers(encoder), description.images
+    family = families.named(description.spec.config.family)
+    for spec in [description.spec, *([images.encoder] if images else [])]:
         yield from _encoder_sizes(spec, headers, family)
-    if folder.spec.latents:
-        yield folder.spec.latents.size, True
-    for module in folder.sentence.modules:
+    if description.spec.latents:
+        yield description.spec.latents.size, True
+    for module in description.sentence.modules:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
@@ -83,10 +83,10 @@ def _encoder_sizes(
                 yield prod(header.shape), matrix and len(header.shape) > 1
 
 
-def _stored(folder: ModelDescription) -> tuple[int, int]:
+def _stored(description: ModelDescription) -> tuple[int, int]:
     # Parameters and bytes of a table whose rows stay in the file's format.
-    family = families.named(folder.spec.config.family)
+    family = families.named(description.spec.config.family)
     if family.table is None or family.is_decoded_table:
         return 0, 0
-    arrays = safetensors_files.map_folder(folder.encoder).values()
+    arrays = safetensors_files.map_folder(description.encoder).values()
     return sum(array.size for array in arrays), sum(array.nbytes for array in arrays)

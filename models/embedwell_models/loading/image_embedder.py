@@ -49,12 +49,12 @@ class ImageEmbedder:
     @classmethod
     def load(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         device: Device,
         dtype: str,
         cpu_features: frozenset[str],
     ) -> "ImageEmbedder | None":
-        """Load the image encoder of a folder; return None if the model has none.
+        """Load the image encoder of a model; return None if the model has none.
 
         dtype: the precision of the text encoder. The image encoder uses the same precision, except:
         int8 becomes bfloat16, because int8 is calibrated with texts. float32 is used if the vectors
@@ -63,10 +63,10 @@ class ImageEmbedder:
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
-        spec, preprocessing = folder.images, folder.preprocessing
+        spec, preprocessing = description.images, description.preprocessing
         if spec is None or preprocessing is None:
             return None
-        tensors = weights.load(folder.encoder, spec.encoder)
+        tensors = weights.load(description.encoder, spec.encoder)
         tensors.setdefault(
             "token_table", np.empty((0, spec.encoder.config.hidden_size), np.float32)
         )
@@ -74,7 +74,7 @@ class ImageEmbedder:
             name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
         }
         backend = choose_backend(spec.encoder, layers, device, cpu_features)
-        parts = ImageParts(folder, spec, preprocessing, tensors, backend)
+        parts = ImageParts(description, spec, preprocessing, tensors, backend)
         factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
         chosen, encoder = _choose(
             factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
@@ -91,7 +91,7 @@ class ImageParts:
 
     def __init__(
         self,
-        folder: ModelDescription,
+        description: ModelDescription,
         spec: ImageSpec,
         preprocessing: Preprocessing,
         tensors: Weights,
@@ -103,9 +103,9 @@ class ImageParts:
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
         self._project = backend.device_linear(weight, bias)
-        path = folder.encoder.relative_to(folder.path).as_posix()
+        path = description.encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
-        self._head = PooledVectorHead(folder.path, modules, backend.linear)
+        self._head = PooledVectorHead(description.path, modules, backend.linear)
         self._pool = None if spec.projection else AttentionPooling(config, tensors, backend.linear)
 
     def embed(self, encoder: Encoder, images: Sequence[Pixels]) -> Floats:

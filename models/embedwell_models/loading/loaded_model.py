@@ -48,7 +48,7 @@ class LoadedModel:
     graphs: the batch shapes with CUDA graphs, after the encoder is warm.
     """
 
-    folder: ModelDescription
+    description: ModelDescription
     load_tokenizer: Callable[[], Tokenizer]
     device: Device
     inputs: Inputs
@@ -71,7 +71,7 @@ class LoadedModel:
     @classmethod
     def load(  # noqa: PLR0913 - all but one are keyword-only
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         *,
         device: str,
         dtype: str,
@@ -80,32 +80,32 @@ class LoadedModel:
         input_magnitudes: Magnitudes | None = None,
         cuda_graphs: bool,
     ) -> "LoadedModel":
-        """Load a folder; for the arguments see embedwell_models.embedder.Embedder.load."""
-        config, load_tokenizer = folder.spec.config, cache(folder.tokenizer)
-        if unread := folder.spec.unread_keys:
+        """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
+        config, load_tokenizer = description.spec.config, cache(description.tokenizer)
+        if unread := description.spec.unread_keys:
             log.warning(
                 "%s: %s: not known; if they change vectors, these differ from the model's",
-                *(folder.encoder / "config.json", ", ".join(unread)),
+                *(description.encoder / "config.json", ", ".join(unread)),
             )
         cpu_features = library.features(isa)
         if families.named(config.family).encoder_loader:
-            return cls._with_own_layers(folder, load_tokenizer, device, cpu_features)
-        arrays = weights.load(folder.encoder, folder.spec)
-        backend = choose_backend(folder.spec, arrays, choose_device(device), cpu_features)
-        head = _head(folder, backend.linear)
-        compared = _compared_vectors(folder, head)
+            return cls._with_own_layers(description, load_tokenizer, device, cpu_features)
+        arrays = weights.load(description.encoder, description.spec)
+        backend = choose_backend(description.spec, arrays, choose_device(device), cpu_features)
+        head = _head(description, backend.linear)
+        compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
         calibration = Calibration(sentences.calibrate, input_magnitudes)
-        inputs, graphs = backend.inputs(folder.spec, arrays), RecordedShapes()
+        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes()
         factory = backend.text_encoders(
-            folder, arrays, inputs, calibration, graphs if cuda_graphs else None
+            description, arrays, inputs, calibration, graphs if cuda_graphs else None
         )
         choice = build_in_precision(factory, dtype, sentences, trials)
-        images = ImageEmbedder.load(folder, backend.device, choice.dtype, cpu_features)
+        images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
-            folder=folder,
+            description=description,
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
@@ -124,26 +124,26 @@ class LoadedModel:
     @classmethod
     def _with_own_layers(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         load_tokenizer: Callable[[], Tokenizer],
         device: str,
         cpu_features: frozenset[str],
     ) -> "LoadedModel":
         # An encoder of the family's own, which computes in float32 only.
-        load_own = families.named(folder.spec.config.family).import_encoder_loader()
+        load_own = families.named(description.spec.config.family).import_encoder_loader()
         assert load_own is not None
-        encoder: EncoderWithInputs = load_own(folder, device, cpu_features)
+        encoder: EncoderWithInputs = load_own(description, device, cpu_features)
         linear = RowExactLinear(cpu_features)
         return cls(
-            folder=folder,
+            description=description,
             load_tokenizer=load_tokenizer,
             device=Device.parse(str(encoder.device)),
             inputs=encoder,
             encoder=encoder,
-            head=_head(folder, linear),
+            head=_head(description, linear),
             dtype="float32",
             isa=None,
-            why_torch=why_torch_of_own_layers(folder),
+            why_torch=why_torch_of_own_layers(description),
             trials=(),
             input_magnitudes=None,
             linear=linear,
@@ -151,18 +151,20 @@ class LoadedModel:
         )
 
 
-def _head(folder: ModelDescription, linear: LinearFactory) -> PooledVectorHead | TokenVectorHead:
-    modules = folder.sentence.modules
-    if folder.multi_vector:
-        return TokenVectorHead(folder.path, modules, linear)
-    return PooledVectorHead(folder.path, modules, linear)
+def _head(
+    description: ModelDescription, linear: LinearFactory
+) -> PooledVectorHead | TokenVectorHead:
+    modules = description.sentence.modules
+    if description.multi_vector:
+        return TokenVectorHead(description.path, modules, linear)
+    return PooledVectorHead(description.path, modules, linear)
 
 
 def _compared_vectors(
-    folder: ModelDescription, head: PooledVectorHead | TokenVectorHead
+    description: ModelDescription, head: PooledVectorHead | TokenVectorHead
 ) -> Vectors:
     # A classifier has few logits: their inputs show the accuracy of the encoder better.
     if isinstance(head, TokenVectorHead):
-        return token_vectors_function(head, folder.spec.config.num_layers)
-    compared = head.without_last() if folder.classifier else head
-    return pooled_vectors_function(compared, folder.sentence.pooling)
+        return token_vectors_function(head, description.spec.config.num_layers)
+    compared = head.without_last() if description.classifier else head
+    return pooled_vectors_function(compared, description.sentence.pooling)

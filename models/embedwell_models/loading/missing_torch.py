@@ -10,20 +10,20 @@ from embedwell_models.model_description import ModelDescription
 
 
 @contextmanager
-def explain_missing_torch(folder: ModelDescription, device: str, isa: str) -> Iterator[None]:
+def explain_missing_torch(description: ModelDescription, device: str, isa: str) -> Iterator[None]:
     """Load a model of a folder; raises ModelError if that needs torch, which is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        need = _need(folder, device, isa)
-        raise ModelError(f"{folder.path}: {need}, and {TORCH_MISSING}") from None
+        need = _need(description, device, isa)
+        raise ModelError(f"{description.path}: {need}, and {TORCH_MISSING}") from None
 
 
-def _need(folder: ModelDescription, device: str, isa: str) -> str:
+def _need(description: ModelDescription, device: str, isa: str) -> str:
     if may_be_gpu(device):
         return f"the device {device!r} is for PyTorch"
     if library.best_isa("float32", library.features(isa)) is None:
         return "there are no compiled kernels to use, only PyTorch"
-    return f"the compiled kernels do not compute all of this {folder.spec.config.family} model"
+    return f"the compiled kernels do not compute all of this {description.spec.config.family} model"

@@ -30,19 +30,21 @@ class OutputComputer(Protocol):
 def choose_output_computer(model: LoadedModel) -> OutputComputer:
     """Choose the heads of a model; raises ModelError if weights cannot be read."""
     if isinstance(model.head, TokenVectorHead):
-        return MultiVectorOutputs(model.folder, model.encoder, model.head)
+        return MultiVectorOutputs(model.description, model.encoder, model.head)
     if isinstance(model.encoder, SpladeEncoder):
-        return SpladeOutputs(model.folder, model.encoder, model.tokenizer)
+        return SpladeOutputs(model.description, model.encoder, model.tokenizer)
     return StateOutputs(model, model.head)
 
 
 class MultiVectorOutputs:
     """Head of a multi-vector model: a vector for each token."""
 
-    def __init__(self, folder: ModelDescription, encoder: Encoder, head: TokenVectorHead) -> None:
+    def __init__(
+        self, description: ModelDescription, encoder: Encoder, head: TokenVectorHead
+    ) -> None:
         self._encoder, self._head = encoder, head
-        self._num_layers = folder.spec.config.num_layers
-        self._normalize = folder.sentence.normalize
+        self._num_layers = description.spec.config.num_layers
+        self._normalize = description.sentence.normalize
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the vectors of all tokens, normalised if the model's files say so."""
@@ -55,12 +57,14 @@ class SpladeOutputs:
     """Head of a SPLADE model: sparse vectors of documents and of queries."""
 
     def __init__(
-        self, folder: ModelDescription, encoder: SpladeEncoder, tokenizer: Tokenizer
+        self, description: ModelDescription, encoder: SpladeEncoder, tokenizer: Tokenizer
     ) -> None:
-        sparse, vocab_size = folder.sentence.sparse, folder.spec.config.vocab_size
+        sparse, vocab_size = description.sentence.sparse, description.spec.config.vocab_size
         self._encoder, self._query_vectors = encoder, None
         if isinstance(sparse, Splade) and sparse.query is not None:
-            self._query_vectors = QueryVectors(folder.path, sparse.query, tokenizer, vocab_size)
+            self._query_vectors = QueryVectors(
+                description.path, sparse.query, tokenizer, vocab_size
+            )
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the sparse vectors of the batch, as documents or as queries."""
@@ -77,15 +81,15 @@ class StateOutputs:
 
     def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
         """head: the modules that compute the dense vector."""
-        folder, width = model.folder, model.folder.spec.config.hidden_size
-        self._encoder, self._num_layers = model.encoder, folder.spec.config.num_layers
-        self._head, self._poolings = head, folder.sentence.pooling
+        description, width = model.description, model.description.spec.config.hidden_size
+        self._encoder, self._num_layers = model.encoder, description.spec.config.num_layers
+        self._head, self._poolings = head, description.sentence.pooling
         self._token_weights = self._token_layer = None
-        if isinstance(folder.sentence.sparse, BgeM3Sparse):
-            self._token_weights = TokenWeightVectors(folder.path, model.tokenizer, width)
-        if MULTI in folder.outputs:
+        if isinstance(description.sentence.sparse, BgeM3Sparse):
+            self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
+        if MULTI in description.outputs:
             shapes = {"weight": (width, width), "bias": (width,)}
-            arrays = weights.read_file(folder.path / TOKEN_VECTORS, shapes)
+            arrays = weights.read_file(description.path / TOKEN_VECTORS, shapes)
             self._token_layer = model.linear(arrays["weight"], arrays["bias"])
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:

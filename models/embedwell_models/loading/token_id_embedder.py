@@ -81,10 +81,10 @@ class TokenIdEmbedder:
         device or precision is not available, or if the model needs torch, which is not installed.
         """
         path = resolve(str(model), revision=revision, cache=cache)
-        folder = ModelDescription.read(path, pooling, rerank_format, adapter)
-        with explain_missing_torch(folder, device, isa):
+        description = ModelDescription.read(path, pooling, rerank_format, adapter)
+        with explain_missing_torch(description, device, isa):
             loaded = LoadedModel.load(
-                folder,
+                description,
                 device=device,
                 dtype=dtype,
                 isa=isa,
@@ -97,18 +97,24 @@ class TokenIdEmbedder:
     def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
         use_one_torch_thread_after_fork()
-        folder, self._load_tokenizer = model.folder, model.load_tokenizer
-        self.sentence, self.dim = folder.sentence, folder.dim
-        self.classifier = folder.classifier
+        description, self._load_tokenizer = model.description, model.load_tokenizer
+        self.sentence, self.dim = description.sentence, description.dim
+        self.classifier = description.classifier
         self.multi_vector = (
-            folder.multi_vector_rules(model.tokenizer) if MULTI in folder.outputs else None
+            description.multi_vector_rules(model.tokenizer)
+            if MULTI in description.outputs
+            else None
         )
-        self.config, self.device, self.why_torch = folder.spec.config, model.device, model.why_torch
+        self.config, self.device, self.why_torch = (
+            description.spec.config,
+            model.device,
+            model.why_torch,
+        )
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.input_magnitudes = model.input_magnitudes
-        self.fingerprint = fingerprint or f"{folder.fingerprint()}-{model.dtype}"
-        self.output_names = folder.outputs
-        self.images, self._preprocessing = model.images, folder.preprocessing
+        self.fingerprint = fingerprint or f"{description.fingerprint()}-{model.dtype}"
+        self.output_names = description.outputs
+        self.images, self._preprocessing = model.images, description.preprocessing
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)

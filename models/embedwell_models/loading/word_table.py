@@ -24,15 +24,15 @@ class WordTable:
     count: int
 
     @classmethod
-    def of(cls, folder: ModelDescription) -> "WordTable | None":
+    def of(cls, description: ModelDescription) -> "WordTable | None":
         """Map the table of a model; return None for a model with layers. Raises ModelError."""
-        family = families.named(folder.spec.config.family)
+        family = families.named(description.spec.config.family)
         if family.table is None:
             return None
-        table = stored.build(mapped_parts(folder.encoder, folder.spec))
+        table = stored.build(mapped_parts(description.encoder, description.spec))
         if family.is_decoded_table:
             return cls(table, len(table))
-        subwords = WordOptions.read(folder.encoder).subwords
+        subwords = WordOptions.read(description.encoder).subwords
         return cls(table, len(table) - (subwords.buckets if subwords else 0))
 
     def __len__(self) -> int:

@@ -13,16 +13,22 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Scheme
 
 
-def inspect(folder: ModelDescription, device: str = "cpu", isa: str = "auto") -> dict[str, Any]:
+def inspect(
+    description: ModelDescription, device: str = "cpu", isa: str = "auto"
+) -> dict[str, Any]:
     """Return the properties of a model folder; raises ModelError if it cannot be read.
 
     device, isa: with which the model would be loaded, see embedwell_models.embedder.Embedder.load.
     """
-    config, sentence = folder.spec.config, folder.sentence
-    tokenizer, footprint, images = folder.tokenizer(), Footprint.of(folder), folder.images
+    config, sentence = description.spec.config, description.sentence
+    tokenizer, footprint, images = (
+        description.tokenizer(),
+        Footprint.of(description),
+        description.images,
+    )
     return {
-        "task": folder.task,
-        "labels": list(folder.classifier.labels) if folder.classifier else [],
+        "task": description.task,
+        "labels": list(description.classifier.labels) if description.classifier else [],
         "family": config.family,
         **_layers(config),
         "max_positions": config.max_positions,
@@ -36,14 +42,14 @@ def inspect(folder: ModelDescription, device: str = "cpu", isa: str = "auto") ->
         "include_prompt": sentence.include_prompt,
         "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
         "normalize": sentence.normalize,
-        "dim": folder.dim,
+        "dim": description.dim,
         "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
         "parameters": footprint.parameters,
         "memory_bytes": dict(footprint.memory),
-        "torch": expect_torch(folder, device, library.features(isa)),
-        "fingerprint": folder.fingerprint(),
+        "torch": expect_torch(description, device, library.features(isa)),
+        "fingerprint": description.fingerprint(),
     }
 
 

@@ -43,7 +43,7 @@ class ServedModel:
     def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         settings: Settings,
-        folder: ModelDescription,
+        description: ModelDescription,
         engine: EngineSession,
         queue: WorkQueue,
         comparisons: Comparisons,
@@ -58,10 +58,10 @@ class ServedModel:
         vector_cache_bytes: memory for the cached vectors of the model; 0 for no cache.
         index: position among the served models.
         """
-        self.settings, self.folder, self.engine, self.index = settings, folder, engine, index
+        self.settings, self.folder, self.engine, self.index = settings, description, engine, index
         self.comparisons = comparisons
-        tokenizer = folder.tokenizer(MAX_UNSPLIT_CHARACTERS)
-        self.reader = _reader(settings, folder, tokenizer, queue, index)
+        tokenizer = description.tokenizer(MAX_UNSPLIT_CHARACTERS)
+        self.reader = _reader(settings, description, tokenizer, queue, index)
         self.admission = _admission(settings, engine)
         self.replay = ReplayingEngine(engine, engine.counters)
         self.pipeline = Pipeline(
@@ -69,15 +69,17 @@ class ServedModel:
             self.admission,
             VectorCache(self.replay, vector_cache_bytes),
             settings.request_timeout,
-            classifier=folder.classifier,
-            output_names=folder.outputs,
+            classifier=description.classifier,
+            output_names=description.outputs,
         )
-        self.words = _words(folder, tokenizer)
-        tokens = folder.multi_vector_rules(tokenizer)
-        self.multi_vectors = MultiVectors(self.pipeline, tokens, folder.dim, comparisons)
-        full = folder.sentence.vector_width(folder.spec.config, truncated=False)
-        lengths = declared_dimensions(folder.encoder, full, folder.dim)
-        self.dimensions = AllowedDimensions.from_setting(settings.dimensions, folder.dim, lengths)
+        self.words = _words(description, tokenizer)
+        tokens = description.multi_vector_rules(tokenizer)
+        self.multi_vectors = MultiVectors(self.pipeline, tokens, description.dim, comparisons)
+        full = description.sentence.vector_width(description.spec.config, truncated=False)
+        lengths = declared_dimensions(description.encoder, full, description.dim)
+        self.dimensions = AllowedDimensions.from_setting(
+            settings.dimensions, description.dim, lengths
+        )
 
     @property
     def name(self) -> str:
@@ -138,8 +140,8 @@ class ServedModel:
         self.engine.counters.row[CounterSlot.WEIGHT_BYTES] = weight_bytes
 
 
-def _words(folder: ModelDescription, tokenizer: Tokenizer) -> NeighborTable | None:
-    table = WordTable.of(folder)
+def _words(description: ModelDescription, tokenizer: Tokenizer) -> NeighborTable | None:
+    table = WordTable.of(description)
     return None if table is None else NeighborTable(table, tokenizer.name)
 
 

@@ -72,18 +72,18 @@ class CanineEncoder(OwnLayersEncoder):
     @classmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,
     ) -> Self:
         """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(folder.encoder / "config.json")
+        file = JsonConfig(description.encoder / "config.json")
         options = CanineOptions(
             rate=file.get("downsampling_rate", RATE),
             block=file.get("local_transformer_stride", BLOCK),
         )
-        return cls(folder.spec.config, options, tensors, linear, device)
+        return cls(description.spec.config, options, tensors, linear, device)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the embeddings whose sum is the input: (T, D)."""

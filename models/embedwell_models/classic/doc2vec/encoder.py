@@ -87,14 +87,14 @@ class Doc2VecEncoder(SequentialEncoder):
         self._options, self._tables = options, tables
 
     @classmethod
-    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
+    def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Load the tables of a folder; raises ModelError, also if the operator sets a pooling."""
-        if folder.sentence.pooling_source == "setting":
+        if description.sentence.pooling_source == "setting":
             raise ModelError(
-                f"{folder.path}: Doc2Vec infers the vector of a text and has no pooling; "
+                f"{description.path}: Doc2Vec infers the vector of a text and has no pooling; "
                 "leave it 'auto'"
             )
-        file = JsonConfig(folder.encoder / "config.json")
+        file = JsonConfig(description.encoder / "config.json")
         options = Inference(
             memory=file.get("memory", True),
             window=int(file.get("window", 5)),
@@ -104,10 +104,10 @@ class Doc2VecEncoder(SequentialEncoder):
             alpha=file.get("alpha", 0.025),
             min_alpha=file.get("min_alpha", 0.0001),
         )
-        tensors = weights.load(folder.encoder, folder.spec)
+        tensors = weights.load(description.encoder, description.spec)
         names = ("token_table", "output_table", "keep", "noise")
         tables = WordTables(*(tensors[name] for name in names))
-        return cls(folder.spec.config, options, tables)
+        return cls(description.spec.config, options, tables)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of predicting words, zeros for an unknown word: (T, D)."""

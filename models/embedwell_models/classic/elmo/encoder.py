@@ -99,16 +99,16 @@ class ElmoEncoder(OwnLayersEncoder):
     @classmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,
     ) -> Self:
         """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(folder.encoder / "config.json")
+        file = JsonConfig(description.encoder / "config.json")
         clips = Clips(*(file.get(name, float("inf")) for name in ("cell_clip", "state_clip")))
         options = ElmoOptions(file.get("max_characters", 50), file.get("activation", "relu"), clips)
-        return cls(folder.spec.config, options, tensors, linear, device)
+        return cls(description.spec.config, options, tensors, linear, device)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, concatenated with themselves: (T, 2 D)."""

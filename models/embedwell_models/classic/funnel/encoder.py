@@ -66,19 +66,19 @@ class FunnelEncoder(OwnLayersEncoder):
     @classmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,
     ) -> Self:
         """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(folder.encoder / "config.json")
+        file = JsonConfig(description.encoder / "config.json")
         options = FunnelOptions(
             layers=family.layers(file),
             first=family.layers_of_first_block(file),
             decoder_layers=family.decoder_layers(file),
         )
-        return cls(folder.spec.config, options, tensors, linear, device)
+        return cls(description.spec.config, options, tensors, linear, device)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the rows of the tokens: (T, D)."""

@@ -44,13 +44,13 @@ class BiLstmEncoder(OwnLayersEncoder):
     @classmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,
     ) -> Self:
         """Build the encoder from its weights, with the options in the folder's config.json."""
-        return cls(folder.spec.config, tensors, linear, device)
+        return cls(description.spec.config, tensors, linear, device)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the rows of the table for the token ids: (T, embedding size)."""

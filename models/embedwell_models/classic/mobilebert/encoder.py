@@ -102,13 +102,13 @@ class MobileBertEncoder(OwnLayersEncoder):
     @classmethod
     def build(
         cls,
-        folder: ModelDescription,
+        description: ModelDescription,
         tensors: Mapping[str, Tensor],
         linear: LinearFactory,
         device: torch.device,
     ) -> Self:
         """Build the encoder from its weights, with the options in the folder's config.json."""
-        return cls(folder.spec.config, tensors, linear, device)
+        return cls(description.spec.config, tensors, linear, device)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the summed embeddings; a token's also reads both neighbours: (T, D)."""

@@ -72,12 +72,12 @@ class WordVectorEncoder(SequentialEncoder):
         self.table, self._weights = table, weights
 
     @classmethod
-    def load(cls, folder: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
+    def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
         """Map the table of a folder into memory, and read its weights; raises ModelError."""
-        parts = mapped_parts(folder.encoder, folder.spec)
-        stored.check(parts, folder.spec.tensors)
+        parts = mapped_parts(description.encoder, description.spec)
+        stored.check(parts, description.spec.tensors)
         table = stored.build(parts)
-        return cls(folder.spec.config, table, read_word_weights(folder, len(table)))
+        return cls(description.spec.config, table, read_word_weights(description, len(table)))
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, without their weights, for each id: (T, D)."""

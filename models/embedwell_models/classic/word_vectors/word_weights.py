@@ -12,11 +12,11 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 
 
-def read_word_weights(folder: ModelDescription, rows: int) -> Floats | None:
+def read_word_weights(description: ModelDescription, rows: int) -> Floats | None:
     """Read the weights of the rows of a table; None if they are equal. Raises ModelError."""
-    if folder.sentence.word_weights is None:
+    if description.sentence.word_weights is None:
         return None
-    path = folder.path / folder.sentence.word_weights
+    path = description.path / description.sentence.word_weights
     tensors = {
         name: weights.to_finite_float32(path, name, part)
         for name, part in weights.iterate_tensors(path)
