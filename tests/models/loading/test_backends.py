@@ -68,7 +68,13 @@ def test_the_log_warns_of_a_gpu_that_needs_torch(
     assert choose_device("cpu", tmp_path) == CPU and not caplog.records
 
 
-@pytest.mark.parametrize("isa", ["auto", "none"])
+@pytest.mark.parametrize(
+    "isa",
+    [
+        pytest.param("auto", marks=needs_kernels),
+        pytest.param("none", marks=pytest.mark.needs("torch")),
+    ],
+)
 def test_rows_of_further_layers_do_not_depend_on_each_other(isa: str) -> None:
     noise = np.random.default_rng(3)
     weight, x = (noise.standard_normal(shape).astype(np.float32) for shape in ((50, 70), (9, 70)))
