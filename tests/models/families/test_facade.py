@@ -45,12 +45,15 @@ GPT_NEO = {
 }
 SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep", "mask")}
 COMPILED = [
+    Case("albert", {}, SIZES),
+    Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
     Case("bert", {}, SIZES),
     Case("bloom", SPECIAL, {"n_layer": 3, "n_head": 2, **NARROW}),
     Case("camembert", {}, SIZES),
     Case("distilbert", {}, DISTILBERT),
     Case("distilbert", {"sinusoidal_pos_embds": True}, DISTILBERT),
     Case("electra", {"embedding_size": 64}, SIZES),
+    Case("electra", {"embedding_size": 32}, SIZES),
     Case("ernie", {}, SIZES),
     Case("esm", {"position_embedding_type": "rotary", "pad_token_id": 1}, SIZES),
     Case("eurobert", SPECIAL, SIZES),
@@ -72,9 +75,6 @@ COMPILED = [
     Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
 ]
 ON_TORCH = [
-    Case("albert", {}, SIZES),
-    Case("albert", {"embedding_size": 64, "num_hidden_groups": 3, "hidden_act": "gelu"}, SIZES),
-    Case("electra", {"embedding_size": 32}, SIZES),
     Case("gpt_neox", SPECIAL, SIZES),
     Case("umt5", {}, T5, model=UMT5EncoderModel),
     Case("qwen3", {**SPECIAL, "num_key_value_heads": 1, "head_dim": 16}, SIZES),
