@@ -51,12 +51,12 @@ class Pair:
         assert kernels_support(self.config, self.weights)
         self.embeddings = InputEmbeddings(config, self.weights, CPU)
         self.sizes = self._sizes()
-        stack = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
+        self.layers = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
         self.inputs = InputTables.of(config, self.weights)
         self.bias = position_bias(config.attention, self.weights)
         exact = KernelLinearFactory(kernels, Packing("float32"))
         self.factorized = FactorizedInput.of(self.inputs, self.weights, exact)
-        self.ours = KernelEncoder(self.inputs, stack, self.bias, self.factorized)
+        self.ours = KernelEncoder(self.inputs, self.layers, self.bias, self.factorized)
         self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod

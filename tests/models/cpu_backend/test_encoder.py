@@ -283,6 +283,12 @@ def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig)
     assert not kernels_support(config, random_weights(config))
 
 
+@kernels
+def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> None:
+    layers = Pair.of(kernels, dtype, "albert").layers.layers
+    assert len({layer.up.panels for layer in layers}) == 1 < len(layers)
+
+
 @pytest.mark.parametrize("name", ["relative_table", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not kernels_support(shape(), random_weights(shape()) | {name: np.zeros(1, np.float32)})
