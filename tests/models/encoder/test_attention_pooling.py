@@ -35,9 +35,11 @@ def by_torch(weights: Weights, states: Floats) -> Floats:
 
     x = torch.from_numpy(states).double()
     query = linear("query", tensors["pool.probe"].view(1, WIDTH))
-    heads = [part.view(len(part), 2, -1).transpose(0, 1) for part in (query, linear("key", x))]
-    value = linear("value", x).view(len(x), 2, -1).transpose(0, 1)
-    mixed = F.scaled_dot_product_attention(*heads, value).transpose(0, 1).reshape(1, WIDTH)
+    query, key, value = (
+        part.view(len(part), 2, -1).transpose(0, 1)
+        for part in (query, linear("key", x), linear("value", x))
+    )
+    mixed = F.scaled_dot_product_attention(query, key, value).transpose(0, 1).reshape(1, WIDTH)
     pooled = linear("output", mixed)
     norm = tensors["pool.norm.weight"], tensors["pool.norm.bias"]
     hidden = F.gelu(
