@@ -77,7 +77,7 @@ def _remove(value: Any, location: Sequence[int | str]) -> None:
             if name in value and value[name] is None:
                 del value[name]
         else:  # a location also has names of a union's branches
-            _remove(value[name] if name in value else value, rest)
+            _remove(value.get(name, value), rest)
 
 
 def examples(*bodies: dict[str, Any]) -> ConfigDict:
