@@ -12,6 +12,7 @@ from embedwell.inherited import InheritedServer
 from embedwell.metrics.metrics import Metrics
 from embedwell.playground import pages
 from embedwell.routes import (
+    azure,
     classify,
     cohere,
     embed,
@@ -65,6 +66,7 @@ def create_routers(
         tokenize.router(registry),
         openai.router(registry),
         model_routes.router(registry, context.started),
+        azure.router(registry, context.started),
         cohere.router(registry),
         ollama.router(registry),
         ollama_models.router(registry),

@@ -11,19 +11,24 @@ from ipaddress import ip_address
 
 from embedwell.errors import Forbidden
 from embedwell.http.headers import Headers
+from embedwell.http.local_origins import is_local_origin
 
 _PORTS = {"http": ":80", "https": ":443"}
+_LOCAL_SUFFIXES = ".internal,.local,.localhost"
+"""Ends of names that public DNS does not have; Docker and Podman give such names to their host."""
 
 
 class BrowserChecks:
     """Checks that requests have allowed host names and origins."""
 
     def __init__(self, hosts: str, origins: str) -> None:
-        """hosts: comma-separated names, or * for any.
+        """hosts: comma-separated names, ends of names from their dot on, or * for any.
 
         origins: allowed origins of other pages, or *.
         """
-        self._names = frozenset(hosts.split(","))
+        names = hosts.split(",")
+        self._suffixes = tuple(name for name in names if name.startswith("."))
+        self._names = frozenset(names).difference(self._suffixes)
         self._origins = frozenset(origins.split(","))
         self._allowed = lru_cache(maxsize=64)(self._is_allowed)
 
@@ -37,7 +42,7 @@ class BrowserChecks:
         """
         if not allowed_hosts:
             name = socket.gethostname().lower()
-            own_names = f"{name},{name.partition('.')[0]}"
+            own_names = f"{name},{name.partition('.')[0]},{_LOCAL_SUFFIXES}"
             allowed_hosts = own_names if is_loopback(host) and not has_key else "*"
         return cls(allowed_hosts, "*" if has_key else origins)
 
@@ -59,9 +64,8 @@ class BrowserChecks:
         hosts = (headers.get(name, b"") for name in (b"host", b"x-forwarded-host"))
         names = (host.partition(b",")[0].strip().decode("latin-1").lower() for host in hosts)
         own = {name.removesuffix(standard) for name in names}
-        if origin not in self._origins and (
-            not address or address.removesuffix(standard) not in own
-        ):
+        is_own = address and address.removesuffix(standard) in own
+        if not (is_own or origin in self._origins or is_local_origin(origin)):
             raise Forbidden(
                 f"origin {origin!r} is not allowed; list it in EMBEDWELL_CORS_ORIGINS, or set "
                 "EMBEDWELL_API_KEY",
@@ -73,7 +77,12 @@ class BrowserChecks:
         if "*" in self._names:
             return True
         name = _name(host.decode("latin-1").lower())
-        return name in self._names or name == "localhost" or _is_address(name)
+        return (
+            name in self._names
+            or name == "localhost"
+            or name.lstrip(".").endswith(self._suffixes)
+            or _is_address(name)
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -135,7 +135,7 @@ def _format(
 ) -> Callable[[ServiceError, FaultWithRequestId], Error | OpenAIError | CohereError]:
     if path == "/v1/embed" or path.startswith("/v2/"):
         return _cohere
-    if path.startswith("/v1/") or path in {"/embeddings", "/models"}:
+    if path.startswith(("/v1/", "/openai/")) or path in {"/embeddings", "/models"}:
         return _openai
     return _native
 

@@ -169,7 +169,13 @@ class CohereVersion(TypedDict):
 
 @forbid_extra
 class CohereUnits(TypedDict):
+    """What a request counts as.
+
+    - `search_units`: of a ranking.
+    """
+
     input_tokens: NonNegativeInt
+    search_units: NotRequired[NonNegativeInt]
 
 
 @forbid_extra

@@ -90,8 +90,7 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         name="models",
     )
     async def list_models() -> Models:
-        data = [_entry(name, model, created) for name, model in _named(registry.models)]
-        return {"object": "list", "data": data}
+        return models(registry, created)
 
     @routes.get(
         "/models",
@@ -121,6 +120,15 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         return _entry(name, registry.choose(name), created)
 
     return routes
+
+
+def models(registry: ModelRegistry, created: int) -> Models:
+    """List the served models under all of their names.
+
+    created: creation time of all models, in seconds since 1970.
+    """
+    data = [_entry(name, model, created) for name, model in _named(registry.models)]
+    return {"object": "list", "data": data}
 
 
 def _named(models: Sequence[ServedModel]) -> Iterator[tuple[str, ServedModel]]:

@@ -239,20 +239,16 @@ class OpenAIResponse(TypedDict):
     usage: OpenAIUsage
 
 
-def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /v1/embeddings, which Infinity has at /embeddings."""
-    models = registry.choice(EmbedService.of, DENSE, MULTI)
-    token_vectors = registry.choice(TokenVectorService.of, "embed")
-    routes = api_router("OpenAI")
+class OpenAIEmbeddings:
+    """Responds to requests of OpenAI's embeddings API."""
 
-    @routes.post(
-        "/v1/embeddings",
-        summary="Create embeddings (OpenAI)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
-    @routes.post("/embeddings", include_in_schema=False)
-    async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
-        service, role = models.choose_with_role(body.model or None, body.task)
+    def __init__(self, registry: ModelRegistry) -> None:
+        self.models = registry.choice(EmbedService.of, DENSE, MULTI)
+        self._token_vectors = registry.choice(TokenVectorService.of, "embed")
+
+    async def embed(self, context: RequestContext, body: EmbeddingsRequest) -> OpenAIResponse:
+        """Respond to /v1/embeddings; raises ServiceError."""
+        service, role = self.models.choose_with_role(body.model or None, body.task)
         embedding, request = service.dense, body.to_embed_request(role)
         if request.outputs is not None:
             outputs = await service.outputs(context, request, request.outputs)
@@ -261,7 +257,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         if max_length is not None:
             embedding.pipeline.reader.check_max_length(max_length, "truncate_prompt_tokens")
         if body.return_multivector:
-            tokens, _ = token_vectors.choose_with_role(body.model or None, body.task)
+            tokens, _ = self._token_vectors.choose_with_role(body.model or None, body.task)
             multivectors = await _multivectors(context, request, max_length, service, tokens)
             return _response(multivectors, embedding.name, context)
         param = "dimensions" if body.output_dimension is None else "output_dimension"
@@ -272,6 +268,20 @@ def router(registry: ModelRegistry) -> APIRouter:
             for index, vector in enumerate(encoded)
         ]
         return _response(data, embedding.name, context)
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /v1/embeddings, which Infinity has at /embeddings."""
+    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI")
+
+    @routes.post(
+        "/v1/embeddings",
+        summary="Create embeddings (OpenAI)",
+        responses=route_responses(error_schema=OpenAIError),
+    )
+    @routes.post("/embeddings", include_in_schema=False)
+    async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
+        return await service.embed(context, body)
 
     return routes
 

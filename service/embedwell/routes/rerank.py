@@ -1,11 +1,19 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from fastapi import APIRouter
-from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    NonNegativeInt,
+    PositiveInt,
+    Tag,
+)
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
@@ -17,7 +25,7 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
-from embedwell.routes.cohere import CohereMeta, response_meta
+from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
@@ -33,9 +41,16 @@ from embedwell_models.vectors import Floats
 
 
 class DocumentObject(Body):
-    """Jina's and Cohere's object for a document; only texts are supported."""
+    """Jina's and Cohere's object for a document: a text, which some clients call `content`."""
 
-    text: str
+    text: str | None = None
+    content: str | None = None
+
+
+def _check_document(item: DocumentObject) -> DocumentObject:
+    if (item.text is None) == (item.content is None):
+        raise PydanticCustomError("object", "Input should have either text or content")
+    return item
 
 
 def _document_kind(value: Any) -> str:
@@ -43,7 +58,8 @@ def _document_kind(value: Any) -> str:
 
 
 Document = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[DocumentObject, Tag("<object>")],
+    Annotated[str, Tag("<text>")]
+    | Annotated[DocumentObject, AfterValidator(_check_document), Tag("<object>")],
     Discriminator(_document_kind),
 ]
 
@@ -53,7 +69,26 @@ Documents = Annotated[list[Document], FAIL_FAST]
 
 def document_texts(documents: Sequence[str | DocumentObject]) -> list[str]:
     """Return the texts of `Documents`."""
-    return [item if isinstance(item, str) else item.text for item in documents]
+    return [
+        item if isinstance(item, str) else item.text or item.content or "" for item in documents
+    ]
+
+
+_FLAGS = {"true": True, "false": False}
+
+
+def _flag(value: Any) -> Any:
+    return _FLAGS.get(value, value) if isinstance(value, str) else value
+
+
+Flag = Annotated[
+    bool, BeforeValidator(_flag, json_schema_input_type=bool | Literal["true", "false"])
+]
+"""A flag, which some clients send as a string."""
+
+
+_NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
+"""Fields that only clients of other APIs send."""
 
 
 class RerankRequest(PairBody):
@@ -61,10 +96,13 @@ class RerankRequest(PairBody):
 
     - `raw_scores`: return logits instead of scores from 0 to 1.
     - `return_text`, `return_documents`: repeat the texts in the response.
-    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents.
+    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
+    - `max_tokens_per_doc`: read at most so many tokens of a document.
+    - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
     - `truncation`: Voyage's name for `truncate`.
     - `details`: describe each document in the response.
-    - `rank_fields`, `max_chunks_per_doc`: sent by Cohere's older clients; must be null.
+    - `rank_fields`: sent by Cohere's older clients; must be null.
+    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored; no document is read in chunks.
     """
 
     model_config = examples(
@@ -78,13 +116,18 @@ class RerankRequest(PairBody):
     model: str | None = None
     raw_scores: bool = False
     return_text: bool = False
-    return_documents: bool | None = None
-    top_n: PositiveInt | None = None
-    top_k: PositiveInt | None = None
+    return_documents: Flag | None = None
+    top_n: NonNegativeInt | None = None
+    top_k: NonNegativeInt | None = None
+    max_tokens_per_doc: PositiveInt | None = None
+    use_activation: bool | None = None
+    activation: bool | None = None
     truncation: bool | None = None
     details: bool = False
     rank_fields: None = None
-    max_chunks_per_doc: None = None
+    max_chunks_per_doc: int | None = None
+    overlap_tokens: int | None = None
+    return_len: bool | None = None
 
     @property
     def contents(self) -> list[str]:
@@ -101,12 +144,34 @@ class RerankRequest(PairBody):
         return bool(self.model_fields_set & {"top_k", "truncation"})
 
     @property
+    def is_ambiguous(self) -> bool:
+        """Whether Voyage's clients can have sent the request, without a field that tells so."""
+        return self.texts is None and not self.model_fields_set & _NOT_OF_VOYAGE
+
+    @property
+    def wants_logits(self) -> bool:
+        """Whether scores are logits."""
+        return self.raw_scores or self.use_activation is False or self.activation is False
+
+    @property
     def wants_plain_documents(self) -> bool:
         """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
 
         Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
         """
         return self.is_voyage or "raw_scores" in self.model_fields_set
+
+    def input_options(self) -> InputOptions:
+        """Build the tokenization options; raises BadRequest for contradictory fields."""
+        options = super().input_options()
+        if self.max_tokens_per_doc is None:
+            return options
+        if options.windows or options.truncate is False:
+            raise BadRequest(
+                "max_tokens_per_doc truncates; leave it or the field that forbids that out",
+                param="max_tokens_per_doc",
+            )
+        return replace(options, truncate=True, max_length=self.max_tokens_per_doc)
 
     def _truncation(self) -> InputOptions:
         # `documents` are truncated by default, `texts` only if the setting says so.
@@ -136,9 +201,9 @@ class CohereRerankRequest(Body):
     model: str
     query: str
     documents: Documents
-    top_n: PositiveInt | None = None
+    top_n: NonNegativeInt | None = None
     max_tokens_per_doc: PositiveInt | None = None
-    return_documents: bool | None = None
+    return_documents: Flag | None = None
     instruction: Instruction = None
     priority: None = None
 
@@ -195,6 +260,9 @@ class JinaRanking(TypedDict):
     - `results`: documents are texts if the request has `raw_scores`, as from Infinity's clients,
       else objects.
     - `inputs`: only with `details`; describes all documents in the request's order.
+    - `data`: the results again, for Voyage's clients, if the request has nothing that tells whose
+      client sent it.
+    - `meta`: for Cohere's clients.
     """
 
     id: str
@@ -202,7 +270,9 @@ class JinaRanking(TypedDict):
     model: str
     usage: OpenAIUsage
     results: list[Ranked] | list[PlainRanked]
+    meta: CohereMeta
     inputs: NotRequired[list[Input]]
+    data: NotRequired[list[PlainRanked]]
 
 
 @forbid_extra
@@ -291,8 +361,8 @@ class RerankService:
         """Respond to /rerank."""
         contents, options = body.contents, body.input_options()
         rows, logits = await self.logits(context, body.query, contents, options)
-        scores = logits if body.raw_scores else self.scores(logits)
-        order = ranking(logits, body.top_n or body.top_k)
+        scores = logits if body.wants_logits else self.scores(logits)
+        order = ranking(logits, body.top_n or body.top_k or None)
         if body.texts is not None and not body.details:
             return _tei_ranks(scores, order, contents if body.return_text else None)
         documents = contents if body.return_documents else None
@@ -310,8 +380,13 @@ class RerankService:
             "model": self.name,
             "usage": token_usage(context),
             "results": rank(scores, order, documents),
+            "meta": _meta(rows, context, "1"),
         }
-        return {**response, "inputs": describe_inputs(rows)} if body.details else response
+        if body.is_ambiguous:
+            response["data"] = _rank_texts(scores, order, documents)
+        if body.details:
+            response["inputs"] = describe_inputs(rows)
+        return response
 
     async def rerank_as_cohere(
         self, context: RequestContext, body: CohereRerankRequest
@@ -322,11 +397,11 @@ class RerankService:
         )
         texts = document_texts(body.documents)
         rows, logits = await self.logits(context, body.query, texts, options)
-        scores, order = self.scores(logits), ranking(logits, body.top_n)
+        scores, order = self.scores(logits), ranking(logits, body.top_n or None)
         return {
             "id": context.id,
             "results": _rank_objects(scores, order, texts if body.return_documents else None),
-            "meta": response_meta(rows, context, "2"),
+            "meta": _meta(rows, context, "2"),
         }
 
 
@@ -353,6 +428,13 @@ def router(registry: ModelRegistry) -> APIRouter:
         return await models.choose(body.model).rerank_as_cohere(context, body)
 
     return routes
+
+
+def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> CohereMeta:
+    """Build Cohere's `meta` of a ranking, whose unit is a search."""
+    meta = response_meta(rows, context, version)
+    units: CohereUnits = {**meta["billed_units"], "search_units": 1}
+    return {**meta, "billed_units": units}
 
 
 def _tei_ranks(scores: Floats, order: Sequence[int], texts: Sequence[str] | None) -> TEIRanks:

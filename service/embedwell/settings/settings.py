@@ -190,14 +190,17 @@ class Settings(BaseSettings):
     )
     cors_origins: Origins = Field(
         default="",
-        description="Comma-separated origins whose pages may send requests; * for any.",
+        description=(
+            "Comma-separated origins whose pages may send requests, besides pages of localhost, "
+            "desktop programs and browser extensions; * for any."
+        ),
     )
     allowed_hosts: HostNames = Field(
         default="",
         description=(
             "Comma-separated host names of the server that requests may use, besides localhost "
             "and IP addresses; * for any. Default: any; without a key and on a loopback address, "
-            "the machine's name."
+            "the machine's name and names that end in .internal, .local or .localhost."
         ),
     )
     playground: bool = Field(default=True, description="Whether to serve the page /playground.")

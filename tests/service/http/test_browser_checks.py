@@ -39,6 +39,10 @@ def rejection_code(checks: BrowserChecks, host: str, **headers: str) -> str | No
             ("localhost.evil.example:8080", "host_not_allowed"),
         ),
         *(("127.0.0.1.evil.example", "host_not_allowed"), ("", "host_not_allowed")),
+        *(("host.docker.internal:8080", None), ("Host.Containers.Internal", None)),
+        *(("mac.local", None), ("app.localhost:80", None), ("gpu.internal.", None)),
+        *(("evil.internal.example", "host_not_allowed"), ("internal", "host_not_allowed")),
+        *(("evillocal", "host_not_allowed"), (".local", "host_not_allowed")),
     ],
 )
 def test_a_server_on_loopback_without_a_key_accepts_only_local_hosts(
@@ -64,7 +68,8 @@ def test_only_listed_and_local_hosts_are_accepted(address: str) -> None:
         rejection_code(checks, "API.example:443") is None
         and rejection_code(checks, "127.0.0.1") is None
     )
-    assert rejection_code(checks, "evil.example") == "host_not_allowed"
+    for other in ("evil.example", "host.docker.internal"):
+        assert rejection_code(checks, other) == "host_not_allowed"
 
 
 def test_a_request_without_a_host_is_accepted() -> None:
@@ -85,12 +90,14 @@ def test_a_request_without_a_host_is_accepted() -> None:
         ),
         ("localhost:8080", {"origin": "https://page.example"}, True),
         ("localhost:8080", {"origin": "https://evil.example"}, False),
-        ("localhost:8080", {"origin": "http://localhost:9999"}, False),
+        ("localhost:8080", {"origin": "http://localhost:9999"}, True),
+        ("localhost:8080", {"origin": "VSCode-WebView://1a2b"}, True),
+        ("localhost:8080", {"origin": "http://evil.internal"}, False),
         ("localhost:8080", {"origin": "null"}, False),
         ("", {"origin": "https://"}, False),
     ],
 )
-def test_only_same_origin_and_listed_origins_are_accepted(
+def test_only_same_origin_local_and_listed_origins_are_accepted(
     host: str, headers: dict[str, str], allowed: bool
 ) -> None:
     checks = BrowserChecks.of("0.0.0.0", "", "https://page.example", has_key=False)
@@ -109,6 +116,18 @@ def test_requests_from_pages_of_other_origins_are_refused(server: Server) -> Non
     assert response.status_code == 403 and "EMBEDWELL_ALLOWED_HOSTS" in response.text
     same_origin = {"origin": server.url, "content-type": "text/plain"}
     assert server.client.post("/embed", json=BODY, headers=same_origin).status_code == 200
+
+
+def test_containers_and_desktop_programs_are_served(server: Server) -> None:
+    expected = server.post("/embed", BODY).json()
+    for host in ("host.docker.internal:8080", "host.containers.internal", "mac.local"):
+        response = server.client.post("/embed", json=BODY, headers={"host": host})
+        assert (response.status_code, response.json()) == (200, expected)
+    for origin in ("app://obsidian.md", "tauri://localhost", "http://localhost:3000", "file://"):
+        response = server.client.post("/embed", json=BODY, headers={"origin": origin})
+        assert (response.status_code, response.json()) == (200, expected)
+    page = {"host": "host.docker.internal", "origin": "https://evil.example"}
+    assert server.client.post("/embed", json=BODY, headers=page).status_code == 403
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,21 @@ def test_without_the_setting_there_are_no_cors_headers(server: Server) -> None:
     assert not [name for name in response.headers if name.startswith("access-control")]
 
 
+@pytest.mark.parametrize("origin", ["app://obsidian.md", "http://localhost:5173", "file://"])
+def test_local_pages_may_read_responses_without_the_setting(server: Server, origin: str) -> None:
+    allowed = preflight(server, origin=origin, access_control_request_headers="content-type")
+    assert (allowed.status_code, allowed_origin(allowed)) == (200, origin)
+    for body, status in (({"inputs": "a"}, 200), ({"input": "a"}, 400)):
+        response = server.post("/embed", body, origin=origin)
+        assert (response.status_code, allowed_origin(response)) == (status, origin)
+        assert "access-control-allow-credentials" not in response.headers
+
+
+def test_local_pages_may_read_responses_with_the_setting(cors_server: Server) -> None:
+    response = cors_server.post("/embed", {"inputs": "a"}, origin="tauri://localhost", **KEY)
+    assert allowed_origin(response) == "tauri://localhost"
+
+
 @pytest.mark.parametrize(
     "requested_headers", ["authorization,content-type", "x-request-id,x-stainless-lang"]
 )

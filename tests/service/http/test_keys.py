@@ -46,6 +46,19 @@ def test_missing_and_wrong_keys_have_different_messages() -> None:
         ApiKeys(["old"]).check({b"authorization": b"Bearer new"})
 
 
+def test_azures_header_is_accepted_where_there_is_no_authorization() -> None:
+    keys = ApiKeys(["old", "new"])
+    keys.check({b"api-key": b" new"})
+    for headers in (
+        {b"api-key": b"none"},
+        {b"api-key": b""},
+        {b"api-key": b"Bearer new"},
+        {b"api-key": b"new", b"authorization": b"Bearer none"},
+    ):
+        with pytest.raises(Unauthorized, match=r"^Incorrect"):
+            keys.check(headers)
+
+
 @pytest.mark.parametrize("authorization", [None, b"Bearer anything"])
 def test_without_keys_every_request_is_accepted(authorization: bytes | None) -> None:
     assert not is_refused(ApiKeys([]), authorization)

@@ -134,6 +134,57 @@ def test_scores_of_pairs_are_logits_where_the_models_files_say_so(
     assert_ranked(best, sigmoid(logits), "relevance_score")
 
 
+def test_a_ranking_of_an_unknown_client_has_the_shapes_of_all(reranker: HttpServer) -> None:
+    body = {"query": QUERY, "documents": DOCUMENTS, "return_documents": "true", "model": "small"}
+    response = reranker.post("/v1/rerank", body)
+    content = response.json()
+    assert content["data"] == [
+        {**result, "document": result["document"]["text"]} for result in content["results"]
+    ]
+    meta = content["meta"]
+    assert meta["api_version"] == {"version": "1"}
+    tokens = int(response.headers["x-tokens"])
+    assert meta["billed_units"] == {"input_tokens": tokens, "search_units": 1}
+    for fields in ({"top_n": 4}, {"raw_scores": False}):
+        assert "data" not in reranker.post("/v1/rerank", {**body, **fields}).json()
+    second = reranker.post("/v2/rerank", body).json()
+    assert second["meta"]["billed_units"]["search_units"] == 1
+
+
+@pytest.mark.parametrize("route", ["/v1/rerank", "/rerank", "/v2/rerank"])
+def test_documents_may_be_called_content_and_all_of_them_are_the_best_0(
+    reranker: HttpServer, route: str
+) -> None:
+    body: dict[str, Any] = {"model": "small", "query": QUERY, "documents": DOCUMENTS, "top_n": 4}
+    expected = reranker.post(route, body).json()["results"]
+    objects = [{"content": text, "text": None} for text in DOCUMENTS]
+    content = reranker.post(route, {**body, "documents": objects, "top_n": 0}).json()
+    assert content["results"] == expected
+    for wrong in ({}, {"text": "a", "content": "b"}):
+        refused = reranker.post(route, {**body, "documents": ["a", wrong]})
+        assert refused.status_code == 400 and "text or content" in refused.text
+
+
+def test_a_limit_of_each_document_is_the_same_on_every_path(reranker: HttpServer) -> None:
+    body = {"model": "small", "query": QUERY, "documents": DOCUMENTS, "max_tokens_per_doc": 1}
+    expected = reranker.post("/v2/rerank", body).json()["results"]
+    assert reranker.post("/v1/rerank", body).json()["results"] == expected
+    for fields in ({"truncate": False}, {"truncation": False}, {"on_overflow": "max"}):
+        refused = error(reranker.post("/v1/rerank", {**body, **fields}), 400)
+        assert refused["param"] == "max_tokens_per_doc"
+
+
+def test_options_without_an_effect_here_are_ignored(reranker: HttpServer) -> None:
+    body = {"query": QUERY, "documents": DOCUMENTS}
+    ignored = {"return_len": True, "overlap_tokens": 80, "max_chunks_per_doc": 10}
+    results = reranker.post("/v1/rerank", body).json()["results"]
+    assert reranker.post("/v1/rerank", {**body, **ignored}).json()["results"] == results
+    raw = reranker.post("/v1/rerank", {**body, "raw_scores": True}).json()["results"]
+    for name in ("use_activation", "activation"):
+        assert reranker.post("/v1/rerank", {**body, name: False}).json()["results"] == raw
+        assert reranker.post("/v1/rerank", {**body, name: True}).json()["results"] == results
+
+
 @pytest.mark.parametrize(
     ("route", "body", "param"),
     [

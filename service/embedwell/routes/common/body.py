@@ -1,8 +1,18 @@
 """Base class of request bodies, and the input types that several bodies share."""
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+)
+from pydantic_core import from_json, to_json
 
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import Input
@@ -11,10 +21,63 @@ FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: reporting a million of them would take seconds."""
 
 
+_MAX_REMOVALS = 8
+"""Times that unknown null fields are removed; each removal is of all fields that errors name."""
+
+
 class Body(BaseModel):
-    """Immutable request body that rejects unknown fields and converts no types."""
+    """Immutable request body that rejects unknown fields and converts no types.
+
+    An unknown field that is null counts as absent, because many clients send unset options so.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """Read a body from JSON; raises ValidationError."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            if not _unknown_nulls(error):
+                raise
+            return cls._parse_without_nulls(text, error)
+
+    @classmethod
+    def _parse_without_nulls(cls, text: bytes, error: ValidationError) -> Self:
+        # A list stops at its first invalid item, so that one pass may not name all fields.
+        value = from_json(text)
+        for _ in range(_MAX_REMOVALS):
+            for location in _unknown_nulls(error):
+                _remove(value, location)
+            try:
+                return cls.model_validate_json(to_json(value, inf_nan_mode="constants"))
+            except ValidationError as remaining:
+                error = remaining
+        raise error
+
+
+def _unknown_nulls(error: ValidationError) -> list[tuple[int | str, ...]]:
+    """Return the locations of unknown fields that are null."""
+    return [
+        problem["loc"]
+        for problem in error.errors(include_url=False, include_context=False)
+        if problem["type"] == "extra_forbidden" and problem["input"] is None
+    ]
+
+
+def _remove(value: Any, location: Sequence[int | str]) -> None:
+    """Remove a null field from its object, and from the other objects of its list."""
+    if isinstance(value, list):
+        for item in value:
+            _remove(item, location[1:] if isinstance(location[0], int) else location)
+    elif isinstance(value, dict):
+        name, *rest = location
+        if not rest:
+            if name in value and value[name] is None:
+                del value[name]
+        else:  # a location also has names of a union's branches
+            _remove(value.get(name, value), rest)
 
 
 def examples(*bodies: dict[str, Any]) -> ConfigDict:

@@ -146,7 +146,7 @@ def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
 
 def _parse(body_type: type[B], content: bytes) -> B:
     check_parts(content)
-    return body_type.model_validate_json(content)
+    return body_type.parse(content)
 
 
 async def _receive_body(receive: Receive) -> bytes:

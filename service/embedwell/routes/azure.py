@@ -1,0 +1,54 @@
+"""POST /openai/deployments/NAME/embeddings and other paths of OpenAI's API on Azure."""
+
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BeforeValidator
+
+from embedwell.errors import ServiceError
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.response_body import fastapi_response
+from embedwell.routes.common.router import RequestDep, api_router, read_body, request_context
+from embedwell.routes.models import Models, models
+from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIEmbeddings, OpenAIResponse
+
+
+def _known_or_null(value: Any) -> Any:
+    return None if isinstance(value, str) and value not in get_args(InputType) else value
+
+
+class AzureRequest(EmbeddingsRequest):
+    """Request body of /v1/embeddings, with any `input_type`: on Azure some are of other APIs."""
+
+    input_type: Annotated[InputType | None, BeforeValidator(_known_or_null)] = None
+
+
+def router(registry: ModelRegistry, created: int) -> APIRouter:
+    """Create the undocumented routes below /openai; the query `api-version` is ignored.
+
+    created: creation time of all models, in seconds since 1970.
+    """
+    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI")
+
+    @routes.post("/openai/v1/embeddings", include_in_schema=False)
+    async def azure_embeddings(context: RequestDep, body: AzureRequest) -> OpenAIResponse:
+        return await service.embed(context, body)
+
+    @routes.post("/openai/deployments/{name:path}/embeddings", include_in_schema=False)
+    async def deployment(request: Request) -> Response:
+        context, name = request_context(request), request.path_params["name"]
+        service.models.choose_with_role(name)  # before the body is read
+        body = await read_body(AzureRequest, context, request.receive)
+        try:
+            content = await service.embed(context, body.model_copy(update={"model": name}))
+        except ServiceError as error:
+            error.name_field(body.model_fields_set)
+            raise
+        return await fastapi_response(context, content)
+
+    @routes.get("/openai/v1/models", include_in_schema=False)
+    @routes.get("/openai/models", include_in_schema=False)
+    async def azure_models() -> Models:
+        return models(registry, created)
+
+    return routes

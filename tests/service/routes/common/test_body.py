@@ -1,0 +1,67 @@
+"""Unknown fields of request bodies."""
+
+import re
+
+import pytest
+from pydantic import ValidationError
+
+from embedwell.routes.cohere import CohereRequest
+from embedwell.routes.common.body import Body
+from embedwell.routes.common.dense_vectors import EmbedRequest
+from embedwell.routes.openai import EmbeddingsRequest
+from embedwell.routes.rerank import RerankRequest
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (EmbedRequest, '{"inputs": "a", "surprise": null, "<texts>": null}'),
+        (EmbeddingsRequest, '{"input": [{"text": "a", "id": null}, {"text": "b", "url": null}]}'),
+        (RerankRequest, '{"query": "a", "documents": ["a", {"text": "b", "é": null}], "x": null}'),
+        (
+            CohereRequest,
+            '{"model": "m", "input_type": "image", "inputs": [{"content": [{"type": "image_url",'
+            ' "image_url": {"url": "u", "detail": null}}], "id": null}]}',
+        ),
+    ],
+)
+def test_an_unknown_field_that_is_null_counts_as_absent(kind: type[Body], text: str) -> None:
+    without = re.sub(r', "[^"]+": null', "", text)
+    body, expected = kind.parse(text.encode()), kind.parse(without.encode())
+    assert without != text and body == expected
+    assert body.model_fields_set == expected.model_fields_set
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"inputs": "a", "surprise": 1}',
+        '{"inputs": "a", "other": null, "surprise": false}',
+        '{"inputs": [{"image": "x", "other": null}, {"image": "y", "surprise": 1}]}',
+    ],
+)
+def test_an_unknown_field_with_a_value_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError, match="surprise") as raised:
+        EmbedRequest.parse(text.encode())
+    assert "other" not in str(raised.value)
+
+
+def test_a_known_field_that_is_null_keeps_its_meaning() -> None:
+    body = EmbedRequest.parse(b'{"inputs": "a", "truncate": null, "surprise": null}')
+    assert body.model_fields_set == {"inputs", "truncate"}
+    with pytest.raises(ValidationError, match="inputs"):
+        EmbedRequest.parse(b'{"inputs": null, "surprise": null}')
+
+
+def test_a_number_of_any_size_and_broken_json_are_read_as_without_the_field() -> None:
+    text = '{"inputs": [{"image": "x", "other": null}], "dimensions": -1%s, "surprise": null}'
+    with pytest.raises(ValidationError, match="dimensions"):
+        EmbedRequest.parse((text % ("0" * 30)).encode())
+    with pytest.raises(ValidationError, match="JSON"):
+        EmbedRequest.parse(b'{"inputs": "a", "surprise": null')
+
+
+def test_a_list_of_objects_with_many_names_ends() -> None:
+    items = ", ".join(f'{{"image": "x", "name{index}": null}}' for index in range(100))
+    with pytest.raises(ValidationError, match="name8"):
+        EmbedRequest.parse(f'{{"inputs": [{items}]}}'.encode())
