@@ -30,6 +30,7 @@ from embedwell.routes import (
     status,
     tokenize,
     tokens,
+    weaviate,
     words,
 )
 from embedwell.routes import (
@@ -72,6 +73,7 @@ def create_routers(
         ollama_models.router(registry),
         model_routes.admin_router(registry, _admin_check(settings), settings.request_timeout),
         feature_extraction.router(registry),
+        weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
     return [*created, pages.router()] if settings.playground else created

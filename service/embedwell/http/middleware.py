@@ -46,7 +46,10 @@ _CHUNK = 1 << 18  # bytes of a response to send at a time
 
 log = logging.getLogger(__name__)
 
-_WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_WITHOUT_KEY = {
+    *("/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"),
+    *("/.well-known/live", "/.well-known/ready"),
+}
 _PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
 
 

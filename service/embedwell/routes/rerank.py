@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from fastapi import APIRouter
-from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
+from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
@@ -28,6 +28,7 @@ from embedwell.routes.common.options import (
 from embedwell.routes.common.response_types import Input, OpenAIUsage, describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking, sigmoid
+from embedwell.routes.weaviate import WeaviateRanking, document_scores
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats
 
@@ -65,6 +66,7 @@ class RerankRequest(PairBody):
     - `truncation`: Voyage's name for `truncate`.
     - `details`: describe each document in the response.
     - `rank_fields`, `max_chunks_per_doc`: sent by Cohere's older clients; must be null.
+    - `property`: sent by Weaviate. The response then has its format, and the request's order.
     """
 
     model_config = examples(
@@ -85,6 +87,7 @@ class RerankRequest(PairBody):
     details: bool = False
     rank_fields: None = None
     max_chunks_per_doc: None = None
+    weaviate_property: str | None = Field(None, alias="property")
 
     @property
     def contents(self) -> list[str]:
@@ -227,7 +230,7 @@ class CohereRanking(TypedDict):
     meta: CohereMeta
 
 
-RerankResponse = TEIRanks | JinaRanking | VoyageRanking
+RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
 
 
 @dataclass(frozen=True)
@@ -292,6 +295,8 @@ class RerankService:
         contents, options = body.contents, body.input_options()
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.raw_scores else self.scores(logits)
+        if body.weaviate_property is not None:
+            return document_scores(body.query, contents, scores)
         order = ranking(logits, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
             return _tei_ranks(scores, order, contents if body.return_text else None)
