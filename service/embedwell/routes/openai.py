@@ -1,5 +1,6 @@
 """POST /v1/embeddings: OpenAI's embeddings API, with the fields of other servers, too."""
 
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
@@ -226,17 +227,26 @@ class OutputEmbeddings(TypedDict):
 
 
 @forbid_extra
+class EmbeddingUsage(OpenAIUsage):
+    """Token counts, with one that strict clients of Mistral's API expect."""
+
+    completion_tokens: Literal[0]
+
+
+@forbid_extra
 class OpenAIResponse(TypedDict):
     """Response of /v1/embeddings.
 
     - `id`: the request's id, as in Mistral's and Infinity's APIs.
+    - `created`: time of the response, in seconds since 1970.
     """
 
     id: str
     object: Literal["list"]
+    created: int
     data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings]
     model: str
-    usage: OpenAIUsage
+    usage: EmbeddingUsage
 
 
 def router(registry: ModelRegistry) -> APIRouter:
@@ -324,5 +334,11 @@ def _response(
     model: str,
     context: RequestContext,
 ) -> OpenAIResponse:
-    usage = token_usage(context)
-    return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}
+    return {
+        "id": context.id,
+        "object": "list",
+        "created": int(time.time()),
+        "data": data,
+        "model": model,
+        "usage": {**token_usage(context), "completion_tokens": 0},
+    }
