@@ -61,10 +61,12 @@ class Error(TypedDict):
 class OpenAIError(TypedDict):
     """An error in OpenAI's format.
 
+    - `message`: the message again, for clients of Cohere and Mistral.
     - `detail`: the message again, for Voyage's client.
     """
 
     error: FaultWithRequestId
+    message: str
     detail: str
 
 
@@ -115,8 +117,9 @@ def _native(error: ServiceError, content: FaultWithRequestId) -> Error:
 
 
 def _openai(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
-    """OpenAI's format, with the message also in `detail` for Voyage's client."""
-    return {"error": content, "detail": content["message"]}
+    """OpenAI's format, with the message also where other vendors' clients read it."""
+    message = content["message"]
+    return {"error": content, "message": message, "detail": message}
 
 
 def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
