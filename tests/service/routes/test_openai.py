@@ -178,7 +178,7 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
         ({"input": "aGk=", "modality": "image"}, "input", "reads texts only; send no images"),
         ({"input": [{}]}, "input", "input.0: Input should have either a text or an image"),
         ({"input": {"text": "a", "url": "b"}}, "input.url", "unknown field 'input.url'"),
-        ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a valid string"),
+        ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a text"),
     ],
 )
 def test_contradictory_and_unsupported_fields_are_refused(
@@ -400,3 +400,38 @@ def test_the_error_of_an_invalid_input_lists_the_valid_types(
         return  # Jina's, which is read there
     fault = error(server.post(path, {field: value}), 400)
     assert fault["message"] == f"{field}: Input should be {expected}" and fault["param"] == field
+
+
+@pytest.mark.parametrize("item", [None, 5, True])
+def test_an_item_of_another_type_is_named(server: HttpServer, item: object) -> None:
+    for path, body in (
+        ("/v1/embeddings", {"input": ["a", item]}),
+        ("/embed", {"inputs": ["a", item]}),
+        ("/api/embed", {"model": DEFAULT, "input": ["a", item]}),
+    ):
+        fault = error(server.post(path, body), 400)
+        assert fault["message"].endswith(".1: Input should be a text") and fault["index"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/embed", {"input": "a"}, "inputs"),
+        ("/v1/embeddings", {"inputs": "a"}, "input"),
+        ("/v1/embeddings", {"input": "a", "dimension": 4}, "dimensions"),
+        ("/rerank", {"query": "a", "document": ["b"]}, "documents"),
+    ],
+)
+def test_an_unknown_field_is_compared_with_those_of_the_route(
+    server: HttpServer, path: str, body: dict[str, object], field: str
+) -> None:
+    message = error(server.post(path, body), 400)["message"]
+    assert f"did you mean {field!r}? the fields are " in message
+    assert f" {field}, " in message
+
+
+def test_an_unknown_field_like_no_other_gets_the_fields(server: HttpServer) -> None:
+    fault = error(server.post("/embed", {"inputs": "a", "zzz": 1}), 400)
+    assert fault["message"].startswith("unknown field 'zzz'; the fields are ")
+    nested = error(server.post("/embed", {"inputs": "a", "options": {"zzz": 1}}), 400)
+    assert nested["message"] == "unknown field 'options.zzz'"
