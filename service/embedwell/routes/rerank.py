@@ -336,7 +336,7 @@ class RerankService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /rerank and /v2/rerank, and /v1/rerank for Jina's clients."""
+    """Create the routes /rerank and /v2/rerank, and other paths of /rerank for more clients."""
     models = registry.choice(RerankService.of, "rerank", MULTI)
     routes = api_router("rerank")
 
@@ -346,6 +346,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         responses=route_responses(),
     )
     @routes.post("/v1/rerank", include_in_schema=False)
+    @routes.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
         return await models.choose(body.model).rerank(context, body)
 
