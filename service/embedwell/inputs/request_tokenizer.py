@@ -196,13 +196,8 @@ class RequestTokenizer:
         )
 
     def check_max_length(self, requested: int, param: str) -> None:
-        """Raise BadRequest for a maximum length above the model's, or too short for any text."""
+        """Raise BadRequest for a maximum length that is too short for any text."""
         special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        if requested > self.max_length:
-            raise BadRequest(
-                f"{param} is {requested}, but the model reads at most {self.max_length} tokens",
-                param=param,
-            )
         if requested <= special:
             raise BadRequest(
                 f"{param} is {requested}, but must be above {special}, the number of special "

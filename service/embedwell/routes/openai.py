@@ -21,7 +21,7 @@ from embedwell.routes.common.array_format import (
     convert_vectors,
     encode_rows,
 )
-from embedwell.routes.common.body import Body, examples, input_list
+from embedwell.routes.common.body import WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
@@ -92,12 +92,12 @@ class EmbeddingsRequest(Body):
     input: OpenAIInputs
     model: str | None = None
     encoding_format: EncodingFormat | None = None
-    dimensions: NonNegativeInt | None = None
+    dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
     user: str | None = None
     input_type: InputType | None = None
     truncation: bool | None = None
     output_dtype: Dtype | None = None
-    output_dimension: PositiveInt | None = None
+    output_dimension: Annotated[PositiveInt, WHOLE] | None = None
     task: str | None = None
     truncate: Truncate | None = None
     embedding_type: Literal[Dtype, "base64"] | None = None
@@ -269,7 +269,9 @@ def router(registry: ModelRegistry) -> APIRouter:
             return _response(_by_input(outputs), embedding.name, context)
         max_length = body.max_length
         if max_length is not None:
-            embedding.pipeline.reader.check_max_length(max_length, "truncate_prompt_tokens")
+            reader = embedding.pipeline.reader
+            max_length = min(max_length, reader.max_length)
+            reader.check_max_length(max_length, "truncate_prompt_tokens")
         if body.return_multivector:
             tokens, _ = token_vectors.choose_with_role(body.model or None, body.task)
             multivectors = await _multivectors(context, request, max_length, service, tokens)

@@ -152,11 +152,6 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
     ("fields", "param", "message"),
     [
         (
-            {"truncate_prompt_tokens": 257},
-            "truncate_prompt_tokens",
-            "the model reads at most",
-        ),
-        (
             {"truncate_prompt_tokens": 2},
             "truncate_prompt_tokens",
             "must be above 2, the",
@@ -435,3 +430,34 @@ def test_an_unknown_field_like_no_other_gets_the_fields(server: HttpServer) -> N
     assert fault["message"].startswith("unknown field 'zzz'; the fields are ")
     nested = error(server.post("/embed", {"inputs": "a", "options": {"zzz": 1}}), 400)
     assert nested["message"] == "unknown field 'options.zzz'"
+
+
+def test_a_maximum_above_the_models_limit_is_that_limit(server: HttpServer) -> None:
+    body = {"input": ["a", LONG]}
+    whole = server.post("/v1/embeddings", {**body, "truncate_prompt_tokens": -1}).json()
+    large = server.post("/v1/embeddings", {**body, "truncate_prompt_tokens": 100_000}).json()
+    assert large["data"] == whole["data"] and large["usage"] == whole["usage"]
+
+
+def test_a_name_may_have_ollamas_tag(server: HttpServer) -> None:
+    body = {"input": "a", "model": f"{DEFAULT}:latest"}
+    assert server.post("/v1/embeddings", body).json()["model"] == DEFAULT
+    fault = error(server.post("/v1/embeddings", {**body, "model": f"{DEFAULT}:v2"}), 404)
+    assert fault["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize("field", ["dimensions", "output_dimension"])
+def test_a_whole_number_may_have_a_point(server: HttpServer, field: str) -> None:
+    response = server.post("/v1/embeddings", {"input": "a", field: 384.0})
+    assert len(response.json()["data"][0]["embedding"]) == 384
+    for number in (384.5, True, "384", -1.0):
+        fault = error(server.post("/v1/embeddings", {"input": "a", field: number}), 400)
+        assert fault["param"] == field
+
+
+def test_coheres_route_needs_no_role(server: HttpServer) -> None:
+    body = {"model": DEFAULT, "texts": ["a"]}
+    response = server.post("/v2/embed", body)
+    assert response.status_code == 200, response.text
+    expected = server.post("/v2/embed", {**body, "input_type": "search_document"}).json()
+    assert response.json()["embeddings"] == expected["embeddings"]

@@ -47,13 +47,18 @@ class ServedNames:
         return self._untagged.get(untagged(name))
 
     def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
-        """Like `find`; returns the role that a suffix of the name selects, too."""
+        """Like `find`; returns the role that a suffix of the name selects, too.
+
+        The name may also have Ollama's tag `latest`.
+        """
         if name in self._models:
             return self._models[name], None
         for suffix, role in _ROLE_SUFFIXES.items():
             base = name.removesuffix(suffix)
             if base != name and (base in self._models or self._any_name):
                 return self._models.get(base), role
+        if name.endswith(_LATEST) and untagged(name) in self._models:
+            return self._models[untagged(name)], None
         self._check_any(name)
         return None, None
 
