@@ -95,3 +95,10 @@ def test_permanent_failures_tell_clients_not_to_retry(
 @pytest.mark.parametrize("error", [InternalError("no"), EngineUnavailable("no", retry_after=1)])
 def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -> None:
     assert "x-should-retry" not in respond(error, "1").headers
+
+
+def test_ollamas_go_client_reads_the_status_of_a_wrong_key() -> None:
+    content = orjson.loads(respond(Unauthorized("no"), "1", "/api/embed").body)
+    assert content["status"] == content["error"] == "no"
+    assert "status" not in orjson.loads(respond(BadRequest("no"), "1", "/api/embed").body)
+    assert "status" not in orjson.loads(respond(Unauthorized("no"), "1", "/embed").body)

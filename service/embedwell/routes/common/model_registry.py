@@ -43,7 +43,7 @@ class ServedNames:
     def find_tagged(self, name: str) -> int | None:
         """Like `find` for an Ollama name, whose tag `latest` is optional."""
         if untagged(name) not in self._untagged:
-            self._check_any(name)
+            self._check_any(name, f"model {name!r} not found")  # which Ollama's clients look for
         return self._untagged.get(untagged(name))
 
     def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
@@ -62,10 +62,11 @@ class ServedNames:
         self._check_any(name)
         return None, None
 
-    def _check_any(self, name: str) -> None:
+    def _check_any(self, name: str, message: str = "") -> None:
         if not self._any_name:
             names = ", ".join(map(repr, self.names))
-            raise UnknownModel(f"no model {name!r}; this server has {names}", param="model")
+            message = message or f"no model {name!r}"
+            raise UnknownModel(f"{message}; this server has {names}", param="model")
 
 
 def tagged(name: str) -> str:
