@@ -318,3 +318,13 @@ def test_a_served_model_needs_no_pull(client: ollama.Client, stream: Any) -> Non
     with pytest.raises(ollama.ResponseError, match="model 'other' not found") as error:
         list(client.pull("other", stream=True))
     assert error.value.status_code == 404
+
+
+def test_a_request_may_have_thousands_of_texts(client: ollama.Client, server: Server) -> None:
+    texts = [f"number {n}" for n in range(3000)]
+    embeddings = client.embed(DEFAULT, texts).embeddings
+    assert len(embeddings) == 3000
+    assert [embeddings[2999]] == server.post("/embed", {"inputs": texts[2999:]}).json()
+    assert server.post("/embed", {"inputs": texts}).json()["code"] == "too_many_texts"
+    status, message = error_of(client, input=["a long text " * 80] * 3000)
+    assert status == 413 and "tokens" in message

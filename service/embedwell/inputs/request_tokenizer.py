@@ -1,5 +1,6 @@
 """Tokenize the inputs of a request within its limits."""
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
@@ -222,7 +223,7 @@ class RequestTokenizer:
 
         added: number of characters that are added to each input.
         """
-        check_input_count(len(inputs), self._max_texts)
+        check_input_count(len(inputs), sys.maxsize if options.any_count else self._max_texts)
         prompt = self._before_text(options)
         added += len(prompt)
         size = _tokenization_size(inputs, added)

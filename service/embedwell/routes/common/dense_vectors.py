@@ -1,7 +1,7 @@
 """Sentence vectors for every API: the request to which each is converted, and its service."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt
@@ -90,6 +90,7 @@ class DenseVectorService:
     name: the model's name in responses.
     layers: number of layers; late chunking pools the states after the last one.
     only_pools: whether a vector is the mean of the states and nothing else.
+    any_count: whether requests may have any number of inputs.
     """
 
     pipeline: Pipeline
@@ -97,6 +98,7 @@ class DenseVectorService:
     dimensions: AllowedDimensions
     layers: int
     only_pools: bool
+    any_count: bool = False
 
     @classmethod
     def of(cls, model: ServedModel) -> Self:
@@ -127,6 +129,8 @@ class DenseVectorService:
         else:
             inputs = input_list(body.inputs)
             options = body.input_options(count_dropped=body.details).with_max_length(max_length)
+            if self.any_count:
+                options = replace(options, any_count=True)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
             rows, vectors = await self.pipeline.embed(context, inputs, options)
         return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)
