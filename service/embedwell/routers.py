@@ -19,6 +19,7 @@ from embedwell.routes import (
     embed_sparse,
     feature_extraction,
     multi_vector,
+    nim,
     ollama,
     ollama_models,
     openai,
@@ -30,6 +31,7 @@ from embedwell.routes import (
     status,
     tokenize,
     tokens,
+    weaviate,
     words,
 )
 from embedwell.routes import (
@@ -62,6 +64,7 @@ def create_routers(
         multi_vector.router(registry),
         rerank.router(registry),
         score.router(registry),
+        nim.router(registry),
         classify.router(registry),
         tokenize.router(registry),
         openai.router(registry),
@@ -72,6 +75,7 @@ def create_routers(
         ollama_models.router(registry),
         model_routes.admin_router(registry, _admin_check(settings), settings.request_timeout),
         feature_extraction.router(registry),
+        weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
     return [*created, pages.router()] if settings.playground else created

@@ -68,7 +68,7 @@ def test_a_model_without_a_tag_has_the_tag_latest(
 @pytest.mark.parametrize("model", ["nomic-embed-text", f"{DEFAULT}:f16", ":latest"])
 def test_another_model_is_not_found(client: ollama.Client, model: str) -> None:
     status, message = error_of(client, model=model)
-    assert status == 404 and DEFAULT in message
+    assert status == 404 and DEFAULT in message and f"model {model!r} not found" in message
     with pytest.raises(ollama.ResponseError, match="this server has") as error:
         client.embeddings(model, "x")
     assert error.value.status_code == 404
@@ -206,7 +206,6 @@ def test_the_version_is_that_of_the_server(server: Server) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("POST", "/api/pull", 404),
         ("POST", "/api/generate", 404),
         ("DELETE", "/api/delete", 404),
         ("GET", "/api/nothing", 404),
@@ -310,3 +309,22 @@ def test_the_asynchronous_client_gets_the_same_vectors(
             return await async_client.embed(DEFAULT, TEXTS)
 
     assert asyncio.run(embed_async()).embeddings == client.embed(DEFAULT, TEXTS).embeddings
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_served_model_needs_no_pull(client: ollama.Client, stream: Any) -> None:
+    pulled = client.pull(DEFAULT, stream=stream)
+    assert [step.status for step in pulled] if stream else [pulled.status] == ["success"]
+    with pytest.raises(ollama.ResponseError, match="model 'other' not found") as error:
+        list(client.pull("other", stream=True))
+    assert error.value.status_code == 404
+
+
+def test_a_request_may_have_thousands_of_texts(client: ollama.Client, server: Server) -> None:
+    texts = [f"number {n}" for n in range(3000)]
+    embeddings = client.embed(DEFAULT, texts).embeddings
+    assert len(embeddings) == 3000
+    assert [embeddings[2999]] == server.post("/embed", {"inputs": texts[2999:]}).json()
+    assert server.post("/embed", {"inputs": texts}).json()["code"] == "too_many_texts"
+    status, message = error_of(client, input=["a long text " * 80] * 3000)
+    assert status == 413 and "tokens" in message

@@ -66,6 +66,8 @@ for path in ("", "/v1"):
     assert rerank("hosted_vllm/reranker", path) == ranking
     assert rerank("voyage/reranker", path, top_n=2) == ranking[:2]
 assert rerank("infinity/reranker", return_documents=False) == ranking
+best = rerank("nvidia_nim/ranking/reranker", top_n=2)  # whose scores are logits
+assert [text for text, _ in best] == [text for text, _ in ranking[:2]]
 message = error_message(Exception, lambda: rerank("cohere/another"))
 assert "this server has 'reranker'" in message
 answer = asyncio.run(

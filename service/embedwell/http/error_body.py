@@ -1,14 +1,14 @@
 """JSON bodies of errors, in the format that clients of a path expect."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NotRequired
 
 import orjson
 from fastapi import Response
 from pydantic import ConfigDict, NonNegativeInt, with_config
 from typing_extensions import TypedDict
 
-from embedwell.errors import Overloaded, ServiceError
+from embedwell.errors import Overloaded, ServiceError, Unauthorized
 
 _MAX_MESSAGE = 1000  # characters
 
@@ -47,6 +47,7 @@ class Error(TypedDict):
 
     - `error`: the message.
     - `error_type`: TEI's category.
+    - `status`: the message again, for Ollama's Go client, if the key is missing or wrong.
     """
 
     error: str
@@ -55,16 +56,19 @@ class Error(TypedDict):
     param: str | None
     index: NonNegativeInt | None
     request_id: str
+    status: NotRequired[str]
 
 
 @forbid_extra
 class OpenAIError(TypedDict):
     """An error in OpenAI's format.
 
+    - `message`: the message again, for clients of Cohere and Mistral.
     - `detail`: the message again, for Voyage's client.
     """
 
     error: FaultWithRequestId
+    message: str
     detail: str
 
 
@@ -114,9 +118,16 @@ def _native(error: ServiceError, content: FaultWithRequestId) -> Error:
     }
 
 
+def _ollama(error: ServiceError, content: FaultWithRequestId) -> Error:
+    """Like the format for all other paths, with the only field that Ollama reads of a 401."""
+    body = _native(error, content)
+    return {**body, "status": body["error"]} if error.status == Unauthorized.status else body
+
+
 def _openai(error: ServiceError, content: FaultWithRequestId) -> OpenAIError:
-    """OpenAI's format, with the message also in `detail` for Voyage's client."""
-    return {"error": content, "detail": content["message"]}
+    """OpenAI's format, with the message also where other vendors' clients read it."""
+    message = content["message"]
+    return {"error": content, "message": message, "detail": message}
 
 
 def _cohere(error: ServiceError, content: FaultWithRequestId) -> CohereError:
@@ -137,7 +148,7 @@ def _format(
         return _cohere
     if path.startswith(("/v1/", "/openai/")) or path in {"/embeddings", "/models"}:
         return _openai
-    return _native
+    return _ollama if path.startswith("/api/") else _native
 
 
 def _type(status: int) -> OpenAIErrorType:

@@ -1,7 +1,8 @@
 """Convert exceptions to the errors that clients receive."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -25,12 +26,31 @@ def to_service_error(error: BaseException) -> ServiceError:
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, ValidationError):
-        return _invalid(error.errors(include_url=False, include_context=False, include_input=False))
+        return _invalid(_problems(error))
     if isinstance(error, RequestValidationError):  # FastAPI puts "body" or "query" before the path
         return _invalid([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull("the server's disk is full; delete files, or ask the operator for room")
     return InternalError(UNEXPECTED)
+
+
+_COMPARED = 100  # characters of an unknown field
+
+
+def invalid_body(error: ValidationError, fields: Collection[str]) -> BadRequest:
+    """Convert the error of an invalid body. fields: those that the body can have."""
+    problems = _problems(error)
+    described = _invalid(problems)
+    unknown = next(filter(_unknown, problems), None)
+    if unknown is not None and len(unknown["loc"]) == 1:
+        similar = get_close_matches(str(unknown["loc"][0])[:_COMPARED], fields, n=1)
+        question = "".join(f"did you mean {name!r}? " for name in similar)
+        described.message += f"; {question}the fields are {', '.join(fields)}"
+    return described
+
+
+def _problems(error: ValidationError) -> Sequence[Any]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
 
 
 def _invalid(problems: Sequence[Any]) -> BadRequest:
@@ -46,6 +66,8 @@ def _invalid(problems: Sequence[Any]) -> BadRequest:
     message = _message(first)
     if first["loc"][1:2] == ("<ids>",):  # the single input is token ids; location has the position
         index = 0
+    if first["type"] == "string_type" and index is not None:
+        message = "Input should be a text"
     return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Collection, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -43,10 +44,14 @@ from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds
 _CHUNK = 1 << 18  # bytes of a response to send at a time
+_SLASHES = re.compile("//+")
 
 log = logging.getLogger(__name__)
 
-_WITHOUT_KEY = {"/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"}
+_WITHOUT_KEY = {
+    *("/", "/ping", "/live", "/ready", "/health", "/metrics", "/docs", "/openapi.json"),
+    *("/.well-known/live", "/.well-known/ready"),
+}
 _PLAYGROUND = "/playground"  # its files need no key, but the requests that it sends do
 
 
@@ -97,7 +102,11 @@ class Middleware:
             path = self._route_path(path)
             # The routes of `app` expect both in the form that ASGI defines.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
-        route = scope["route"] = self._direct_routes.get(path)
+        route = self._direct_routes.get(path)
+        if route is None and (path.endswith("/") or "//" in path):
+            path = self._without_extra_slashes(path)
+            scope["path"], route = self._root_path + path, self._direct_routes.get(path)
+        scope["route"] = route
         limits = self._uploads.get(path, self.limits)
         task, accept = asyncio.current_task(), headers.get(b"accept", b"")
         context = RequestContext(
@@ -140,6 +149,10 @@ class Middleware:
         if path in self._paths or not path.startswith(f"{self._root_path}/"):
             return path
         return path.removeprefix(self._root_path)
+
+    def _without_extra_slashes(self, path: str) -> str:
+        """Return the path as clients mean it whose base address ends with a slash."""
+        return path if path in self._paths else _SLASHES.sub("/", path).rstrip("/") or "/"
 
     def _release(self, memory: Reservation) -> None:
         large = memory.size > _LARGE

@@ -23,7 +23,7 @@ _COPIES = 3  # copies of a body in memory: chunks, joined, and parsed
 _RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes allowed at any ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
-_IDLE_SECONDS = 75.0  # longer than gateways keep idle connections
+_IDLE_SECONDS = 120.0  # longer than gateways and clients (90 s) keep idle connections
 _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each member
 
 

@@ -24,6 +24,7 @@ class InputOptions:
     count_dropped: count all tokens that are cut off, which requires tokenizing long texts
         completely.
     instruction: instruction to a reranker that is a language model; None for the model's.
+    any_count: whether the request may have any number of inputs; their tokens are limited.
     """
 
     truncate: bool | None = None
@@ -36,6 +37,7 @@ class InputOptions:
     count_dropped: bool = False
     instruction: str | None = None
     max_length: int | None = None
+    any_count: bool = False
 
     def with_max_length(self, max_length: int | None) -> "InputOptions":
         """Return the same options with another maximum length; unchanged for None."""

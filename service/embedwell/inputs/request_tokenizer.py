@@ -1,5 +1,6 @@
 """Tokenize the inputs of a request within its limits."""
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
@@ -196,13 +197,8 @@ class RequestTokenizer:
         )
 
     def check_max_length(self, requested: int, param: str) -> None:
-        """Raise BadRequest for a maximum length above the model's, or too short for any text."""
+        """Raise BadRequest for a maximum length that is too short for any text."""
         special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        if requested > self.max_length:
-            raise BadRequest(
-                f"{param} is {requested}, but the model reads at most {self.max_length} tokens",
-                param=param,
-            )
         if requested <= special:
             raise BadRequest(
                 f"{param} is {requested}, but must be above {special}, the number of special "
@@ -227,7 +223,7 @@ class RequestTokenizer:
 
         added: number of characters that are added to each input.
         """
-        check_input_count(len(inputs), self._max_texts)
+        check_input_count(len(inputs), sys.maxsize if options.any_count else self._max_texts)
         prompt = self._before_text(options)
         added += len(prompt)
         size = _tokenization_size(inputs, added)

@@ -94,7 +94,7 @@ class CohereRequest(Body):
     )
 
     model: str
-    input_type: InputType | Literal["image"]
+    input_type: InputType | Literal["image"] | None = None
     texts: Annotated[list[str], FAIL_FAST] | None = None
     inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
     embedding_types: EmbeddingTypes | None = None

@@ -258,6 +258,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     )
     @routes.post("/", include_in_schema=False)
     async def embed(context: RequestDep, body: EmbedRequest) -> EmbedResponse | BinaryResponse:
+        body = body.with_parameters()
         return await models.choose(body.model, body.task).embed(context, body)
 
     return routes

@@ -1,5 +1,7 @@
 """POST /models/NAME/pipeline/feature-extraction and similar paths of Hugging Face's hosted API."""
 
+from collections.abc import Iterator
+
 from fastapi import APIRouter, Request, Response
 
 from embedwell.routes.common.dense_vectors import EmbedRequest
@@ -7,26 +9,53 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import read_body, request_context
 from embedwell.routes.embed import EmbedService
+from embedwell.routes.similarity import SimilarityService
+from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.outputs.names import DENSE, MULTI
 
-_PATHS = ("/models/{}/pipeline/feature-extraction", "/pipeline/feature-extraction/{}", "/models/{}")
 _NAMES = ("{name}", "{organisation}/{name}")
+_HOSTED = "/hf-inference"
+"""Prefix of the paths at router.huggingface.co."""
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create routes like /embed for clients that put the model's name in the path."""
+    """Create routes like /embed and /similarity for clients that put the model in the path."""
     models = registry.choice(EmbedService.of, DENSE, MULTI)
+    comparing = registry.choice(SimilarityService.of, DENSE, MULTI)
     routes = APIRouter(include_in_schema=False)
 
     async def feature_extraction(request: Request) -> Response:
-        context = request_context(request)
-        name = "/".join(request.path_params.values())
+        context, name = request_context(request), _name(request)
         models.choose(name)  # before the body is read
         body = await read_body(EmbedRequest, context, request.receive)
+        body = body.with_parameters()
         embedding = models.choose(name, body.task)
         return await fastapi_response(context, await embedding.embed(context, body))
 
-    for path in _PATHS:
-        for name in _NAMES:
-            routes.post(path.format(name))(feature_extraction)
+    async def sentence_similarity(request: Request) -> Response:
+        context, name = request_context(request), _name(request)
+        comparing.choose(name)
+        body = await read_body(SimilarityRequest, context, request.receive)
+        service = comparing.choose(name, body.requested_task)
+        return await fastapi_response(context, await service.similarity(context, body))
+
+    for path in _paths("feature-extraction"):
+        routes.post(path)(feature_extraction)
+    for path in _paths("sentence-similarity"):
+        routes.post(path)(sentence_similarity)
+    for name in _NAMES:
+        routes.post(f"/models/{name}")(feature_extraction)
+        routes.post(f"{_HOSTED}/models/{name}")(feature_extraction)
     return routes
+
+
+def _paths(task: str) -> Iterator[str]:
+    """Return the paths of a task, which come before those of a model alone."""
+    for name in _NAMES:
+        yield f"/models/{name}/pipeline/{task}"
+        yield f"{_HOSTED}/models/{name}/pipeline/{task}"
+        yield f"/pipeline/{task}/{name}"
+
+
+def _name(request: Request) -> str:
+    return "/".join(request.path_params.values())

@@ -1,7 +1,7 @@
 """POST /api/embed and the older /api/embeddings: Ollama's embeddings API."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.array_format import Matrix, as_lists
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
@@ -139,7 +140,7 @@ class OllamaService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /api/embed and /api/embeddings."""
-    models = registry.choice(DenseVectorService.of, DENSE, MULTI)
+    models = registry.choice(_any_number_of_texts, DENSE, MULTI)
     routes, responses = api_router("Ollama"), route_responses()
 
     @routes.post(
@@ -162,3 +163,8 @@ def router(registry: ModelRegistry) -> APIRouter:
         return await ollama.embed_prompt(context, body)
 
     return routes
+
+
+def _any_number_of_texts(model: ServedModel) -> DenseVectorService:
+    # Ollama has no limit, and its clients send thousands of texts at once.
+    return replace(DenseVectorService.of(model), any_count=True)

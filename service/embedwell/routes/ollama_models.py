@@ -1,4 +1,4 @@
-"""GET /api/tags, /api/ps and /api/version, POST /api/show: Ollama's model information."""
+"""GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull: Ollama's models."""
 
 import os
 from datetime import UTC, datetime
@@ -39,6 +39,29 @@ class OllamaShowRequest(Body):
     system: str | None = None
     template: str | None = None
     options: dict[str, Any] | None = None
+
+
+class OllamaPullRequest(Body):
+    """Request body of /api/pull.
+
+    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
+    """
+
+    model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
+
+    model: str | None = None
+    name: str | None = None
+    insecure: bool | None = None
+    stream: bool | None = None
+    username: str | None = None
+    password: str | None = None
+
+
+@forbid_extra
+class Pulled(TypedDict):
+    """Response of /api/pull, and the only line of one that is streamed."""
+
+    status: Literal["success"]
 
 
 @forbid_extra
@@ -260,12 +283,26 @@ def router(registry: ModelRegistry) -> APIRouter:
         name="show",
     )
     async def ollama_show(context: RequestDep, body: OllamaShowRequest) -> Shown:
-        name = body.model or body.name
-        if not name:
-            raise BadRequest("the field model is missing: give a model's name", param="model")
-        return models.choose_tagged(name).show()
+        return models.choose_tagged(_name(body)).show()
+
+    @routes.post(
+        "/api/pull",
+        summary="Check that a model is served (Ollama)",
+        responses=route_responses((*BODY_ERRORS, 404)),
+        name="pull",
+    )
+    async def ollama_pull(context: RequestDep, body: OllamaPullRequest) -> Pulled:
+        models.choose_tagged(_name(body))
+        return {"status": "success"}
 
     return routes
+
+
+def _name(body: OllamaShowRequest | OllamaPullRequest) -> str:
+    name = body.model or body.name
+    if not name:
+        raise BadRequest("the field model is missing: give a model's name", param="model")
+    return name
 
 
 def _format_count(count: int) -> str:

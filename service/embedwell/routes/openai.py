@@ -1,5 +1,6 @@
 """POST /v1/embeddings: OpenAI's embeddings API, with the fields of other servers, too."""
 
+import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
@@ -20,7 +21,7 @@ from embedwell.routes.common.array_format import (
     convert_vectors,
     encode_rows,
 )
-from embedwell.routes.common.body import Body, examples, input_list
+from embedwell.routes.common.body import WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
@@ -91,12 +92,12 @@ class EmbeddingsRequest(Body):
     input: OpenAIInputs
     model: str | None = None
     encoding_format: EncodingFormat | None = None
-    dimensions: NonNegativeInt | None = None
+    dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
     user: str | None = None
     input_type: InputType | None = None
     truncation: bool | None = None
     output_dtype: Dtype | None = None
-    output_dimension: PositiveInt | None = None
+    output_dimension: Annotated[PositiveInt, WHOLE] | None = None
     task: str | None = None
     truncate: Truncate | None = None
     embedding_type: Literal[Dtype, "base64"] | None = None
@@ -226,17 +227,26 @@ class OutputEmbeddings(TypedDict):
 
 
 @forbid_extra
+class EmbeddingUsage(OpenAIUsage):
+    """Token counts, with one that strict clients of Mistral's API expect."""
+
+    completion_tokens: Literal[0]
+
+
+@forbid_extra
 class OpenAIResponse(TypedDict):
     """Response of /v1/embeddings.
 
     - `id`: the request's id, as in Mistral's and Infinity's APIs.
+    - `created`: time of the response, in seconds since 1970.
     """
 
     id: str
     object: Literal["list"]
+    created: int
     data: list[OpenAIEmbedding] | list[JinaEmbeddings] | list[OutputEmbeddings]
     model: str
-    usage: OpenAIUsage
+    usage: EmbeddingUsage
 
 
 class OpenAIEmbeddings:
@@ -255,7 +265,9 @@ class OpenAIEmbeddings:
             return _response(_by_input(outputs), embedding.name, context)
         max_length = body.max_length
         if max_length is not None:
-            embedding.pipeline.reader.check_max_length(max_length, "truncate_prompt_tokens")
+            reader = embedding.pipeline.reader
+            max_length = min(max_length, reader.max_length)
+            reader.check_max_length(max_length, "truncate_prompt_tokens")
         if body.return_multivector:
             tokens, _ = self._token_vectors.choose_with_role(body.model or None, body.task)
             multivectors = await _multivectors(context, request, max_length, service, tokens)
@@ -334,5 +346,11 @@ def _response(
     model: str,
     context: RequestContext,
 ) -> OpenAIResponse:
-    usage = token_usage(context)
-    return {"id": context.id, "object": "list", "data": data, "model": model, "usage": usage}
+    return {
+        "id": context.id,
+        "object": "list",
+        "created": int(time.time()),
+        "data": data,
+        "model": model,
+        "usage": {**token_usage(context), "completion_tokens": 0},
+    }

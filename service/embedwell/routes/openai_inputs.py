@@ -26,9 +26,9 @@ def _content_of_object(item: InputObject) -> str | ImageInput:
 
 
 def _item_kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "<text>"
-    return "<object>" if isinstance(value, dict) else "<ids>"
+    if isinstance(value, list):
+        return "<ids>"
+    return "<object>" if isinstance(value, dict) else "<text>"
 
 
 def _input_kind(value: Any) -> str:

@@ -9,6 +9,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Discriminator,
+    Field,
     NonNegativeInt,
     PositiveInt,
     Tag,
@@ -36,6 +37,7 @@ from embedwell.routes.common.options import (
 from embedwell.routes.common.response_types import Input, OpenAIUsage, describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking, sigmoid
+from embedwell.routes.weaviate import WeaviateRanking, document_scores
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats
 
@@ -103,6 +105,7 @@ class RerankRequest(PairBody):
     - `details`: describe each document in the response.
     - `rank_fields`: sent by Cohere's older clients; must be null.
     - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored; no document is read in chunks.
+    - `property`: sent by Weaviate. The response then has its format, and the request's order.
     """
 
     model_config = examples(
@@ -128,6 +131,7 @@ class RerankRequest(PairBody):
     max_chunks_per_doc: int | None = None
     overlap_tokens: int | None = None
     return_len: bool | None = None
+    weaviate_property: str | None = Field(None, alias="property")
 
     @property
     def contents(self) -> list[str]:
@@ -297,7 +301,7 @@ class CohereRanking(TypedDict):
     meta: CohereMeta
 
 
-RerankResponse = TEIRanks | JinaRanking | VoyageRanking
+RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
 
 
 @dataclass(frozen=True)
@@ -362,6 +366,8 @@ class RerankService:
         contents, options = body.contents, body.input_options()
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.wants_logits else self.scores(logits)
+        if body.weaviate_property is not None:
+            return document_scores(body.query, contents, scores)
         order = ranking(logits, body.top_n or body.top_k or None)
         if body.texts is not None and not body.details:
             return _tei_ranks(scores, order, contents if body.return_text else None)
@@ -406,7 +412,7 @@ class RerankService:
 
 
 def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /rerank and /v2/rerank, and /v1/rerank for Jina's clients."""
+    """Create the routes /rerank and /v2/rerank, and other paths of /rerank for more clients."""
     models = registry.choice(RerankService.of, "rerank", MULTI)
     routes = api_router("rerank")
 
@@ -416,6 +422,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         responses=route_responses(),
     )
     @routes.post("/v1/rerank", include_in_schema=False)
+    @routes.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:
         return await models.choose(body.model).rerank(context, body)
 

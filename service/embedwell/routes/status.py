@@ -182,12 +182,7 @@ def router(
         responses=ready_responses,
     )
     async def ready() -> Ready:
-        if shutting_down():
-            raise ShuttingDown("the server is shutting down", retry_after=1)
-        needed = [model for model in models if model.should_be_loaded]
-        if not all(model.ready for model in needed):
-            raise EngineUnavailable("the engine is not ready", retry_after=2)
-        _check_some(needed)
+        check_ready(models, shutting_down)
         return {"status": "ready", "queued_tokens": sum(m.admission.queued_tokens for m in models)}
 
     @routes.get(
@@ -210,6 +205,16 @@ def router(
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
+
+
+def check_ready(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> None:
+    """Raise ServiceError unless the engines work and one would accept a query."""
+    if shutting_down():
+        raise ShuttingDown("the server is shutting down", retry_after=1)
+    needed = [model for model in models if model.should_be_loaded]
+    if not all(model.ready for model in needed):
+        raise EngineUnavailable("the engine is not ready", retry_after=2)
+    _check_some(needed)
 
 
 def _check_some(models: Sequence[ModelHealth]) -> None:

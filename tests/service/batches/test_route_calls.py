@@ -68,7 +68,7 @@ def test_an_error_has_the_body_that_clients_receive(
 def test_an_invalid_body_is_an_error_of_its_request() -> None:
     response = call(b'{"texts": "a"}', [])
     assert response.status == 400
-    assert json.loads(response.body)["error"]["message"] == "unknown field 'texts'"
+    assert json.loads(response.body)["error"]["message"].startswith("unknown field 'texts'")
 
 
 @pytest.mark.parametrize("error", [Overloaded("full"), EngineUnavailable("no", retry_after=3)])

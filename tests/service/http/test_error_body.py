@@ -36,14 +36,14 @@ NATIVE = {"error": "no", "error_type": "Validation", "request_id": "1", **REST}
         ("/api/embed", NATIVE),
         ("/v10/embeddings", NATIVE),
         ("", NATIVE),  # unknown
-        ("/v1/embeddings", {"error": OPENAI, "detail": "no"}),
-        ("/embeddings", {"error": OPENAI, "detail": "no"}),
-        ("/models", {"error": OPENAI, "detail": "no"}),
+        ("/v1/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/models", {"error": OPENAI, "message": "no", "detail": "no"}),
         ("/models/a/pipeline/feature-extraction", NATIVE),
-        ("/v1/models/a\nb", {"error": OPENAI, "detail": "no"}),
-        ("/v1/chat/completions", {"error": OPENAI, "detail": "no"}),
-        ("/openai/deployments/a/embeddings", {"error": OPENAI, "detail": "no"}),
-        ("/openai/nowhere", {"error": OPENAI, "detail": "no"}),
+        ("/v1/models/a\nb", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/v1/chat/completions", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/openai/deployments/a/embeddings", {"error": OPENAI, "message": "no", "detail": "no"}),
+        ("/openai/nowhere", {"error": OPENAI, "message": "no", "detail": "no"}),
         ("/openais", NATIVE),
         ("/v1/embed", {"id": "1", "message": "no", **REST}),
         ("/v2/embed", {"id": "1", "message": "no", **REST}),
@@ -98,3 +98,10 @@ def test_permanent_failures_tell_clients_not_to_retry(
 @pytest.mark.parametrize("error", [InternalError("no"), EngineUnavailable("no", retry_after=1)])
 def test_temporary_failures_leave_the_retry_to_the_client(error: ServiceError) -> None:
     assert "x-should-retry" not in respond(error, "1").headers
+
+
+def test_ollamas_go_client_reads_the_status_of_a_wrong_key() -> None:
+    content = orjson.loads(respond(Unauthorized("no"), "1", "/api/embed").body)
+    assert content["status"] == content["error"] == "no"
+    assert "status" not in orjson.loads(respond(BadRequest("no"), "1", "/api/embed").body)
+    assert "status" not in orjson.loads(respond(Unauthorized("no"), "1", "/embed").body)

@@ -17,6 +17,13 @@ PATHS = [
     "/models/{}/pipeline/feature-extraction",
     "/pipeline/feature-extraction/{}",
     "/models/{}",
+    "/hf-inference/models/{}/pipeline/feature-extraction",
+    "/hf-inference/models/{}",
+]
+SIMILARITY_PATHS = [
+    "/models/{}/pipeline/sentence-similarity",
+    "/hf-inference/models/{}/pipeline/sentence-similarity",
+    "/pipeline/sentence-similarity/{}",
 ]
 
 
@@ -37,6 +44,7 @@ def locked(tiny_bert: Folder) -> Iterator[HttpServer]:
         {"options": {"wait_for_model": True, "use_cache": None}},
         {"normalize": True, "truncate": None, "truncation_direction": "right"},  # huggingface_hub
         {"normalize": False, "dimensions": None},  # @huggingface/inference
+        {"use_gpu": False, "wait_for_model": True, "use_cache": True},  # langchaingo
     ],
 )
 def test_texts_get_a_list_of_vectors(
@@ -47,6 +55,32 @@ def test_texts_get_a_list_of_vectors(
     assert response.status_code == 200, response.text
     assert response.content == server.post("/embed", body).content
     assert response.headers["x-tokens"] == "14" and len(response.json()) == 2
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/embed", "/"])
+def test_fields_in_parameters_are_those_beside_inputs(server: HttpServer, path: str) -> None:
+    fields = {"normalize": False, "truncate": True, "truncation_direction": "Left"}
+    body = {"inputs": [TEXTS[0], "a long text " * 200], "options": {"use_cache": False}}
+    response = server.post(path.format(DEFAULT), {**body, "parameters": fields})
+    assert response.status_code == 200, response.text
+    assert response.content == server.post("/embed", {**body, **fields}).content
+    assert response.content != server.post("/embed", body).content
+    twice = {**body, "parameters": fields, "normalize": True}
+    fault = error(server.post(path.format(DEFAULT), twice), 400)
+    assert fault["param"] == "normalize" and "parameters" in fault["message"]
+    unknown = {**body, "parameters": {"inputs": "x"}}
+    assert error(server.post(path.format(DEFAULT), unknown), 400)["code"] == "unknown_field"
+
+
+@pytest.mark.parametrize("path", SIMILARITY_PATHS)
+@pytest.mark.parametrize("name", [DEFAULT, ORIGIN])
+def test_sentences_get_their_similarity(server: HttpServer, path: str, name: str) -> None:
+    inputs = {"source_sentence": TEXTS[0], "sentences": TEXTS}
+    response = server.post(path.format(name), {"inputs": inputs, "wait_for_model": True})
+    assert response.status_code == 200, response.text
+    assert response.content == server.post("/similarity", {"inputs": inputs}).content
+    other = server.post(path.format("other"), {"inputs": inputs})
+    assert error(other, 404)["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -65,7 +99,7 @@ def test_another_model_is_not_found(server: HttpServer, path: str, name: str) ->
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("name", ["a/b/c", f"{DEFAULT}/", ""])
+@pytest.mark.parametrize("name", ["a/b/c", "a//b/c"])
 def test_a_name_has_one_slash_at_most(locked: HttpServer, path: str, name: str) -> None:
     """Even where any name is accepted."""
     key = {"authorization": "Bearer sesame"}

@@ -152,11 +152,6 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
     ("fields", "param", "message"),
     [
         (
-            {"truncate_prompt_tokens": 257},
-            "truncate_prompt_tokens",
-            "the model reads at most",
-        ),
-        (
             {"truncate_prompt_tokens": 2},
             "truncate_prompt_tokens",
             "must be above 2, the",
@@ -178,7 +173,7 @@ def test_truncate_prompt_tokens_uses_the_models_side_and_excludes_its_prompt(
         ({"input": "aGk=", "modality": "image"}, "input", "reads texts only; send no images"),
         ({"input": [{}]}, "input", "input.0: Input should have either a text or an image"),
         ({"input": {"text": "a", "url": "b"}}, "input.url", "unknown field 'input.url'"),
-        ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a valid string"),
+        ({"input": [{"text": 5}]}, "input", "input.0.text: Input should be a text"),
     ],
 )
 def test_contradictory_and_unsupported_fields_are_refused(
@@ -311,7 +306,8 @@ def test_multivectors_have_the_requested_number_type(server: HttpServer, kind: s
 def test_multivectors_are_counted_and_limited(server: HttpServer) -> None:
     body = {"input": ["red", LONG], "return_multivector": True}
     response = server.post("/v1/embeddings", body)
-    assert response.json()["usage"] == {"prompt_tokens": 259, "total_tokens": 259}
+    usage = {"prompt_tokens": 259, "total_tokens": 259, "completion_tokens": 0}
+    assert response.json()["usage"] == usage
     assert response.headers["x-truncated"] == "1"
     response = server.post("/v1/embeddings", {**body, "input": [LONG] * 50})
     assert error(response, 413)["code"] == "too_many_values"
@@ -399,3 +395,69 @@ def test_the_error_of_an_invalid_input_lists_the_valid_types(
         return  # Jina's, which is read there
     fault = error(server.post(path, {field: value}), 400)
     assert fault["message"] == f"{field}: Input should be {expected}" and fault["param"] == field
+
+
+@pytest.mark.parametrize("item", [None, 5, True])
+def test_an_item_of_another_type_is_named(server: HttpServer, item: object) -> None:
+    for path, body in (
+        ("/v1/embeddings", {"input": ["a", item]}),
+        ("/embed", {"inputs": ["a", item]}),
+        ("/api/embed", {"model": DEFAULT, "input": ["a", item]}),
+    ):
+        fault = error(server.post(path, body), 400)
+        assert fault["message"].endswith(".1: Input should be a text") and fault["index"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/embed", {"input": "a"}, "inputs"),
+        ("/v1/embeddings", {"inputs": "a"}, "input"),
+        ("/v1/embeddings", {"input": "a", "dimension": 4}, "dimensions"),
+        ("/rerank", {"query": "a", "document": ["b"]}, "documents"),
+    ],
+)
+def test_an_unknown_field_is_compared_with_those_of_the_route(
+    server: HttpServer, path: str, body: dict[str, object], field: str
+) -> None:
+    message = error(server.post(path, body), 400)["message"]
+    assert f"did you mean {field!r}? the fields are " in message
+    assert f" {field}, " in message
+
+
+def test_an_unknown_field_like_no_other_gets_the_fields(server: HttpServer) -> None:
+    fault = error(server.post("/embed", {"inputs": "a", "zzz": 1}), 400)
+    assert fault["message"].startswith("unknown field 'zzz'; the fields are ")
+    nested = error(server.post("/embed", {"inputs": "a", "options": {"zzz": 1}}), 400)
+    assert nested["message"] == "unknown field 'options.zzz'"
+
+
+def test_a_maximum_above_the_models_limit_is_that_limit(server: HttpServer) -> None:
+    body = {"input": ["a", LONG]}
+    whole = server.post("/v1/embeddings", {**body, "truncate_prompt_tokens": -1}).json()
+    large = server.post("/v1/embeddings", {**body, "truncate_prompt_tokens": 100_000}).json()
+    assert large["data"] == whole["data"] and large["usage"] == whole["usage"]
+
+
+def test_a_name_may_have_ollamas_tag(server: HttpServer) -> None:
+    body = {"input": "a", "model": f"{DEFAULT}:latest"}
+    assert server.post("/v1/embeddings", body).json()["model"] == DEFAULT
+    fault = error(server.post("/v1/embeddings", {**body, "model": f"{DEFAULT}:v2"}), 404)
+    assert fault["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize("field", ["dimensions", "output_dimension"])
+def test_a_whole_number_may_have_a_point(server: HttpServer, field: str) -> None:
+    response = server.post("/v1/embeddings", {"input": "a", field: 384.0})
+    assert len(response.json()["data"][0]["embedding"]) == 384
+    for number in (384.5, True, "384", -1.0):
+        fault = error(server.post("/v1/embeddings", {"input": "a", field: number}), 400)
+        assert fault["param"] == field
+
+
+def test_coheres_route_needs_no_role(server: HttpServer) -> None:
+    body = {"model": DEFAULT, "texts": ["a"]}
+    response = server.post("/v2/embed", body)
+    assert response.status_code == 200, response.text
+    expected = server.post("/v2/embed", {**body, "input_type": "search_document"}).json()
+    assert response.json()["embeddings"] == expected["embeddings"]

@@ -75,6 +75,8 @@ def test_documents_are_ranked_in_the_shape_of_jina_and_truncated(
     tokens = int(response.headers["x-tokens"])
     assert content["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
     assert response.headers["x-truncated"] == "1" and content["object"] == "rerank"
+    as_llama_server = reranker.post("/v1/reranking", {**body, "model": "small"}).json()
+    assert as_llama_server["results"] == content["results"]
     best = reranker.post("/rerank", {**body, "top_n": 2, "return_documents": True}).json()
     assert best["results"] == [
         {**result, "document": {"text": DOCUMENTS[result["index"]]}}

@@ -143,6 +143,14 @@ def text_list(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+"""Takes 384.0 for 384, as clients send it whose language has no whole numbers."""
+
+
 def _null_to_true(value: Any) -> Any:
     return True if value is None else value
 

@@ -1,7 +1,7 @@
 """Sentence vectors for every API: the request to which each is converted, and its service."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt
@@ -15,13 +15,20 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.array_format import EncodingFormat, OutputType
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
-from embedwell.routes.common.options import InputBody
+from embedwell.routes.common.options import InputBody, ReadingBody
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 OutputName = Literal["dense", "sparse", "multi"]
 """Kind of vectors, as in embedwell_models.outputs.names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
+
+
+class EmbedParameters(ReadingBody):
+    """Fields of /embed that Hugging Face's clients put into an object."""
+
+    normalize: TrueByDefault = True
+    dimensions: PositiveInt | None = None
 
 
 class EmbedRequest(InputBody):
@@ -34,6 +41,7 @@ class EmbedRequest(InputBody):
     - `partial`: return an error for each input that fails, and the vectors of the others.
     - `outputs`: names of the kinds of vectors to return for each input. The response then has
       details.
+    - `parameters`: Hugging Face's object for fields that the request can also have itself.
     """
 
     model_config = examples(
@@ -54,6 +62,20 @@ class EmbedRequest(InputBody):
     details: bool = False
     partial: bool = False
     outputs: OutputNames | None = None
+    parameters: EmbedParameters | None = None
+
+    def with_parameters(self) -> Self:
+        """Return the request with the fields of `parameters`; raises BadRequest for one in both."""
+        if self.parameters is None:
+            return self
+        names = self.parameters.model_fields_set
+        if repeated := sorted(self.model_fields_set & names):
+            raise BadRequest(
+                f"give {repeated[0]} either in parameters or beside it, not in both",
+                param=repeated[0],
+            )
+        fields = {name: getattr(self.parameters, name) for name in names}
+        return self.model_copy(update={**fields, "parameters": None})
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Self:
@@ -68,6 +90,7 @@ class DenseVectorService:
     name: the model's name in responses.
     layers: number of layers; late chunking pools the states after the last one.
     only_pools: whether a vector is the mean of the states and nothing else.
+    any_count: whether requests may have any number of inputs.
     """
 
     pipeline: Pipeline
@@ -75,6 +98,7 @@ class DenseVectorService:
     dimensions: AllowedDimensions
     layers: int
     only_pools: bool
+    any_count: bool = False
 
     @classmethod
     def of(cls, model: ServedModel) -> Self:
@@ -105,6 +129,8 @@ class DenseVectorService:
         else:
             inputs = input_list(body.inputs)
             options = body.input_options(count_dropped=body.details).with_max_length(max_length)
+            if self.any_count:
+                options = replace(options, any_count=True)
             context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
             rows, vectors = await self.pipeline.embed(context, inputs, options)
         return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)

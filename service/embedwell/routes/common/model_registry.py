@@ -43,24 +43,30 @@ class ServedNames:
     def find_tagged(self, name: str) -> int | None:
         """Like `find` for an Ollama name, whose tag `latest` is optional."""
         if untagged(name) not in self._untagged:
-            self._check_any(name)
+            self._check_any(name, f"model {name!r} not found")  # which Ollama's clients look for
         return self._untagged.get(untagged(name))
 
     def find_with_role(self, name: str) -> tuple[int | None, Role | None]:
-        """Like `find`; returns the role that a suffix of the name selects, too."""
+        """Like `find`; returns the role that a suffix of the name selects, too.
+
+        The name may also have Ollama's tag `latest`.
+        """
         if name in self._models:
             return self._models[name], None
         for suffix, role in _ROLE_SUFFIXES.items():
             base = name.removesuffix(suffix)
             if base != name and (base in self._models or self._any_name):
                 return self._models.get(base), role
+        if name.endswith(_LATEST) and untagged(name) in self._models:
+            return self._models[untagged(name)], None
         self._check_any(name)
         return None, None
 
-    def _check_any(self, name: str) -> None:
+    def _check_any(self, name: str, message: str = "") -> None:
         if not self._any_name:
             names = ", ".join(map(repr, self.names))
-            raise UnknownModel(f"no model {name!r}; this server has {names}", param="model")
+            message = message or f"no model {name!r}"
+            raise UnknownModel(f"{message}; this server has {names}", param="model")
 
 
 def tagged(name: str) -> str:

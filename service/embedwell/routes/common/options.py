@@ -119,11 +119,14 @@ class InputBody(ReadingBody):
     """Fields for the model, prompts and long texts.
 
     - `model`: name of a served model. Default: the first one that embeds.
-    - `options`: sent by Hugging Face's clients; ignored.
+    - `options`, `wait_for_model`, `use_cache`, `use_gpu`: sent by Hugging Face's clients; ignored.
     """
 
     model: str | None = None
     options: Options | None = None
+    wait_for_model: bool | None = None
+    use_cache: bool | None = None
+    use_gpu: bool | None = None
 
 
 OPTION_FIELDS = frozenset(ReadingBody.model_fields)

@@ -8,10 +8,12 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import ServiceError
+from embedwell.http.error_responses import invalid_body
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.json_limits import check_parts
 from embedwell.limits.run_in_thread import run_in_thread
@@ -72,7 +74,7 @@ class DirectRoute(APIRoute):
             self.app = self._respond
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to a request; raises ValidationError for an invalid body, and ServiceError."""
+        """Respond to a request; raises ServiceError."""
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
@@ -126,7 +128,7 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 
 
 async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
-    """Read and validate the body of a request; raises ValidationError and ServiceError."""
+    """Read and validate the body of a request; raises ServiceError."""
     content = await _receive_body(receive)
     context.body_bytes = len(content)
     if context.body_bytes > _TINY_BODY:
@@ -146,7 +148,11 @@ def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
 
 def _parse(body_type: type[B], content: bytes) -> B:
     check_parts(content)
-    return body_type.parse(content)
+    try:
+        return body_type.parse(content)
+    except ValidationError as error:
+        fields = body_type.model_fields.items()
+        raise invalid_body(error, [field.alias or name for name, field in fields]) from None
 
 
 async def _receive_body(receive: Receive) -> bytes:

@@ -1,0 +1,117 @@
+"""POST /v1/ranking: rank passages, as NVIDIA's NIM for reranking does."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
+
+from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.options import InputOptions
+from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.options import PairBody, PairOverflow, TruncateWord
+from embedwell.routes.common.response_types import OpenAIUsage, token_usage
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.common.scores import ranking
+from embedwell.routes.rerank import RerankService
+from embedwell_models.outputs.names import MULTI
+
+_OVERFLOW: dict[TruncateWord | None, PairOverflow] = {
+    "NONE": "error",
+    "START": "start",
+    "END": "end",
+    None: "end",
+}
+
+
+class NIMText(Body):
+    """NIM's object for a query or a passage."""
+
+    text: str
+
+
+class RankingRequest(Body):
+    """Request body of /v1/ranking.
+
+    - `truncate`: NONE refuses a passage that is too long, START and END cut it at that side.
+      Default: END.
+    - `top_k`: return only so many of the best passages.
+    """
+
+    model_config = examples(
+        {
+            "model": "reranker",
+            "query": {"text": "What is rust?"},
+            "passages": [{"text": "A fungus."}, {"text": "Iron oxide."}],
+            "truncate": "END",
+        }
+    )
+
+    query: NIMText
+    passages: Annotated[list[NIMText], FAIL_FAST]
+    model: str | None = None
+    truncate: TruncateWord | None = None
+    top_k: PositiveInt | None = None
+
+    def input_options(self) -> InputOptions:
+        """Build the tokenization options."""
+        return PairBody(on_overflow=_OVERFLOW[self.truncate]).input_options()
+
+
+@forbid_extra
+class NIMRank(TypedDict):
+    index: NonNegativeInt
+    logit: float
+
+
+@forbid_extra
+class NIMRanking(TypedDict):
+    """Response of /v1/ranking: the passages, best first."""
+
+    rankings: list[NIMRank]
+    usage: OpenAIUsage
+
+
+@dataclass(frozen=True)
+class RankingService:
+    """Responds to /v1/ranking with the logits of a model."""
+
+    reranker: RerankService
+
+    @classmethod
+    def of(cls, model: ServedModel) -> "RankingService":
+        """Create the service of a model."""
+        return cls(RerankService.of(model))
+
+    async def rank(self, context: RequestContext, body: RankingRequest) -> NIMRanking:
+        """Respond to /v1/ranking."""
+        texts = [passage.text for passage in body.passages]
+        options = body.input_options()
+        _, logits = await self.reranker.logits(context, body.query.text, texts, options)
+        order = ranking(logits, body.top_k)
+        return {
+            "rankings": [{"index": index, "logit": float(logits[index])} for index in order],
+            "usage": token_usage(context),
+        }
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
+    models = registry.choice(RankingService.of, "rerank", MULTI)
+    routes = api_router("rerank")
+
+    @routes.post(
+        "/v1/ranking",
+        summary="Rank passages (NVIDIA NIM)",
+        responses=route_responses(error_schema=OpenAIError),
+    )
+    @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
+    async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
+        return await models.choose(body.model).rank(context, body)
+
+    return routes

@@ -1,0 +1,181 @@
+"""POST /vectors and Weaviate's other routes of a container that computes vectors or ranks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+from fastapi import APIRouter, Response
+from pydantic import NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
+
+from embedwell.errors import BadRequest
+from embedwell.http.error_body import forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.prompts import Role
+from embedwell.routes.common.array_format import Vector, Vectors, as_lists
+from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.vectors import Floats
+
+_ROLES: dict[str | None, Role] = {"query": "query", "passage": "document"}
+_NO_CONTENT = 204
+
+
+class VectorsConfig(Body):
+    """Options of /vectors.
+
+    - `task_type`: the role of the texts.
+    - `pooling_strategy`: accepted and not used: the pooling is that of the model.
+    """
+
+    pooling_strategy: str | None = None
+    task_type: Literal["query", "passage"] | None = None
+    dimensions: PositiveInt | None = None
+
+
+class VectorsRequest(Body):
+    """Request body of /vectors: one text, or several.
+
+    - `dims`, `vector`, `error`: fields of the response, which Weaviate also sends; not used.
+    """
+
+    model_config = examples(
+        {"text": "Hello, world", "config": {"task_type": "passage"}},
+        {"texts": ["Hello, world", "A second text"], "config": {"pooling_strategy": "masked_mean"}},
+    )
+
+    text: str | None = None
+    texts: Annotated[list[str], FAIL_FAST] | None = None
+    config: VectorsConfig | None = None
+    dims: int | None = None
+    vector: None = None
+    error: str | None = None
+
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest unless text or texts is set."""
+        if (self.text is None) == (self.texts is None):
+            raise BadRequest("give either text or texts, not both or neither", param="text")
+        config = self.config or VectorsConfig()
+        return EmbedRequest(
+            inputs=input_list([self.text] if self.texts is None else self.texts),
+            on_overflow="end",
+            input_type=_ROLES.get(config.task_type),
+            dimensions=config.dimensions,
+        )
+
+
+@forbid_extra
+class TextVector(TypedDict):
+    """Response to a request with `text`."""
+
+    text: str
+    vector: Vector
+    dim: NonNegativeInt
+
+
+@forbid_extra
+class TextVectors(TypedDict):
+    """Response to a request with `texts`."""
+
+    vectors: Vectors
+    dims: NonNegativeInt
+
+
+class WeaviateMeta(TypedDict):
+    """Description of the models, which Weaviate shows among its modules."""
+
+    model: str
+    models: list[str]
+
+
+@forbid_extra
+class DocumentScore(TypedDict):
+    document: str
+    score: float
+
+
+@forbid_extra
+class WeaviateRanking(TypedDict):
+    """Response of /rerank to a request with `property`, as from Weaviate.
+
+    - `scores`: those of the documents, in the request's order.
+    - `property`, `score`: null.
+    """
+
+    query: str
+    scores: list[DocumentScore]
+    property: None
+    score: None
+
+
+@dataclass(frozen=True)
+class WeaviateService:
+    """Responds to /vectors."""
+
+    dense: DenseVectorService
+
+    @classmethod
+    def of(cls, model: ServedModel) -> Self:
+        """Create the service of a model."""
+        return cls(DenseVectorService.of(model))
+
+    async def vectors(
+        self, context: RequestContext, body: VectorsRequest
+    ) -> TextVector | TextVectors:
+        """Respond to /vectors."""
+        _, vectors = await self.dense.vectors(context, body.to_embed_request())
+        dimensions = vectors.shape[1]
+        if body.text is None:
+            return {"vectors": as_lists(vectors), "dims": dimensions}
+        return {"text": body.text, "vector": as_lists(vectors[0]), "dim": dimensions}
+
+
+def router(registry: ModelRegistry, check_ready: Callable[[], None]) -> APIRouter:
+    """Create the routes of Weaviate's containers, except /rerank.
+
+    check_ready: raises ServiceError unless the server accepts requests.
+    """
+    models = registry.choice(WeaviateService.of, DENSE, MULTI)
+    routes = api_router("Weaviate")
+
+    @routes.post(
+        "/vectors",
+        summary="Embed a text (Weaviate)",
+        responses=route_responses(),
+    )
+    async def weaviate_vectors(
+        context: RequestDep, body: VectorsRequest
+    ) -> TextVector | TextVectors:
+        return await models.choose().vectors(context, body)
+
+    @routes.get("/.well-known/live", include_in_schema=False)
+    async def well_known_live() -> Response:
+        return Response(status_code=_NO_CONTENT)
+
+    @routes.get("/.well-known/ready", include_in_schema=False)
+    async def well_known_ready() -> Response:
+        check_ready()
+        return Response(status_code=_NO_CONTENT)
+
+    @routes.get("/meta", include_in_schema=False)
+    async def meta() -> WeaviateMeta:
+        names = [model.name for model in registry.models]
+        return {"model": names[0], "models": names}
+
+    return routes
+
+
+def document_scores(query: str, documents: Sequence[str], scores: Floats) -> WeaviateRanking:
+    """Build the response of /rerank for Weaviate. scores: (B,)."""
+    pairs = zip(documents, scores.tolist(), strict=True)
+    return {
+        "query": query,
+        "scores": [{"document": document, "score": score} for document, score in pairs],
+        "property": None,
+        "score": None,
+    }
