@@ -1,24 +1,13 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NotRequired, Self
+from dataclasses import dataclass
+from typing import Self
 
 from fastapi import APIRouter
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Discriminator,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    Tag,
-)
-from pydantic_core import PydanticCustomError
-from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import CohereError, forbid_extra
+from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.pipeline import Pipeline
@@ -27,281 +16,25 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
 from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
-from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
-from embedwell.routes.common.options import (
-    Instruction,
-    PairBody,
-)
-from embedwell.routes.common.response_types import Input, OpenAIUsage, describe_inputs, token_usage
+from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking, sigmoid
-from embedwell.routes.weaviate import WeaviateRanking, document_scores
+from embedwell.routes.rerank_bodies import (
+    CohereRanking,
+    CohereRerankRequest,
+    JinaRanking,
+    PlainRanked,
+    Ranked,
+    RerankRequest,
+    RerankResponse,
+    TEIRanks,
+    document_texts,
+)
+from embedwell.routes.weaviate import document_scores
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats
-
-
-class DocumentObject(Body):
-    """Jina's and Cohere's object for a document: a text, which some clients call `content`."""
-
-    text: str | None = None
-    content: str | None = None
-
-
-def _check_document(item: DocumentObject) -> DocumentObject:
-    if (item.text is None) == (item.content is None):
-        raise PydanticCustomError("object", "Input should have either text or content")
-    return item
-
-
-def _document_kind(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else "<text>"
-
-
-Document = Annotated[
-    Annotated[str, Tag("<text>")]
-    | Annotated[DocumentObject, AfterValidator(_check_document), Tag("<object>")],
-    Discriminator(_document_kind),
-]
-
-Documents = Annotated[list[Document], FAIL_FAST]
-"""Texts, or objects that hold them."""
-
-
-def document_texts(documents: Sequence[str | DocumentObject]) -> list[str]:
-    """Return the texts of `Documents`."""
-    return [
-        item if isinstance(item, str) else item.text or item.content or "" for item in documents
-    ]
-
-
-_FLAGS = {"true": True, "false": False}
-
-
-def _flag(value: Any) -> Any:
-    return _FLAGS.get(value, value) if isinstance(value, str) else value
-
-
-Flag = Annotated[
-    bool, BeforeValidator(_flag, json_schema_input_type=bool | Literal["true", "false"])
-]
-"""A flag, which some clients send as a string."""
-
-
-_NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
-"""Fields that only clients of other APIs send."""
-
-
-class RerankRequest(PairBody):
-    """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
-
-    - `raw_scores`: return logits instead of scores from 0 to 1.
-    - `return_text`, `return_documents`: repeat the texts in the response.
-    - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
-    - `max_tokens_per_doc`: read at most so many tokens of a document.
-    - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
-    - `truncation`: Voyage's name for `truncate`.
-    - `details`: describe each document in the response.
-    - `rank_fields`: sent by Cohere's older clients; must be null.
-    - `max_chunks_per_doc`, `overlap_tokens`, `return_len`: ignored; no document is read in chunks.
-    - `property`: sent by Weaviate. The response then has its format, and the request's order.
-    """
-
-    model_config = examples(
-        {"query": "What is rust?", "documents": ["A fungus.", "Iron oxide."], "top_n": 1},
-        {"query": "What is rust?", "texts": ["A fungus.", "Iron oxide."], "return_text": True},
-    )
-
-    query: str
-    texts: Annotated[list[str], FAIL_FAST] | None = None
-    documents: Documents | None = None
-    model: str | None = None
-    raw_scores: bool = False
-    return_text: bool = False
-    return_documents: Flag | None = None
-    top_n: NonNegativeInt | None = None
-    top_k: NonNegativeInt | None = None
-    max_tokens_per_doc: PositiveInt | None = None
-    use_activation: bool | None = None
-    activation: bool | None = None
-    truncation: bool | None = None
-    details: bool = False
-    rank_fields: None = None
-    max_chunks_per_doc: int | None = None
-    overlap_tokens: int | None = None
-    return_len: bool | None = None
-    weaviate_property: str | None = Field(None, alias="property")
-
-    @property
-    def contents(self) -> list[str]:
-        """Return the documents; raises BadRequest unless either texts or documents is set."""
-        if (self.texts is None) == (self.documents is None):
-            raise BadRequest(
-                "give either texts or documents, not both or neither", param="documents"
-            )
-        return document_texts(self.documents or ()) if self.texts is None else self.texts
-
-    @property
-    def is_voyage(self) -> bool:
-        """Whether the request has a field that only Voyage's API has."""
-        return bool(self.model_fields_set & {"top_k", "truncation"})
-
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether Voyage's clients can have sent the request, without a field that tells so."""
-        return self.texts is None and not self.model_fields_set & _NOT_OF_VOYAGE
-
-    @property
-    def wants_logits(self) -> bool:
-        """Whether scores are logits."""
-        return self.raw_scores or self.use_activation is False or self.activation is False
-
-    @property
-    def wants_plain_documents(self) -> bool:
-        """Whether documents in the response are plain texts, as in Voyage's and Infinity's APIs.
-
-        Infinity's clients send raw_scores in every request, Jina's and Cohere's clients never do.
-        """
-        return self.is_voyage or "raw_scores" in self.model_fields_set
-
-    def input_options(self) -> InputOptions:
-        """Build the tokenization options; raises BadRequest for contradictory fields."""
-        options = super().input_options()
-        if self.max_tokens_per_doc is None:
-            return options
-        if options.windows or options.truncate is False:
-            raise BadRequest(
-                "max_tokens_per_doc truncates; leave it or the field that forbids that out",
-                param="max_tokens_per_doc",
-            )
-        return replace(options, truncate=True, max_length=self.max_tokens_per_doc)
-
-    def _truncation(self) -> InputOptions:
-        # `documents` are truncated by default, `texts` only if the setting says so.
-        if self.truncate is not None or self.on_overflow is not None or self.texts is not None:
-            return super()._truncation()
-        truncate = True if self.truncation is None else self.truncation
-        return InputOptions(truncate, self.truncation_direction)
-
-
-class CohereRerankRequest(Body):
-    """Request body of /v2/rerank.
-
-    - `max_tokens_per_doc`: read at most so many tokens of a document.
-    - `priority`: must be null.
-    - `instruction`: tells a reranker that is a language model what is relevant.
-    """
-
-    model_config = examples(
-        {
-            "model": "reranker",
-            "query": "What is rust?",
-            "documents": ["A fungus.", "Iron oxide."],
-            "top_n": 1,
-        }
-    )
-
-    model: str
-    query: str
-    documents: Documents
-    top_n: NonNegativeInt | None = None
-    max_tokens_per_doc: PositiveInt | None = None
-    return_documents: Flag | None = None
-    instruction: Instruction = None
-    priority: None = None
-
-
-@forbid_extra
-class TEIRank(TypedDict):
-    """Rank of a document in TEI's format.
-
-    - `text`: only if the request has `return_text`.
-    """
-
-    index: NonNegativeInt
-    score: float
-    text: NotRequired[str]
-
-
-TEIRanks = list[TEIRank]
-"""Ranks, best first."""
-
-
-@forbid_extra
-class RankedText(TypedDict):
-    text: str
-
-
-@forbid_extra
-class Ranked(TypedDict):
-    """Rank of a document, as an object.
-
-    - `document`: only if the request has `return_documents`.
-    """
-
-    index: NonNegativeInt
-    relevance_score: float
-    document: NotRequired[RankedText]
-
-
-@forbid_extra
-class PlainRanked(TypedDict):
-    """Rank of a document, as a text.
-
-    - `document`: only if the request has `return_documents`.
-    """
-
-    index: NonNegativeInt
-    relevance_score: float
-    document: NotRequired[str]
-
-
-@forbid_extra
-class JinaRanking(TypedDict):
-    """Response to a request with `documents`, in Jina's and Infinity's format.
-
-    - `results`: documents are texts if the request has `raw_scores`, as from Infinity's clients,
-      else objects.
-    - `inputs`: only with `details`; describes all documents in the request's order.
-    - `data`: the results again, for Voyage's clients, if the request has nothing that tells whose
-      client sent it.
-    - `meta`: for Cohere's clients.
-    """
-
-    id: str
-    object: Literal["rerank"]
-    model: str
-    usage: OpenAIUsage
-    results: list[Ranked] | list[PlainRanked]
-    meta: CohereMeta
-    inputs: NotRequired[list[Input]]
-    data: NotRequired[list[PlainRanked]]
-
-
-@forbid_extra
-class VoyageUsage(TypedDict):
-    total_tokens: NonNegativeInt
-
-
-@forbid_extra
-class VoyageRanking(TypedDict):
-    """Response to a request with `top_k` or `truncation`, in Voyage's format."""
-
-    object: Literal["list"]
-    data: list[PlainRanked]
-    model: str
-    usage: VoyageUsage
-
-
-@forbid_extra
-class CohereRanking(TypedDict):
-    id: str
-    results: list[Ranked]
-    meta: CohereMeta
-
-
-RerankResponse = TEIRanks | JinaRanking | VoyageRanking | WeaviateRanking
 
 
 @dataclass(frozen=True)
