@@ -95,7 +95,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     models = [
         ServedModel(
             model.settings,
-            _folder(model),
+            _describe(model),
             engine,
             queue,
             comparisons,
@@ -109,7 +109,7 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     return models
 
 
-def _folder(model: InheritedModel) -> ModelDescription:
+def _describe(model: InheritedModel) -> ModelDescription:
     settings = model.settings
     return ModelDescription.read(
         model.folder, settings.pooling, settings.rerank_format, settings.adapter

@@ -84,7 +84,7 @@ def create_routers(
 def _info(registry: ModelRegistry) -> Callable[[ServedModel], Callable[[], status.Info]]:
     return lambda model: partial(
         status.server_info,
-        *(model.settings, model.engine, model.folder, model.dimensions),
+        *(model.settings, model.engine, model.description, model.dimensions),
         registry.tasks_of(model),
     )
 

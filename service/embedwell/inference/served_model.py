@@ -58,7 +58,12 @@ class ServedModel:
         vector_cache_bytes: memory for the cached vectors of the model; 0 for no cache.
         index: position among the served models.
         """
-        self.settings, self.folder, self.engine, self.index = settings, description, engine, index
+        self.settings, self.description, self.engine, self.index = (
+            settings,
+            description,
+            engine,
+            index,
+        )
         self.comparisons = comparisons
         tokenizer = description.tokenizer(MAX_UNSPLIT_CHARACTERS)
         self.reader = _reader(settings, description, tokenizer, queue, index)
@@ -89,22 +94,22 @@ class ServedModel:
     @property
     def config(self) -> EncoderConfig:
         """The encoder's sizes and options."""
-        return self.folder.spec.config
+        return self.description.spec.config
 
     @property
     def adapter(self) -> str | None:
         """The adapter's name, which is its task; None for a model without adapters."""
-        return self.folder.spec.adapter
+        return self.description.spec.adapter
 
     @property
     def task(self) -> Task:
         """The model's task: embed, rerank or classify."""
-        return self.folder.task
+        return self.description.task
 
     @property
     def task_and_outputs(self) -> tuple[str, ...]:
         """The task, and the outputs of a text by their names in embedwell_models.outputs."""
-        return (self.task, *self.folder.outputs)
+        return (self.task, *self.description.outputs)
 
     @property
     def should_be_loaded(self) -> bool:
@@ -133,7 +138,7 @@ class ServedModel:
     def record_weight_bytes(self) -> None:
         """Report the memory of the weights to the first process; auto counts as float32."""
         try:
-            memory = Footprint.of(self.folder).memory
+            memory = Footprint.of(self.description).memory
         except ModelError:  # the engine will report the same error and exit
             return
         weight_bytes = memory.get(self.settings.dtype, memory["float32"])

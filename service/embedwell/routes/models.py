@@ -143,7 +143,7 @@ def _entry(name: str, model: ServedModel, created: int) -> Model:
         "owned_by": "self-hosted",
         "task": model.task,
         "adapter": model.adapter,
-        "dimensions": model.dimensions.full if model.folder.outputs else None,
+        "dimensions": model.dimensions.full if model.description.outputs else None,
         "state": model.state,
     }
 

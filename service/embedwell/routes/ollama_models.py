@@ -151,7 +151,7 @@ class OllamaModel:
     """Describes a served model in Ollama's format."""
 
     def __init__(self, model: ServedModel) -> None:
-        self._model, self._folder, self._engine = model, model.folder, model.engine
+        self._model, self._description, self._engine = model, model.description, model.engine
         self._capabilities: list[Literal["embedding"]] = (
             ["embedding"] if model.task == "embed" else []
         )
@@ -175,13 +175,13 @@ class OllamaModel:
                 "details": model["details"],
                 "expires_at": _NEVER,
                 "size_vram": self._size if engine.device.startswith("cuda") else 0,
-                "context_length": self._folder.sentence.max_length,
+                "context_length": self._description.sentence.max_length,
             }
         ]
 
     def show(self) -> Shown:
         """Describe the model in detail."""
-        config = self._folder.spec.config
+        config = self._description.spec.config
         return {
             "modelfile": "",
             "parameters": "",
@@ -190,8 +190,8 @@ class OllamaModel:
             "model_info": {
                 "general.architecture": config.family,
                 "general.parameter_count": self._parameter_count,
-                f"{config.family}.context_length": self._folder.sentence.max_length,
-                f"{config.family}.embedding_length": self._folder.dim,
+                f"{config.family}.context_length": self._description.sentence.max_length,
+                f"{config.family}.embedding_length": self._description.dim,
                 f"{config.family}.block_count": config.num_layers,
             },
             "capabilities": self._capabilities,
@@ -211,7 +211,7 @@ class OllamaModel:
         }
 
     def _details(self) -> Details:
-        engine, family = self._engine.description, self._folder.spec.config.family
+        engine, family = self._engine.description, self._description.spec.config.family
         return {
             "parent_model": "",
             "format": "safetensors",
@@ -223,7 +223,7 @@ class OllamaModel:
 
     @cached_property
     def _file_stats(self) -> list[os.stat_result]:
-        folders = self._folder.checkpoints()
+        folders = self._description.checkpoints()
         return [
             file.stat()
             for folder in folders
@@ -242,7 +242,7 @@ class OllamaModel:
 
     @cached_property
     def _parameter_count(self) -> int:
-        tensors = [safetensors_files.headers(folder) for folder in self._folder.checkpoints()]
+        tensors = [safetensors_files.headers(folder) for folder in self._description.checkpoints()]
         headers = [header for by_name in tensors for header in by_name.values()]
         return sum(prod(header.shape) for header in headers if header.dtype in _FLOAT_DTYPES)
 

@@ -193,7 +193,7 @@ class PositionService:
     def of(cls, model: ServedModel) -> Self:
         """Create the service of a model."""
         return cls(
-            model.pipeline, model.config, model.folder.bias_table(), model.settings.max_values
+            model.pipeline, model.config, model.description.bias_table(), model.settings.max_values
         )
 
     async def encode(

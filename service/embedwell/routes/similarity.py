@@ -79,7 +79,7 @@ class SimilarityService:
         """Create the service of a model."""
         return cls(
             *(model.pipeline, model.settings.max_values, model.multi_vectors, model.comparisons),
-            normalize=model.folder.sentence.normalize,
+            normalize=model.description.sentence.normalize,
         )
 
     async def similarity(

@@ -103,7 +103,7 @@ class DenseVectorService:
     @classmethod
     def of(cls, model: ServedModel) -> Self:
         """Create the service of a model."""
-        sentence = model.folder.sentence
+        sentence = model.description.sentence
         return cls(
             *(model.pipeline, model.name, model.dimensions, model.config.num_layers),
             only_pools=sentence.pooling == ("mean",) and not sentence.modules,
