@@ -12,6 +12,7 @@ import pytest
 
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.device import torch_is_installed
 from embedwell_models.hub import sources
 from tests import programs, tiers
 from tests.programs import pytest_runtest_makereport
@@ -100,8 +101,10 @@ Folder = Callable[..., Path]
 
 
 def precisions() -> list[str]:
-    """The number types that this processor supports."""
+    """The number types that this processor supports; none without kernels and torch."""
     if library.best_isa("float32") is None:
+        if not torch_is_installed():
+            return []
         from embedwell_models.torch_backend.encoder_factory import torch_bfloat16_is_usable
 
         return ["float32", *["bfloat16"] * torch_bfloat16_is_usable(library.features())]

@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from embedwell_models.cpu_backend import library
+from tests.service.server import MAX_ISA
 from tests.service.several import SeveralModels
 from tests.without_torch.inputs import FAMILIES, FOLDER
 
 Arrays = Mapping[str, Any]
 Expected = Callable[[str], Arrays]
 
-PRECISIONS = {"dense-bfloat16": "bfloat16", "dense-int8": "int8"}
-"""Names under which the dense model is served in further precisions."""
+_FEATURES = library.features(MAX_ISA)
+PRECISIONS = {
+    f"dense-{dtype}": dtype for dtype in ("bfloat16", "int8") if library.best_isa(dtype, _FEATURES)
+}
+"""Names under which the dense model is served in further precisions of this processor."""
 
 _OPTIONS: dict[str, dict[str, object]] = {
     **{name: {} for name in ("dense", "static", "words", "splade", "bge-m3", "colbert", "clip")},
@@ -28,6 +33,8 @@ _OPTIONS: dict[str, dict[str, object]] = {
 @pytest.fixture(scope="session")
 def folder() -> Path:
     """The folder that write_models.py has filled."""
+    if library.best_isa("float32", _FEATURES) is None:
+        pytest.skip("there are no kernels")
     assert find_spec("torch") is None, "these tests are for an environment without torch"
     return Path(os.environ[FOLDER]).absolute()
 
