@@ -100,6 +100,8 @@ class LoadedModel:
         factory = backend.text_encoders(
             description, arrays, inputs, calibration, graphs if cuda_graphs else None
         )
+        if trials is None:  # else an earlier load has checked the tokenizer
+            sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen

@@ -35,6 +35,10 @@ class ReferenceSentenceEmbedder:
         """Return the unit vectors that an encoder computes for all reference texts: (B, dim)."""
         return self._vectors(encoder, self._all)
 
+    def check(self) -> None:
+        """Raise ModelError if no ordinary sentence has token ids of the table alone."""
+        _ = self._rows
+
     def calibrate(self, encoder: Encoder) -> None:
         """Run ordinary sentences and an empty text through an encoder that observes its inputs.
 
