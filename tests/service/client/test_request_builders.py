@@ -30,6 +30,7 @@ NOT_OFFERED = TEI | {
     "layout",
     "parameters",
     "options",
+    *("wait_for_model", "use_cache", "use_gpu"),  # of Hugging Face's clients, and not used
     "a",
     "b",
 }
