@@ -10,15 +10,15 @@ import sys
 
 
 def _install(token: int) -> None:
-    import embedwell_models.embedder
+    from embedwell_models.loading import token_id_embedder
 
-    class CrashingEmbedder(embedwell_models.embedder.Embedder):
+    class CrashingEmbedder(token_id_embedder.TokenIdEmbedder):
         def encode(self, ids, **options):  # type: ignore[no-untyped-def]
             if any(token in row for row in ids):
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().encode(ids, **options)
 
-    embedwell_models.embedder.Embedder = CrashingEmbedder  # type: ignore[misc]
+    token_id_embedder.TokenIdEmbedder = CrashingEmbedder  # type: ignore[misc]
 
 
 if "embedwell.launch.fork_server" in sys.orig_argv and "FATAL_TOKEN" in os.environ:
