@@ -70,12 +70,14 @@ def step(context: Floats, targets: Floats, rate: float) -> Floats:
     gensim, scores beyond 6 are ignored, and the sigmoid is read from 1,000 values, for a slightly
     lower score.
     """
-    scores = targets @ context
+    # No matrix product, whose sums may depend on where the arrays lie in memory.
+    scores = (targets * context).sum(axis=1)
     points = ((scores + _LARGEST) * _PER_UNIT).clip(0, _POINTS - 1).astype(np.int64)
     errors = -_SIGMOID[points]
     errors[0] += 1
     errors[np.abs(scores) >= _LARGEST] = 0
-    gradient: Floats = (np.float32(rate) * errors).astype(np.float32) @ targets
+    factors = (np.float32(rate) * errors).astype(np.float32)
+    gradient: Floats = (factors[:, None] * targets).sum(axis=0)
     return gradient
 
 
