@@ -1,19 +1,20 @@
 """Packing of matrices into the panels that the kernels read."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.cpu_backend.aligned_memory import aligned_copy
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
 from embedwell_models.vectors import Floats
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 PANEL = 16  # columns of a panel
 _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
+_ALIGNMENT = 64  # bytes of a cache line, and of the widest register
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,15 @@ class WeightPacker:
         """Keep a row-major copy of an array alive; return its address."""
         self._arrays.append(aligned_copy(array))
         return self._arrays[-1].ctypes.data
+
+
+def aligned_copy(array: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return a row-major copy whose memory begins at a cache line."""
+    memory = np.empty(array.nbytes + _ALIGNMENT, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def to_bfloat16(array: Floats) -> npt.NDArray[np.uint16]:

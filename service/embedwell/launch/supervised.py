@@ -1,4 +1,4 @@
-"""What a supervised process tells its supervisor, in a module without large imports."""
+"""Messages between a supervised process and its supervisor; this module has no large imports."""
 
 import contextlib
 import os

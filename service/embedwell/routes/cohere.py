@@ -169,7 +169,7 @@ class CohereVersion(TypedDict):
 
 @forbid_extra
 class CohereUnits(TypedDict):
-    """What a request counts as.
+    """Units of work that a request is counted as.
 
     - `search_units`: of a ranking.
     """

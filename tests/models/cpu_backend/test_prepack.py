@@ -1,10 +1,16 @@
 """Tests of packing; the tests of linear layers show that the kernels read what it packs."""
 
 import numpy as np
+import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from embedwell_models.cpu_backend.prepack import interleave_panels, padding_to_tiles, to_bfloat16
+from embedwell_models.cpu_backend.prepack import (
+    aligned_copy,
+    interleave_panels,
+    padding_to_tiles,
+    to_bfloat16,
+)
 from embedwell_models.vectors import Floats
 
 
@@ -23,6 +29,15 @@ def test_numbers_are_rounded_to_bfloat16_as_torch_rounds_them() -> None:
     for array in (numbers, halves, largest):
         found = (to_bfloat16(array).astype(np.uint32) << 16).view(np.float32)
         assert_array_equal(found, as_bfloat16(array))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint16, np.int8])
+def test_a_copy_is_row_major_and_begins_at_a_cache_line(dtype: type[np.generic]) -> None:
+    values = np.arange(210).astype(dtype).reshape(7, 30).T
+    for copy in (aligned_copy(values), aligned_copy(values[1:])):
+        assert copy.ctypes.data % 64 == 0 and copy.flags.c_contiguous
+    assert np.array_equal(aligned_copy(values), values)
+    assert aligned_copy(values[:0]).shape == (0, 7)
 
 
 def test_rows_and_columns_are_padded_to_whole_tiles() -> None:
