@@ -180,6 +180,7 @@ def test_only_the_packages_on_torch_import_it(path: Path) -> None:
     assert "torch" not in set(imported_packages(path))
 
 
+@pytest.mark.needs("opentelemetry.exporter")
 def test_the_imports_of_the_core_do_not_load_torch() -> None:
     others = {"__main__", "on_torch"}  # which is imported for a model that needs torch
     paths = [path for path in OF_CORE if path in WITHOUT_TORCH and path.stem not in others]

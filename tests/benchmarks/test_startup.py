@@ -1,5 +1,7 @@
 """The report of the benchmark of starts, and the checkouts that it compares."""
 
+import subprocess
+import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,11 @@ def test_a_checkout_is_a_name_and_a_folder(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_process_alone_is_the_first() -> None:
-    this = psutil.Process()
-    assert cpu_seconds(this)["first"] > 0
-    assert pss_mb(this)["first"] > 10
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        this = psutil.Process(process.pid)
+        assert cpu_seconds(this)["first"] > 0
+        assert pss_mb(this)["first"] > 1
+        process.communicate(b"\n")
