@@ -67,7 +67,8 @@ LIGHT_TESTS ?= $(addprefix tests/,service/routes service/test_tei.py service/tes
 test-without-torch: .venv/dev $(LIGHT)/test ## a server, its routes and the library where torch is not installed
 	$(BIN)/embedwell pull
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.without_torch.write_models $(LIGHT)/models
-	EMBEDWELL_TEST_MODELS=$(LIGHT)/models $(LIGHT)/bin/pytest -m without_torch tests/without_torch
+	PYTEST_ADDOPTS=--need-all EMBEDWELL_TEST_MODELS=$(LIGHT)/models \
+		$(LIGHT)/bin/pytest -m without_torch tests/without_torch
 	PYTEST_ADDOPTS= $(LIGHT)/bin/pytest $(PARALLEL) $(LIGHT_TESTS)
 
 kernels: .venv/runtime         ## compile the kernels again, as after installing a compiler
