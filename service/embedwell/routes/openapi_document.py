@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse
 
 from embedwell.routes.common.openapi_responses import OpenAPIObject, components
+from embedwell.routes.common.router import DirectRoute
 
 # FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
@@ -66,8 +67,12 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
     A setting decides whether routes require a key, so they are documented as working with and
     without one. Status 422 is removed, because an invalid request gets status 400.
     """
+    routes = [
+        route.documented_route() if isinstance(route, DirectRoute) else route
+        for route in app.routes
+    ]
     document = get_openapi(
-        title=app.title, version=app.version, description=app.description, routes=app.routes
+        title=app.title, version=app.version, description=app.description, routes=routes
     )
     for operations in document["paths"].values():
         for operation in operations.values():
