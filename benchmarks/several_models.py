@@ -20,6 +20,7 @@ import psutil
 from benchmarks import heads, options, rerank, sparse
 from benchmarks.machine import describe, line
 from benchmarks.tables import table
+from embedwell.launch.supervised import FORK_SERVER
 from embedwell_models.hub.sources import resolve
 
 _PORT, _KEY = 8091, "operator"
@@ -101,7 +102,7 @@ def _engines(process: psutil.Process) -> set[psutil.Process]:
     return {
         engine
         for child in process.children()
-        if child.cmdline()[-1:] == ["embedwell.launch.fork_server"]
+        if child.name() == FORK_SERVER
         for engine in child.children()
     }
 

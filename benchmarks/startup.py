@@ -23,13 +23,17 @@ from benchmarks import options
 from benchmarks.environments import ROOT
 from benchmarks.machine import describe, line
 from benchmarks.tables import spread, summary, table
+from embedwell.launch.supervised import FORK_SERVER, HTTP_PROCESS
 from embedwell_models.hub.sources import resolve
 
 _PORT = 8093
 _TIMEOUT = 120.0  # seconds until the first answer
 _TEXT = "how are shared objects released"
-_PARTS = {"http_worker": "HTTP", "fork_server": "fork server"}
-"""Part of a command line -> name of the process; the children of the fork server are engines."""
+_PARTS = {
+    **{HTTP_PROCESS: "HTTP", FORK_SERVER: "fork server"},
+    **{"http_worker": "HTTP", "fork_server": "fork server"},
+}
+"""Names of processes, or modules that older ones ran; the fork server's children are engines."""
 
 Starts = list[dict[str, Any]]
 
@@ -129,7 +133,8 @@ def processes(first: psutil.Process) -> dict[str, list[psutil.Process]]:
     named: dict[str, list[psutil.Process]] = {"first": [first]}
     for child in first.children():
         module = child.cmdline()[-1].rpartition(".")[2]
-        named.setdefault(_PARTS.get(module, module), []).append(child)
+        part = _PARTS.get(child.name()) or _PARTS.get(module, module)
+        named.setdefault(part, []).append(child)
         named.setdefault("engine", []).extend(child.children())
     return named
 

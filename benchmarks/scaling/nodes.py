@@ -21,6 +21,7 @@ from benchmarks import load
 from benchmarks.load import Load
 from benchmarks.machine import cores
 from benchmarks.serving import ours, running
+from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.hub.sources import DEFAULT, resolve
 
 _LOAD = Load("short", 32)
@@ -29,8 +30,8 @@ _NODES = (1, 10, 100)
 _GATEWAY = Path(__file__).parents[2] / "deploy/gateway"
 _PORT = 8766
 _PATH = "/v1/embeddings"
-_ROLES = {"http_worker": "http", "fork_server": "engine", "nginx": "gateway"}
-"""A word of a process's command, and what it is."""
+_ROLES = {HTTP_PROCESS: "http", ENGINE: "engine", "nginx": "gateway"}
+"""Names of processes, and what they are."""
 FORMS: Mapping[str, Mapping[str, str]] = {
     "numbers": {},
     "base64, as OpenAI's client": {"encoding_format": "base64"},
@@ -132,9 +133,7 @@ def _cpu_seconds() -> dict[str, float]:
     spent = dict.fromkeys(_ROLES.values(), 0.0)
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            command = " ".join(process.cmdline())
-            role = next((role for word, role in _ROLES.items() if word in command), None)
-            if role:
+            if role := _ROLES.get(process.name()):
                 times = process.cpu_times()
                 spent[role] += times.user + times.system
     return spent

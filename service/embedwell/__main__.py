@@ -1,8 +1,18 @@
 """The `embedwell` command, and `python -m embedwell`."""
 
 import gc
+import os
+import sys
 
 from embedwell.launch.signals import install_signal_handlers
+
+
+def prepare_processes() -> None:
+    """Set the variables of a server's processes, before numpy reads them at its import."""
+    from embedwell.launch.supervisor import ENVIRONMENT
+
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def main() -> None:
@@ -11,6 +21,8 @@ def main() -> None:
     In a container, the first process never receives a signal that it does not handle.
     """
     install_signal_handlers()
+    if sys.argv[1:2] == ["serve"]:
+        prepare_processes()
     gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
     from embedwell.cli.commands import main
 

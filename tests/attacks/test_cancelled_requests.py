@@ -6,6 +6,7 @@ import sys
 import psutil
 import pytest
 
+from embedwell.launch.supervised import HTTP_PROCESS
 from tests.attacks.bodies import post
 from tests.attacks.harness import connect
 from tests.service.server import Server
@@ -25,7 +26,7 @@ def processor_seconds(process: psutil.Process) -> float:
 
 
 def test_requests_of_clients_that_hang_up_cost_little(victim: Server) -> None:
-    [process] = victim.children("embedwell.launch.http_worker")
+    [process] = victim.children(HTTP_PROCESS)
     start = processor_seconds(process)
     for number in range(COMPLETE):
         assert victim.post("/embed", body(number)).status_code == 200

@@ -13,12 +13,13 @@ import httpx
 import psutil
 import pytest
 
+from embedwell.launch.supervised import FORK_SERVER, HTTP_PROCESS
 from tests.attacks.harness import unread_bytes
 from tests.attacks.load import Load
 from tests.models.sparse_encoder import write_bge_m3
 from tests.nginx import Gateway
 from tests.service.responses import error
-from tests.service.server import FORK_SERVER, HTTP_WORKER, Server
+from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
 
@@ -93,7 +94,7 @@ def pause_second_process(server: Server) -> psutil.Process:
     while True:
         time.sleep(0.005)
         with contextlib.suppress(AttributeError, psutil.Error):  # the server may not have started
-            processes = server.children(HTTP_WORKER)
+            processes = server.children(HTTP_PROCESS)
             if len(processes) > 1:
                 last = max(processes, key=lambda process: process.pid)
                 last.suspend()

@@ -8,12 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedwell.launch.supervised import HTTP_PROCESS
 from tests.attacks.harness import attack
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack
 
-WORKER = "embedwell.launch.http_worker"
+WORKER = HTTP_PROCESS
 
 
 def pids(server: Server, module: str) -> set[int]:

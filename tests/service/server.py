@@ -15,11 +15,10 @@ from typing import Any, Self
 import httpx
 import psutil
 
+from embedwell.launch.supervised import FORK_SERVER
+
 MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
-
-FORK_SERVER, HTTP_WORKER = "embedwell.launch.fork_server", "embedwell.launch.http_worker"
-"""Modules of the processes of a server."""
 
 _LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
 
@@ -97,15 +96,19 @@ class Server(HttpServer):
         while True:  # a restarted engine may not be forked yet
             with contextlib.suppress(ValueError, psutil.Error):
                 [fork_server] = self.children(FORK_SERVER)
-                [(engine, _)] = _alive(fork_server)
+                [engine] = fork_server.children()
                 return engine.pid
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)
 
-    def children(self, module: str) -> list[psutil.Process]:
-        """The child processes that run a module."""
-        processes = _alive(psutil.Process(self.process.pid))
-        return [child for child, command in processes if command[1:] == ["-P", "-m", module]]
+    def children(self, name: str) -> list[psutil.Process]:
+        """The child processes of a name."""
+        children = []
+        for child in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.Error):  # it has ended
+                if child.name() == name:
+                    children.append(child)
+        return children
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal to stop, and return the exit status."""
@@ -121,12 +124,3 @@ class Server(HttpServer):
 
     def wait_ready(self, seconds: float = 60) -> None:
         self.wait_until(lambda: self.client.get("/ready").status_code == 200, seconds)
-
-
-def _alive(parent: psutil.Process) -> list[tuple[psutil.Process, list[str]]]:
-    """The children of a process that have not ended, with their command lines."""
-    children = []
-    for child in parent.children():
-        with contextlib.suppress(psutil.Error):
-            children.append((child, child.cmdline()))
-    return children

@@ -8,7 +8,8 @@ from typing import Any
 
 import psutil
 
-from tests.service.server import FORK_SERVER, Server
+from embedwell.launch.supervised import FORK_SERVER
+from tests.service.server import Server
 
 Options = Mapping[str, object]
 

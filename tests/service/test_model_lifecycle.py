@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedwell.launch.supervised import FORK_SERVER
 from tests.conftest import Folder
 from tests.service.responses import error
-from tests.service.server import FORK_SERVER
 from tests.service.several import Options, SeveralModels
 
 NAMES = ("a", "b", "c")

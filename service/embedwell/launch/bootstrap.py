@@ -14,6 +14,7 @@ from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
 from embedwell.http.listeners import open_exclusive, open_shared
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
+from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
@@ -56,7 +57,8 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
         )
-        return asyncio.run(Watcher(context, [*chain(*sockets)], engine_fds).run())
+        watcher = Watcher(context, [*chain(*sockets)], engine_fds, fork_early)
+        return asyncio.run(watcher.run())
 
 
 def open_model_contexts(

@@ -24,7 +24,13 @@ from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.main import is_transient, start
 from embedwell.gc_tuning import settle_heap
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, tell_supervisor
+from embedwell.launch.supervised import (
+    ENGINE,
+    EXIT_PERMANENT_FAILURE,
+    FORK_SERVER,
+    name_process,
+    tell_supervisor,
+)
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
 
@@ -35,6 +41,7 @@ _STDIN, _STDOUT = 0, 1
 
 def main() -> None:
     """Fork an engine for each request, until the server ends."""
+    name_process(FORK_SERVER)
     line = sys.stdin.buffer.readline()
     requests_fd, log_level, log_format, engines_need_torch = orjson.loads(line)
     configure_logging(log_level, log_format)
@@ -46,6 +53,8 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # garbage collections in engines would copy memory pages shared with them
     is_engine = serve(requests_fd)
+    if is_engine:
+        name_process(ENGINE)
     if is_engine and (spec := sys.stdin.buffer.readline()):  # empty if it was given up meanwhile
         run_engine(EngineSpec.from_json(spec))
 

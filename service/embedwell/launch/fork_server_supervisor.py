@@ -12,7 +12,7 @@ from itertools import count
 import orjson
 
 from embedwell.launch.reports import Report
-from embedwell.launch.supervisor import ChildSpec, Supervisor, program
+from embedwell.launch.supervisor import ChildSpec, Launch, Supervisor, program
 from embedwell.launch.watchdog import HangLimits
 from embedwell.settings.settings import Settings
 
@@ -62,7 +62,14 @@ class ForkedProcess:
 class ForkServerSupervisor(Supervisor):
     """Runs the fork server. If it dies, its processes are killed: none would report their ends."""
 
-    def __init__(self, settings: Settings, fds: Sequence[int], *, engines_need_torch: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fds: Sequence[int],
+        *,
+        engines_need_torch: bool,
+        launch: Launch = program,
+    ) -> None:
         """fds: descriptors that the forked processes inherit.
 
         engines_need_torch: whether to import torch before the first fork. An engine that needs
@@ -74,7 +81,7 @@ class ForkServerSupervisor(Supervisor):
         super().__init__(
             ChildSpec(
                 "the fork server",
-                program("embedwell.launch.fork_server", [fd, *fds]),
+                launch("embedwell.launch.fork_server", [fd, *fds]),
                 lambda: config,
                 HangLimits(start=_START),
             ),

@@ -2,9 +2,12 @@
 
 import gc
 
+from embedwell.launch.supervised import HTTP_PROCESS, name_process
+
 
 def main() -> None:
     """Import the HTTP process without garbage collections, and run it."""
+    name_process(HTTP_PROCESS)
     gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
     from embedwell.launch.http_process import main
 

@@ -10,6 +10,7 @@ from embedwell.engine.wire.model_state import EngineState
 from embedwell.inherited import InheritedServer
 from embedwell.launch.fork_server_supervisor import ForkServerSupervisor
 from embedwell.launch.model_engine import ModelEngine
+from embedwell.launch.supervisor import Launch, program
 from embedwell.launch.unloading import idle_models, models_to_replace
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.device import may_be_gpu
@@ -27,13 +28,16 @@ class ModelEngines:
     wrong.
     """
 
-    def __init__(self, context: InheritedServer, engine_fds: Sequence[int]) -> None:
+    def __init__(
+        self, context: InheritedServer, engine_fds: Sequence[int], launch: Launch = program
+    ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
         inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
         self._fork_server = ForkServerSupervisor(
             context.settings,
             inherited,
             engines_need_torch=any(needs_torch(model.settings) for model in context.models),
+            launch=launch,
         )
         several = len(context.models) > 1
         self._engines = [

@@ -1,7 +1,8 @@
-"""Messages between a supervised process and its supervisor; this module has no large imports."""
+"""What a supervised process does for its supervisor; this module has no large imports."""
 
 import contextlib
 import os
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +12,16 @@ import orjson
 EXIT_PERMANENT_FAILURE = os.EX_CONFIG
 STOP_LINE = b"stop\n"
 """The last line of a process's input, unless the supervisor dies."""
+
+
+FORK_SERVER, HTTP_PROCESS, ENGINE = "embedwell-fork", "embedwell-http", "embedwell-model"
+"""Names of the processes, as ps and top show them: up to 15 characters."""
+
+
+def name_process(name: str) -> None:
+    """Name this process, where the system lets it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
 
 
 def tell_supervisor(event: str, **details: Any) -> None:

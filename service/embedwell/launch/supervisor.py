@@ -22,7 +22,8 @@ _ATTEMPTS = (
     5  # starts of a process that was never ready; a process that was ready is always restarted
 )
 _TICK = 1.0  # seconds between two checks of a process
-_ENVIRONMENT = {
+ENVIRONMENT = {
+    # Variables of all processes of a server, unless they are set.
     # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
     # forward pass a hundred times slower when other programs use the processors.
     "GOMP_SPINCOUNT": "3000",
@@ -53,6 +54,9 @@ class Process(Protocol):
 Spawn = Callable[[int], Awaitable[Process]]
 """Starts a process with a descriptor as its standard output; raises OSError."""
 
+Launch = Callable[[str, Sequence[int]], Spawn]
+"""Returns what starts a module of Python with descriptors that it inherits."""
+
 
 def program(module: str, pass_fds: Sequence[int] = (), executable: str = sys.executable) -> Spawn:
     """Return what starts a module of Python as a program.
@@ -66,7 +70,7 @@ def program(module: str, pass_fds: Sequence[int] = (), executable: str = sys.exe
             *(executable, "-P", "-m", module),
             stdin=PIPE,
             stdout=output,
-            env={**_ENVIRONMENT, **os.environ},
+            env={**ENVIRONMENT, **os.environ},
             pass_fds=pass_fds,
             # It stops at the end of its input, not at a signal of the terminal to all processes.
             start_new_session=True,

@@ -12,7 +12,7 @@ from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
 from embedwell.launch.reports import Report
-from embedwell.launch.supervisor import ChildSpec, Supervisor, program
+from embedwell.launch.supervisor import ChildSpec, Launch, Supervisor, program
 from embedwell.launch.watchdog import HangLimits
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,14 @@ class Watcher:
         context: InheritedServer,
         listeners: Sequence[socket.socket],
         engine_fds: Sequence[int],
+        launch: Launch = program,
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
-        self._context, self._listeners = context, listeners
+        self._context, self._listeners, self._launch = context, listeners, launch
         self._model_counters = [model.counters(model.rows - 1) for model in context.models]
         self._announcements = Announcements(context)
         self._stop, self._serving = asyncio.Event(), asyncio.Event()
-        self._engines = ModelEngines(context, engine_fds)
+        self._engines = ModelEngines(context, engine_fds, launch)
         workers = range(context.settings.workers)
         self._workers = [self._supervise_worker(row) for row in workers]
 
@@ -126,7 +127,7 @@ class Watcher:
             heartbeat=partial(self._model_counters[0].read, CounterSlot.HEARTBEAT, row),
         )
         config = partial(context.worker_config, row)
-        spawn = program("embedwell.launch.http_worker", context.pass_fds(row))
+        spawn = self._launch("embedwell.launch.http_worker", context.pass_fds(row))
         child = ChildSpec("an HTTP process", spawn, config, limits)
         return Supervisor(child, self._on_report, partial(self._clear_gauges, row))
 

@@ -14,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from embedwell.launch.supervised import HTTP_PROCESS
 from tests.service.responses import error
 from tests.service.server import Server
 
@@ -33,7 +34,7 @@ def established() -> list[Any]:
 
 
 def workers(server: Server) -> list[psutil.Process]:
-    return server.children("embedwell.launch.http_worker")
+    return server.children(HTTP_PROCESS)
 
 
 def processes_answering(server: Server) -> set[int]:

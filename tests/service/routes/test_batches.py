@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from embedwell.launch.supervised import HTTP_PROCESS
 from tests.service.batches.stores import requests
 from tests.service.local_server import local_server
 from tests.service.routes.committed import check
@@ -294,7 +295,7 @@ def test_kills_and_restarts_lose_and_repeat_nothing(tmp_path: Path) -> None:
         id = create(server, content).json()["id"]
         for at_least in (50, 400):
             server.wait_until(lambda: completed() > at_least)  # noqa: B023 - called at once
-            [worker] = server.children("embedwell.launch.http_worker")
+            [worker] = server.children(HTTP_PROCESS)
             worker.kill()
         server.wait_until(lambda: completed() > 800)
         assert server.stop() == 0
