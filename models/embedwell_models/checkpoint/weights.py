@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -17,14 +16,45 @@ from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
 from embedwell_models.tables.names import TABLE, is_part
-from embedwell_models.tables.table import Array
+from embedwell_models.tables.table import Array, PlainTable, to_float32
 from embedwell_models.vectors import Doubles, Floats
 
-Weights = dict[str, Floats]
+Weights = Mapping[str, Floats]
+"""Arrays of a checkpoint by our names."""
+
+_HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
 
 
-def load(folder: Path, spec: CheckpointLayout) -> Weights:
-    """Read every tensor of a spec as float32 under our names, with the chosen adapter added.
+class StoredWeights(Weights):
+    """Arrays of a checkpoint by our names, which become float32 whenever they are read.
+
+    arrays: as they are stored; uint16 means the bits of bfloat16. So the memory holds one matrix as
+    float32 at a time.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Floats:
+        """Return an array as float32; no copy if it is stored so."""
+        return to_float32(self._arrays[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def table(self, name: str) -> PlainTable:
+        """Return an array whose rows become float32 when they are read."""
+        return PlainTable(self._arrays[name])
+
+
+def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
+    """Read every tensor of a spec under our names, with the chosen adapter added.
 
     Fused tensors are split, and stored parts of a table are decoded. The file is memory-mapped
     twice: the mapping with the layers, which is read, is freed when they are packed; the tables may
@@ -48,7 +78,8 @@ def load(folder: Path, spec: CheckpointLayout) -> Weights:
             if static and kept.is_integer:
                 array = kept.array
             else:
-                array = to_finite_float32(folder, name, freed)
+                computed = name in additions or "norm" in name
+                array = _finite(folder, name, freed, computed=computed)
                 if array is freed.array and not is_of_layer(name):
                     array = kept.array
             if (addition := additions.pop(name, None)) is not None:
@@ -60,11 +91,13 @@ def load(folder: Path, spec: CheckpointLayout) -> Weights:
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(plain, spec.config, spec.shapes)
-    return plain
+    return StoredWeights(plain)
 
 
 def check_shapes(
-    weights: Weights, config: EncoderConfig, shapes: Mapping[str, tuple[int, ...]] | None = None
+    weights: Mapping[str, Array],
+    config: EncoderConfig,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
@@ -93,7 +126,7 @@ def _iterate_mapped_twice(folder: Path) -> Iterator[tuple[str, StoredTensor, Sto
             yield name, first, second
 
 
-def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Weights:
+def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
     """Read one file as float32; raises ModelError unless its tensors have exactly these shapes."""
     tensors = safetensors_files.map_file(path)
     read = {name: to_finite_float32(path, name, tensor) for name, tensor in tensors}
@@ -113,8 +146,22 @@ def to_finite_float32(folder: Path, name: str, tensor: StoredTensor) -> Floats:
     array = tensor.to_float32()
     # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
     if array.size and not np.isfinite([array.min(), array.max()]).all():
-        raise ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
+        raise _not_finite(folder, name)
     return array
+
+
+def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) -> Array:
+    # Returns a matrix in half precision as it is stored, unless it is computed with; else float32.
+    if computed or tensor.array.dtype not in _HALF or tensor.array.ndim < 2:
+        return to_finite_float32(folder, name, tensor)
+    bits, exponent = tensor.array.view("<u2"), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
+    if ((bits & exponent) == exponent).any():
+        raise _not_finite(folder, name)
+    return tensor.array
+
+
+def _not_finite(folder: Path, name: str) -> ModelError:
+    return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
 
 def _additions(folder: Path, spec: CheckpointLayout) -> dict[str, Doubles]:
@@ -182,19 +229,20 @@ def _borders(config: EncoderConfig, names: list[str]) -> int | list[int]:
     return [query, query + key]
 
 
-def _without_mapping(name: str, array: Floats) -> Floats:
+def _without_mapping(name: str, array: Array) -> Array:
     # A view of a norm or bias would keep the whole mapping of the layers in memory.
     return array.copy() if name.startswith("layers.") and array.ndim == 1 else array
 
 
-def _fold(weights: Mapping[str, Array], spec: CheckpointLayout) -> Weights:
+def _fold(weights: Mapping[str, Array], spec: CheckpointLayout) -> Mapping[str, Array]:
     # Decodes a table of integers, or of several parts, to one float32 row for each token.
     parts = {name: part for name, part in weights.items() if is_part(name)}
-    if all(name == TABLE and part.dtype == np.float32 for name, part in parts.items()):
-        return cast(Weights, {**weights})
+    floats = (np.dtype("<f4"), *_HALF)
+    if all(name == TABLE and part.dtype in floats for name, part in parts.items()):
+        return weights
     stored.check(parts, spec.tensors)
     others = {name: part for name, part in weights.items() if name not in parts}
-    return cast(Weights, {**others, TABLE: stored.decode(stored.build(parts))})
+    return {**others, TABLE: stored.decode(stored.build(parts))}
 
 
 def _kind(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ctypes import addressof, c_int64
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,13 +49,13 @@ class KernelEncoder:
         self._position_table = _position_table(inputs, factorized)
         table = None if factorized else inputs.positions
         self._embedding_tables = EmbeddingTables(
-            tokens=inputs.tokens.ctypes.data,
+            tokens=0 if inputs.read_by_rows else inputs.tokens.values.ctypes.data,
             positions=self._position_table.ctypes.data,
             position_stride=0 if table is None else config.hidden_size,
             padding_id=-1 if factorized else inputs.padding,
             vocab_size=config.vocab_size,
             num_positions=1 if table is None else len(table),
-            token_scale=1 if factorized else config.token_scale,
+            token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
             norm=Norm() if factorized else layers.embedding_norm,
         )
         network = config.feed_forward
@@ -114,6 +115,9 @@ class KernelEncoder:
     def _run(self, batch: Batch, num_layers: int, **outputs: int) -> None:
         if self._factorized is not None:
             batch = self._factorized(batch)
+        elif self._inputs.read_by_rows and batch.token_vectors is None:
+            vectors = self._inputs.part("token", batch)
+            batch = replace(batch, ids=np.arange(len(batch.ids)), token_vectors=vectors)
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
         tables = self._tables(batch)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import schemes, tables
+from embedwell_models.tables.table import PlainTable
 from embedwell_models.vectors import Floats
 
 
@@ -18,13 +19,14 @@ from embedwell_models.vectors import Floats
 class InputTables:
     """Embeddings of tokens, positions and segments, in float32 in every precision.
 
-    tokens: (V, E). positions: (P, E); None for a model that adds no positions. With `padding`, the
+    tokens: (V, E), read by rows if its file has half precision and the input is nothing else.
+    positions: (P, E); None for a model that adds no positions. With `padding`, the
     padding token's row comes first: (1 + P, E). padding: id of a padding token that has no
     position; -1 for none. segments: (segments, E).
     """
 
     config: EncoderConfig
-    tokens: Floats
+    tokens: PlainTable
     positions: Floats | None
     padding: int
     segments: Floats
@@ -32,15 +34,25 @@ class InputTables:
     @classmethod
     def of(cls, config: EncoderConfig, weights: Weights) -> "InputTables":
         """Choose the tables among the tensors of a checkpoint."""
-        tokens = weights["token_table"]
+        positions, padding = _positions(config, weights)
         # Without pairs, every token belongs to the first segment.
-        nothing = np.zeros((1, tokens.shape[1]), dtype=np.float32)
+        nothing = np.zeros((1, config.embedding_size), dtype=np.float32)
         segments = weights.get("segment_table", nothing)
-        return cls(config, tokens, *_positions(config, weights), segments)
+        alone = positions is None and "segment_table" not in weights
+        if alone and isinstance(weights, StoredWeights):
+            tokens = weights.table("token_table")
+        else:
+            tokens = PlainTable(weights["token_table"])
+        return cls(config, tokens, positions, padding, segments)
+
+    @property
+    def read_by_rows(self) -> bool:
+        """Whether rows of `tokens` become float32 when they are read, and are the whole input."""
+        return self.tokens.values.dtype != np.float32
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the embeddings whose sum is the input: (T, E)."""
-        part = np.zeros((len(batch.ids), self.tokens.shape[1]), dtype=np.float32)
+        part = np.zeros((len(batch.ids), self.tokens.width), dtype=np.float32)
         if name == "token":
             part += self.tokens[batch.ids] * np.float32(self.config.token_scale)
         elif name == "segment":

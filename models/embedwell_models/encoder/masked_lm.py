@@ -37,7 +37,7 @@ def load_masked_lm_weights(
     Raises ModelError for a tensor that is missing or of a wrong shape.
     """
     optional = {f"{head.output}.weight", f"{head.output}.bias", head.output_bias}
-    read: weights.Weights = {}
+    read: dict[str, Floats] = {}
     for name, tensor in weights.iterate_tensors(folder):
         # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))

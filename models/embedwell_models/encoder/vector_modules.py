@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import weights
-from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.layer_norm import layer_norm
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.errors import ModelError
@@ -57,13 +56,13 @@ def _without_weights(module: WithoutWeights) -> Transform:
     return normalize
 
 
-def _layer_norm(arrays: Weights, module: LayerNorm) -> Transform:
+def _layer_norm(arrays: dict[str, Floats], module: LayerNorm) -> Transform:
     weight, *biases = arrays.values()
     bias = biases[0] if biases else np.zeros_like(weight)
     return lambda rows: layer_norm(rows, weight, bias, module.eps)
 
 
-def _dense(arrays: Weights, module: Dense, linear: LinearFactory) -> Transform:
+def _dense(arrays: dict[str, Floats], module: Dense, linear: LinearFactory) -> Transform:
     residual = arrays.pop(RESIDUAL, None)
     weight, *biases = arrays.values()
     zeros = np.zeros(module.outputs, np.float32)
@@ -87,7 +86,7 @@ def _identity(x: Floats) -> Floats:
     return x
 
 
-def _load_arrays(folder: Path, module: Dense | LayerNorm) -> Weights:
+def _load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
     # The arrays of one module, in the order of the module's shapes.
     folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
     arrays = {

@@ -66,10 +66,9 @@ class ImageEmbedder:
         spec, preprocessing = description.images, description.preprocessing
         if spec is None or preprocessing is None:
             return None
-        tensors = weights.load(description.encoder, spec.encoder)
-        tensors.setdefault(
-            "token_table", np.empty((0, spec.encoder.config.hidden_size), np.float32)
-        )
+        nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
+        stored = weights.load(description.encoder, spec.encoder)
+        tensors = {"token_table": nothing, **stored}
         layers = {
             name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
         }

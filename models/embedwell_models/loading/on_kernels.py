@@ -53,7 +53,7 @@ class KernelBackend:
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
         heads = KernelSpladeHead, KernelLatentAttention
-        add_head = head_of_states(description, inputs.tokens, *heads)
+        add_head = head_of_states(description, weights, *heads)
         return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
 
     def image_encoders(self, weights: Weights, inputs: Inputs) -> KernelEncoderFactory:

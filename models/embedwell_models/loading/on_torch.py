@@ -48,7 +48,7 @@ class TorchBackend:
         device = inputs.device
         add_head: AddHead | None = head_of_states(
             description,
-            inputs.token_table,
+            weights,
             lambda splade, head, linear: TorchSpladeHead(splade, head, linear, device),
             lambda latents, linear: TorchLatentAttention(latents, linear, device),
         )

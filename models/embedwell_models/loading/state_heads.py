@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.latent_attention_encoder import (
     LatentAttention,
@@ -13,31 +14,30 @@ from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_w
 from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.vectors import Floats
 
 L = TypeVar("L")  # a backend's factory of linear layers
 
 
 def head_of_states(
     description: ModelDescription,
-    token_table: Floats,
+    weights: Weights,
     splade_head: Callable[[Splade, MaskedLMWeights, L], SpladeHead],
     latent_attention: Callable[[LatentWeights, L], LatentAttention],
 ) -> Callable[[Encoder, L], Encoder] | None:
     """Read the head of a model; return a function that adds it to an encoder, or None.
 
-    token_table: the output matrix of a SPLADE model that has none of its own. splade_head,
-    latent_attention: build a backend's head from its weights. Raises ModelError for a tensor that
-    is missing or of a wrong shape.
+    weights: have the table of tokens, the output matrix of a SPLADE model that has none of its own.
+    splade_head, latent_attention: build a backend's head from its weights. Raises ModelError for a
+    tensor that is missing or of a wrong shape.
     """
     splade, latents = description.sentence.sparse, description.spec.latents
     config = description.spec.config
     if isinstance(splade, Splade):
-        weights = load_masked_lm_weights(
-            description.encoder, splade.head, token_table, config.hidden_size
+        head = load_masked_lm_weights(
+            description.encoder, splade.head, weights["token_table"], config.hidden_size
         )
         return lambda encoder, linear: SpladeEncoder(
-            encoder, splade_head(splade, weights, linear), config.num_layers
+            encoder, splade_head(splade, head, linear), config.num_layers
         )
     if latents is not None:
         matrices = load_latent_weights(description.encoder, latents)

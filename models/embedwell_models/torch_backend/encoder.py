@@ -38,7 +38,6 @@ class InputEmbeddings:
     def __init__(self, config: EncoderConfig, arrays: Weights, device: torch.device) -> None:
         weights = to_tensors(arrays)
         self.config, self.device = config, device
-        self.token_table = arrays["token_table"]
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
         self.positions = input_position_hooks(config, weights, device)

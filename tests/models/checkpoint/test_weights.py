@@ -163,7 +163,7 @@ def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: 
     shorter = [tensor[1:]] * (name != "segment_table")  # the one table of no told length
     for other in [tensor[..., :-1], tensor[None], *shorter]:
         with pytest.raises(ModelError, match=rf"^{name} has the shape .* config\.json requires"):
-            weights.check_shapes(plain | {name: other}, config)
+            weights.check_shapes({**plain, name: other}, config)
 
 
 def spoilt(name: str, value: float) -> Change:

@@ -163,7 +163,7 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
 def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
     pair, rows = Pair(kernels, dtype, shape()), [[1] * 3, [2] * 20, [3] * 5]
     clean = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
-    pair.inputs.tokens[broken + 1] = float("nan")
+    pair.inputs.tokens.values[broken + 1] = float("nan")
     spoilt = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
     for index in {0, 1, 2} - {broken}:
         assert np.array_equal(spoilt[index], clean[index])
@@ -291,7 +291,7 @@ def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> 
 
 @pytest.mark.parametrize("name", ["relative_table", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
-    assert not kernels_support(shape(), random_weights(shape()) | {name: np.zeros(1, np.float32)})
+    assert not kernels_support(shape(), {**random_weights(shape()), name: np.zeros(1, np.float32)})
 
 
 def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
@@ -308,7 +308,7 @@ def test_a_norm_of_all_heads_together_is_left_to_torch() -> None:
     weights = random_weights(shape(), normed=True)
     assert kernels_support(shape(), weights)
     assert not kernels_support(
-        shape(), weights | {"layers.1.key_norm.weight": np.ones(64, np.float32)}
+        shape(), {**weights, "layers.1.key_norm.weight": np.ones(64, np.float32)}
     )
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
+from embedwell_models.vectors import Floats
 from tests.models.sparse_encoder import write_masked_lm
 
 HEAD = MaskedLMHead(
@@ -21,11 +21,11 @@ HEAD = MaskedLMHead(
 TABLE = "bert.embeddings.word_embeddings.weight"
 
 
-def tensors(folder: Path) -> Weights:
+def tensors(folder: Path) -> dict[str, Floats]:
     return load_file(write_masked_lm(folder) / "model.safetensors")
 
 
-def load(folder: Path, changed: Weights) -> MaskedLMWeights:
+def load(folder: Path, changed: dict[str, Floats]) -> MaskedLMWeights:
     save_file(changed, folder / "model.safetensors")
     return load_masked_lm_weights(folder, HEAD, changed[TABLE], 64)
 
