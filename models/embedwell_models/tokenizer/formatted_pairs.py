@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot, around
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments, around
 from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer, cut
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
@@ -142,7 +142,7 @@ class FormattedPairTokenizer:
             if len(before) + len(after) <= self._tokenizer.max_length:
                 return _Surroundings(before, after, text, 0)
         remaining = cut(row.ids, max_query, side)
-        index = self._segments.index(Slot.DOCUMENT)
+        index = self._segments.index(PromptSlot.DOCUMENT)
         before = self._ids_apart(self._segments[:index], remaining)
         after = self._ids_apart(self._segments[index + 1 :], remaining)
         return _Surroundings(before, after, "", row.dropped + len(row.ids) - len(remaining))
