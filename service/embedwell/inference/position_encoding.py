@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from embedwell.errors import BadRequest
+from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import (
@@ -118,10 +119,9 @@ def resolve_encoding(
     layer: 0 for the input, 1 … L for the attention of that layer. Default: the first with the
         scheme.
     """
-    # Models of the family mpnet have the relative scheme under the name mpnet.
-    sought = "relative" if name == config.family == "mpnet" else name
+    sought = name and families.named(config.family).scheme_names.get(name, name)
     model_scheme = _model_scheme(config, sought, layer)
-    is_model_scheme = name in (None, model_scheme.name, config.family)
+    is_model_scheme = sought in (None, model_scheme.name)
     name = name or model_scheme.name
     scheme = model_scheme if is_model_scheme else _default_scheme(config, name)
     if foreign := options.keys() - {*option_names(name, _scaling_kind(scheme, options))}:
