@@ -12,8 +12,8 @@ from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.loading.backends import explain_missing_torch
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.missing_torch import explain_missing_torch
 from embedwell_models.loading.output_computer import choose_output_computer
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import AUTO
