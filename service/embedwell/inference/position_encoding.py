@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from embedwell.errors import BadRequest
 from embedwell_models import families
@@ -47,7 +48,7 @@ _SCALING_OPTIONS: Mapping[str, tuple[str, ...]] = {
 PositionOptions = Mapping[str, Any]
 """Maps names to the options of a request; absent options are the model's, or defaults."""
 
-PositionTables = dict[str, Any]
+PositionTables = dict[str, npt.NDArray[Any]]
 """The arrays of a scheme by their names: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
 
 
@@ -73,7 +74,7 @@ class PositionEncoding:
     length: int
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, int | float | bool | str | None]:
         """Return every option of the scheme with its value."""
         values: dict[str, Any] = {**vars(self), **vars(self.scheme)}
         scaling = "default"
