@@ -101,7 +101,7 @@ format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of docs/models.md
+openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of families in docs
 	$(BIN)/python -m docs.build.openapi
 	$(BIN)/python -m docs.build.settings_page
 	$(BIN)/python -m docs.build.families_page

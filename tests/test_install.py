@@ -160,8 +160,8 @@ def test_without_kernels_and_torch_commands_say_what_to_install(
 ) -> None:
     done = run(environment, application, command, EMBEDWELL_ISA="none")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    need = "there are no compiled kernels to use, only PyTorch, and PyTorch is not installed"
-    assert f"{need}: pip install torch" in done.stderr.splitlines()[-1]
+    need = "a processor or an installation without compiled kernels, and PyTorch is not installed"
+    assert f"needs PyTorch for {need}: pip install torch" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.full

@@ -42,7 +42,9 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
     return app
 
 
-def _lifespan(background: Sequence[Background]) -> Any:
+def _lifespan(
+    background: Sequence[Background],
+) -> Callable[[FastAPI], contextlib.AbstractAsyncContextManager[None]]:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         running = [asyncio.create_task(run()) for run in background]

@@ -276,7 +276,7 @@ def dump(content: Any, index: int | None = None) -> bytes:
         raise RequestFailed(None, "invalid_request", message, index=index) from None
 
 
-def _plain_numbers(value: object) -> Any:
+def _plain_numbers(value: object) -> object:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"a request cannot hold a {type(value).__name__}")

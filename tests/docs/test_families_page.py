@@ -1,4 +1,4 @@
-"""The tables of families in docs/models.md, held to the code that reads them."""
+"""The tables of families in the documentation, held to the code that reads them."""
 
 import json
 from collections.abc import Mapping
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from docs.build.families_page import FILE, page, refused, served
+from docs.build.families_page import DOCS, PAGES, page, refused, served, with_heads
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import BY_MODEL_TYPE
-from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.classification_heads import decoder
+from embedwell_models.families.family import Family, NextToken, Row, Variant
 from embedwell_models.model_description import ModelDescription
 
 REFUSED = refused()
@@ -23,9 +24,10 @@ SIZES = {
 }
 
 
-def test_the_page_has_the_tables() -> None:
-    text = FILE.read_text(encoding="utf-8")
-    assert text == page(text), "run python -m docs.build.families_page"
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_its_tables(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert text == page(name), "run python -m docs.build.families_page"
 
 
 def test_families_share_a_row_with_the_model_types_of_all() -> None:
@@ -46,6 +48,20 @@ def test_families_share_a_row_with_the_model_types_of_all() -> None:
         ("One, Two", "`one` `two`", "", "none", "post-norm", ""),
         ("Three", "`three`, `bert` with `spiral`", "three-base", "spiral", "as One", "yes"),
     ]
+
+
+def test_families_with_heads_are_listed_once_with_the_model_types_that_have_them() -> None:
+    shared = Row(family="[One](#one), Two", positions="none", layers="post-norm")
+    other = Row(family="Three", positions="none", layers="post-norm")
+    registry = [
+        Family(model_types=("one",), rows=(shared, other), next_token=NextToken(tied=True)),
+        Family(model_types=("two",), rows=(shared,), classification_head=decoder),
+        Family(model_types=("three",), rows=(other,)),
+    ]
+    rows = with_heads(
+        lambda each: each.classification_head, lambda each: each.next_token, registry=registry
+    )
+    assert [*rows] == [("One, Two", "`two`", "`one`")]
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=[row["name"] for row in REFUSED])

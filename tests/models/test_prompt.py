@@ -106,7 +106,7 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
     ours = load(folder)
-    room = ours.max_length - len(ours.tokenizer.prefix) - len(ours.tokenizer.suffix)
+    room = ours.max_length - len(ours.tokenizer.special_tokens)
     prompt_token_count = ours.sentence.prompt_token_count(PROMPT, ours.tokenizer)
     for over in (0, 1, prompt_token_count - 1, prompt_token_count, 5 * room, 5000 * room):  # tokens
         text = " ".join(["work"] * (room - prompt_token_count + 1 + over))

@@ -1,8 +1,8 @@
 """Record of a family of models: its names, its reader, its heads, and its documentation."""
 
 import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
@@ -82,6 +82,7 @@ class Family:
     that class, without "Tokenizer".
     ends_texts: whether the model's own code adds eos_token after each text.
     keeps_unknown_tokens: whether a text keeps its unknown tokens.
+    scheme_names: further names of its position schemes in requests, each with the scheme's name.
     instruction: default instruction of models that read texts in a chat template; "" for others.
     states_need_attention: whether the reference code does more to tokens that nothing attends to
     than to ignore them.
@@ -104,6 +105,7 @@ class Family:
     tokenizer_classes: tuple[str, ...] = ()
     ends_texts: bool = False
     keeps_unknown_tokens: bool = True
+    scheme_names: Mapping[str, str] = field(default_factory=dict)
     instruction: str = ""
     states_need_attention: bool = False
     encoder_loader: str = ""

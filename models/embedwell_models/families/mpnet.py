@@ -43,6 +43,7 @@ FAMILIES = (
         classification_head=roberta.HEAD,
         masked_lm_head=masked_lm_heads.ROBERTA,
         tokenizer_override="normalizer",
+        scheme_names={"mpnet": "relative"},
         rows=(
             Row(
                 family="MPNet",

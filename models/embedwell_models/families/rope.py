@@ -39,13 +39,14 @@ def rotary(
     )
 
 
-def original_positions(options: JsonConfig, settings: JsonConfig) -> Any:
+def original_positions(options: JsonConfig, settings: JsonConfig) -> int:
     """Return the maximum number of tokens of a text in training.
 
     The key beside the settings has priority over the key inside them, as in transformers.
     """
     nested = settings.get(_ORIGINAL, options["max_position_embeddings"])
-    return options.get(_ORIGINAL, nested)
+    positions: int = options.get(_ORIGINAL, nested)
+    return positions
 
 
 def _settings(options: JsonConfig, kind: str) -> JsonConfig:

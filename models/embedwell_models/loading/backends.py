@@ -1,7 +1,8 @@
 """Choice of what computes a model: the compiled kernels alone, or torch."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, has_gpu_file, may_be_gpu
 from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
-from embedwell_models.errors import TORCH_MISSING
+from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.loading.on_tables import TableBackend
 from embedwell_models.model_description import ModelDescription
@@ -189,6 +190,21 @@ def expect_torch(
         if reason is not None:
             return reason
     return None
+
+
+@contextmanager
+def explain_missing_torch(description: ModelDescription, device: str, isa: str) -> Iterator[None]:
+    """Load a model of a folder; raises ModelError if that needs torch, which is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        # What else imports torch is a layer outside the encoder, see RowExactLinear.
+        reason = expect_torch(description, device, library.features(isa)) or _WITHOUT_KERNELS
+        raise ModelError(
+            f"{description.path}: needs PyTorch for {reason}, and {TORCH_MISSING}"
+        ) from None
 
 
 def _without_memory(shapes: Mapping[str, tuple[int, ...]]) -> Weights:

@@ -12,8 +12,8 @@ from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.loading.backends import explain_missing_torch
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.missing_torch import explain_missing_torch
 from embedwell_models.loading.output_computer import choose_output_computer
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling import AUTO
@@ -68,9 +68,9 @@ class TokenIdEmbedder:
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
         (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
         bfloat16 on a GPU that has it.
-        pooling: one of MODES in `sentence_transformers.pooling`; auto is the pooling of the model's
+        pooling: one of MODES in `model_files.pooling_modes`; auto is the pooling of the model's
         files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
-        `sentence_transformers.rerank_formats`; auto is the format of the model's files.
+        `model_files.rerank_formats`; auto is the format of the model's files.
         adapter: the task of a model with adapters, or none.
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.

@@ -13,7 +13,7 @@ from typing import Any
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
 
 FILE = "chat_template.jinja"
 PROCESSOR_FILE = "chat_template.json"
@@ -21,9 +21,17 @@ PROCESSOR_FILE = "chat_template.json"
 _NAMED = "additional_chat_templates"
 _DEFAULT = "default"
 # Private-use characters that no template contains.
-_MARKS = {Slot.QUERY: "\ue000", Slot.DOCUMENT: "\ue001", Slot.INSTRUCTION: "\ue002"}
+_MARKS = {
+    PromptSlot.QUERY: "\ue000",
+    PromptSlot.DOCUMENT: "\ue001",
+    PromptSlot.INSTRUCTION: "\ue002",
+}
 _SLOTS = {mark: slot for slot, mark in _MARKS.items()}
-_ROLES = {Slot.QUERY: "query", Slot.DOCUMENT: "document", Slot.INSTRUCTION: "system"}
+_ROLES = {
+    PromptSlot.QUERY: "query",
+    PromptSlot.DOCUMENT: "document",
+    PromptSlot.INSTRUCTION: "system",
+}
 # Parts of a template by which sentence-transformers detects that contents are lists of typed parts.
 _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
 
@@ -55,10 +63,10 @@ def read_pair_format(
     Raises ModelError for a template that cannot be rendered, or that lacks a query or a document.
     """
     template = _template(folder, _templates(folder), variables, message_format)
-    instructed = template.segments(Slot.INSTRUCTION, Slot.QUERY, Slot.DOCUMENT)
+    instructed = template.segments(PromptSlot.INSTRUCTION, PromptSlot.QUERY, PromptSlot.DOCUMENT)
     pair_format = PairFormat(
-        template.segments(Slot.QUERY, Slot.DOCUMENT),
-        instructed if Slot.INSTRUCTION in instructed else None,
+        template.segments(PromptSlot.QUERY, PromptSlot.DOCUMENT),
+        instructed if PromptSlot.INSTRUCTION in instructed else None,
         template.strips,
     )
     if not prompt or pair_format.instructed is None:
@@ -91,7 +99,9 @@ def keeps_texts(folder: Path) -> bool:
     if source is None:
         return False
     template = Template(folder, *source, {}, structured=True)
-    prompt, text = (f" \n{_MARKS[slot]}\n " for slot in (Slot.INSTRUCTION, Slot.DOCUMENT))
+    prompt, text = (
+        f" \n{_MARKS[slot]}\n " for slot in (PromptSlot.INSTRUCTION, PromptSlot.DOCUMENT)
+    )
     alone, prompted = {"user": text}, {"system": prompt, "user": text}
     return template.render(alone) == text and template.render(prompted) == prompt + text
 
@@ -176,13 +186,15 @@ class Template:
     @property
     def strips(self) -> bool:
         """Whether the template removes white space around queries and documents."""
-        spaced = self._render({Slot.QUERY: " {} ", Slot.DOCUMENT: " {} "})
-        return not all(f" {_MARKS[slot]} " in spaced for slot in (Slot.QUERY, Slot.DOCUMENT))
+        spaced = self._render({PromptSlot.QUERY: " {} ", PromptSlot.DOCUMENT: " {} "})
+        return not all(
+            f" {_MARKS[slot]} " in spaced for slot in (PromptSlot.QUERY, PromptSlot.DOCUMENT)
+        )
 
-    def segments(self, *slots: Slot) -> Segments:
+    def segments(self, *slots: PromptSlot) -> Segments:
         """Render messages with one slot each, in order."""
         text = self._render(dict.fromkeys(slots, "{}"))
-        for slot in (Slot.QUERY, Slot.DOCUMENT):
+        for slot in (PromptSlot.QUERY, PromptSlot.DOCUMENT):
             if text.count(_MARKS[slot]) != 1:
                 raise ModelError(
                     f"{self._file}: the chat template has {text.count(_MARKS[slot])} places for "
@@ -192,7 +204,7 @@ class Template:
         parts = re.split(f"([{''.join(_SLOTS)}])", text)
         return tuple(_SLOTS.get(part, part) for part in parts if part)
 
-    def _render(self, contents: Mapping[Slot, str]) -> str:
+    def _render(self, contents: Mapping[PromptSlot, str]) -> str:
         return self.render({_ROLES[slot]: s.format(_MARKS[slot]) for slot, s in contents.items()})
 
     def render(self, contents: Mapping[str, str]) -> str:

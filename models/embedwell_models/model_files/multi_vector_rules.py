@@ -31,7 +31,8 @@ class MultiVectorRules:
         self._expansion_id = _expansion_id(options, tokenizer, encoder) if expansion else None
         attended = expansion is None or expansion.attended
         self.unattended_id = None if attended else self._expansion_id
-        if not attended and (not tokenizer.suffix or tokenizer.suffix[-1] == self._expansion_id):
+        suffix = tokenizer.special_tokens.suffix
+        if not attended and (not suffix or suffix[-1] == self._expansion_id):
             raise ModelError(
                 f"{encoder}: an expansion without attention needs a special token at the end of a "
                 "text, which this tokenizer does not add"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
 
 AUTO = "auto"
 PAIR = "pair"
@@ -78,6 +78,6 @@ CHOICES = (AUTO, PAIR, *FORMATS)
 
 
 def _segments(text: str) -> Segments:
-    slots = {f"{{{slot.value}}}": slot for slot in Slot}
+    slots = {f"{{{slot.value}}}": slot for slot in PromptSlot}
     parts = re.split(f"({'|'.join(map(re.escape, slots))})", text)
     return tuple(slots.get(part, part) for part in parts if part)

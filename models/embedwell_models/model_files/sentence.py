@@ -172,7 +172,7 @@ class VectorRecipe:
         if self.include_prompt or not prompt or self.text_format is not None:
             return 0
         length = tokenizer.prompt_length(prompt)
-        return length if self.prefix_in_prompt else length - len(tokenizer.prefix)
+        return length if self.prefix_in_prompt else length - len(tokenizer.special_tokens.prefix)
 
     def vector_width(self, encoder: EncoderConfig, truncated: bool = True) -> int:
         """Return the number of dimensions of a vector. truncated: after `truncate_dim`."""

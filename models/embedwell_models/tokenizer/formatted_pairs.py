@@ -11,10 +11,11 @@ from itertools import takewhile
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.pair_format import PairFormat, Segments, Slot, around
-from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer, cut
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments, around
+from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.truncation import cut, parts
 
 _MIN_ROOM = 2  # tokens: one token of the query and one of the document
 _FILLERS = ("0", "1 2 3 4")  # texts with different ends
@@ -98,8 +99,7 @@ class FormattedPairTokenizer:
             yield
         before, ids = _split(surroundings, ids)
         size = max(self._tokenizer.max_length - len(before) - len(surroundings.after), 1)
-        parts = [ids[start : start + size] for start in range(0, max(len(ids), 1), size)]
-        return [[*before, *part, *surroundings.after] for part in parts]
+        return [[*before, *ids[part], *surroundings.after] for part in parts(len(ids), size)]
 
     def _use(self, instruction: str | None) -> None:
         self._segments = self._format.segments(instruction)
@@ -142,7 +142,7 @@ class FormattedPairTokenizer:
             if len(before) + len(after) <= self._tokenizer.max_length:
                 return _Surroundings(before, after, text, 0)
         remaining = cut(row.ids, max_query, side)
-        index = self._segments.index(Slot.DOCUMENT)
+        index = self._segments.index(PromptSlot.DOCUMENT)
         before = self._ids_apart(self._segments[:index], remaining)
         after = self._ids_apart(self._segments[index + 1 :], remaining)
         return _Surroundings(before, after, "", row.dropped + len(row.ids) - len(remaining))

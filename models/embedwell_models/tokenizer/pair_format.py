@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Slot(Enum):
+class PromptSlot(Enum):
     """Placeholder in a text for a part of a request."""
 
     QUERY = "query"
@@ -12,7 +12,7 @@ class Slot(Enum):
     INSTRUCTION = "instruction"
 
 
-Segments = tuple[str | Slot, ...]
+Segments = tuple[str | PromptSlot, ...]
 """Literal texts and slots in order; the query and the document have one slot each."""
 
 
@@ -40,7 +40,7 @@ class PairFormat:
             raise ValueError("the model takes no instruction")
         text = self.clean(instruction)
         return tuple(
-            text if segment is Slot.INSTRUCTION else segment for segment in self.instructed
+            text if segment is PromptSlot.INSTRUCTION else segment for segment in self.instructed
         )
 
     def clean(self, text: str) -> str:
@@ -50,7 +50,7 @@ class PairFormat:
 
 def around(segments: Segments, query: str) -> tuple[str, str]:
     """Return the text before and after the document for a query."""
-    texts = [query if segment is Slot.QUERY else segment for segment in segments]
-    index = texts.index(Slot.DOCUMENT)
+    texts = [query if segment is PromptSlot.QUERY else segment for segment in segments]
+    index = texts.index(PromptSlot.DOCUMENT)
     before, after = ("".join(map(str, part)) for part in (texts[:index], texts[index + 1 :]))
     return before, after

@@ -7,6 +7,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.truncation import cut, parts
 
 Pair = tuple[str, str | None]
 """Two texts, or a single text."""
@@ -95,8 +96,7 @@ class PairTokenizer:
                 break
             yield
         size = max(room - len(a), 1)
-        parts = [b[start : start + size] for start in range(0, max(len(b), 1), size)]
-        return [self._template.join(a, part) for part in parts]
+        return [self._template.join(a, b[part]) for part in parts(len(b), size)]
 
     def _is_longer(self, a: str, first: TruncatedIds, b: str, second: TruncatedIds) -> Steps[bool]:
         if not (first.dropped and second.dropped):
@@ -128,11 +128,6 @@ class PairTokenizer:
         a, b = (cut(ids, count, side) for ids, count in zip((a, b), lengths, strict=True))
         ids = self._template.join(a, b)
         return TruncatedIds(ids, dropped - len(a) - len(b))
-
-
-def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
-    """Return the first `count` ids, or the last ids if `side` is "left"."""
-    return ids[:count] if side == "right" else ids[max(len(ids) - count, 0) :]
 
 
 def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool) -> tuple[int, int]:

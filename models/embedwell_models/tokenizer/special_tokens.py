@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.truncation import Side, TruncatedIds
+from embedwell_models.tokenizer.truncation import Side, TruncatedIds, kept
 
 T = TypeVar("T")
 
@@ -57,13 +57,16 @@ class SpecialTokens:
 
     def truncated_indices(self, ids: Sequence[int], max_length: int, side: Side) -> list[int]:
         """Return the indices of the ids that remain after truncation, special tokens included."""
-        before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
-        tail = len(ids) - len(self.suffix)
-        after = len(ids) - tail if list(ids[tail:]) == self.suffix else 0
+        before, after = self.count_around(ids)
         body = range(before, len(ids) - after)
-        room = max_length - before - after
-        remaining = body[:room] if side == "right" else body[max(len(body) - room, 0) :]
+        remaining = body[kept(len(body), max_length - before - after, side)]
         return [*range(before), *remaining, *range(len(ids) - after, len(ids))]
+
+    def count_around(self, ids: Sequence[int]) -> tuple[int, int]:
+        """Count the special tokens at the start and at the end of ids, which may lack them."""
+        tail = len(ids) - len(self.suffix)
+        before = len(self.prefix) if list(ids[: len(self.prefix)]) == self.prefix else 0
+        return before, len(self.suffix) if list(ids[tail:]) == self.suffix else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ _CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
 class Tokenizer:
     """Tokenizer of a model folder, without the file's padding, truncation and dropout.
 
-    prefix, suffix: ids of the special tokens before and after a text. side: default side of
-    truncation. max_id: highest token id.
+    special_tokens: the special tokens around a text. side: default side of truncation. max_id:
+    highest token id.
     max_excerpt: usual number of characters of a long text that are tokenized for max_length tokens.
     """
 
@@ -76,16 +76,15 @@ class Tokenizer:
             self.vocab_size: int = self._rust.get_vocab_size()
             # Ids of added tokens may leave a gap after the other ids.
             self.max_id = max(self.vocab_size - 1, *self._rust.get_added_tokens_decoder(), 0)
-            self._special_tokens = SpecialTokens.detect(self._rust)
-            self.prefix, self.suffix = self._special_tokens.prefix, self._special_tokens.suffix
-            if max_length <= len(self._special_tokens):
+            self.special_tokens = SpecialTokens.detect(self._rust)
+            if max_length <= len(self.special_tokens):
                 raise ModelError(f"{folder}: a length of {max_length} leaves no room for a text")
             self.max_excerpt = max_excerpt_size(max_length)
             split_points = SplitPoints(
                 self._rust, max(max_chunk_size, self.max_excerpt), loaded.splits_at_spaces
             )
             self._chunked = ChunkedTokenizer(
-                self._rust, self._special_tokens, split_points, chunk_size, max_length
+                self._rust, self.special_tokens, split_points, chunk_size, max_length
             )
             self._max_short = min(self.max_excerpt, 2 * chunk_size)  # characters
 
@@ -123,7 +122,7 @@ class Tokenizer:
         self, ids: Sequence[int], side: Side | None = None, max_length: int | None = None
     ) -> TruncatedIds:
         """Truncate ids to max_length, by default the model's; keep special tokens around them."""
-        return self._special_tokens.truncate(ids, max_length or self.max_length, side or self.side)
+        return self.special_tokens.truncate(ids, max_length or self.max_length, side or self.side)
 
     def with_start(
         self, row: TruncatedIds, start: Sequence[int], side: Side, max_length: int | None = None
@@ -136,7 +135,7 @@ class Tokenizer:
         limit = max_length or self.max_length
         if not row.dropped or not start:
             return row
-        if len(start) + len(self._special_tokens) >= limit:
+        if len(start) + len(self.special_tokens) >= limit:
             raise PromptTooLongError(limit)
         if side == "right":
             return row
@@ -144,13 +143,12 @@ class Tokenizer:
 
     def strip(self, row: TruncatedIds) -> Sequence[int]:
         """Return the ids of a text without the special tokens around them."""
-        return self._special_tokens.strip(row.ids)
+        return self.special_tokens.strip(row.ids)
 
     def strip_ids(self, ids: list[int]) -> list[int]:
         """Return ids without special tokens at the start and end, if there are any."""
-        before, after = len(self.prefix), len(ids) - len(self.suffix)
-        start = before if ids[:before] == self.prefix else 0
-        return ids[start : after if ids[after:] == self.suffix else len(ids)]
+        before, after = self.special_tokens.count_around(ids)
+        return ids[before : len(ids) - after]
 
     def token_id(self, token: str) -> int | None:
         """Return the id of a token; None for an unknown token."""
@@ -178,7 +176,7 @@ class Tokenizer:
         """
         ids = array("i")
         for span in self._chunked.spans(text):
-            chunk = self._special_tokens.strip(self._chunked.chunk_ids(text, span))
+            chunk = self.special_tokens.strip(self._chunked.chunk_ids(text, span))
             ids.extend(id for id in chunk if id != self._dropped_id)
             yield
         return ids
@@ -186,7 +184,7 @@ class Tokenizer:
     def count_tokens(self, text: str) -> Steps[int]:
         """Count the ids that `encode` would return without truncation, in steps."""
         ids = yield from self.ids_without_special(text)
-        return len(self._special_tokens) + len(ids)
+        return len(self.special_tokens) + len(ids)
 
     def prompt_length(self, prompt: str) -> int:
         """Count the tokens of a prompt as sentence-transformers does.

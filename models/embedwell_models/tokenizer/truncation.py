@@ -1,5 +1,6 @@
-"""Truncation of texts to the maximum length of a model."""
+"""Truncation of texts to the maximum length of a model, and their parts of at most this length."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,6 +24,21 @@ class TruncatedIds:
     def remaining(self, first: int, side: Side) -> int:
         """Return how many of the `first` first tokens remain after truncation on a side."""
         return max(first - self.dropped, 0) if side == "left" else first
+
+
+def kept(length: int, count: int, side: Side) -> slice:
+    """Return the first `count` positions of `length`, or the last if `side` is "left"."""
+    return slice(0, count) if side == "right" else slice(max(length - count, 0), length)
+
+
+def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
+    """Return the first `count` ids, or the last ids if `side` is "left"."""
+    return ids[kept(len(ids), count, side)]
+
+
+def parts(length: int, size: int) -> list[slice]:
+    """Split `length` tokens into parts of at most `size`; no tokens are one empty part."""
+    return [slice(start, start + size) for start in range(0, max(length, 1), size)]
 
 
 def read_side(options: JsonConfig) -> Side | None:

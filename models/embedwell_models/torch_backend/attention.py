@@ -5,7 +5,6 @@ T tokens, N sequences, H heads, Dh head size, Q queries, K keys.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,7 +107,9 @@ class _GroupAttention:
         cacheable = length <= _BLOCK
         index, mask = self.layout.cached(cache_key, compute) if cacheable else compute(self.layout)
         relative = self._cached_hook(options.positions.relative_features)
-        score = options.positions.relative_score(query, key, relative, index)
+        score = None
+        if relative is not None:
+            score = options.positions.relative_score(query, key, relative, index)
         return padding + mask + (0.0 if score is None else score * options.scale)
 
     def _distance_mask(self, queries: range, keys: range, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -128,7 +129,7 @@ class _GroupAttention:
             mask.masked_fill_(distances.abs() > options.window, float("-inf"))
         return index, mask
 
-    def _cached_hook(self, hook: Callable[[int], Tensor | None]) -> Any:
+    def _cached_hook(self, hook: Callable[[int], Tensor | None]) -> Tensor | None:
         # Result of a hook for this length, computed once for all layers and blocks.
         cache_key = (hook.__name__, self.options.positions.cache_key, self.group.length)
         return self.layout.cached(cache_key, lambda _: hook(self.group.length))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
-from embedwell_models.torch_backend.sequence_layout import LayoutFunction, SequenceLayout
+from embedwell_models.torch_backend.sequence_layout import LayoutFunction, R, SequenceLayout
 
 log = logging.getLogger(__name__)
 
@@ -140,9 +140,9 @@ class _LayoutBuffers(SequenceLayout):
 
     def __init__(self, lengths: Sequence[int], device: torch.device, *, shape: BatchShape) -> None:
         super().__init__(lengths, device, shape=shape)
-        self._functions: dict[Hashable, LayoutFunction] = {}
+        self._functions: dict[Hashable, LayoutFunction[Any]] = {}
 
-    def cached(self, key: Hashable, compute: LayoutFunction) -> Any:
+    def cached(self, key: Hashable, compute: LayoutFunction[R]) -> R:
         self._functions.setdefault(key, compute)
         return super().cached(key, compute)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,7 +31,9 @@ class PaddedGroup:
     mask: Tensor
 
 
-LayoutFunction = Callable[["SequenceLayout"], Any]
+R = TypeVar("R")
+
+LayoutFunction = Callable[["SequenceLayout"], R]
 """Function that computes a value that depends only on the layout."""
 
 
@@ -67,11 +69,12 @@ class SequenceLayout:
         self.lengths, self.starts, self.positions = to_device(device, counts, starts, positions)
         self._cache: dict[Hashable, Any] = {}
 
-    def cached(self, key: Hashable, compute: LayoutFunction) -> Any:
+    def cached(self, key: Hashable, compute: LayoutFunction[R]) -> R:
         """Return a value that depends only on the layout, computed once for all layers."""
         if key not in self._cache:
             self._cache[key] = compute(self)
-        return self._cache[key]
+        value: R = self._cache[key]
+        return value
 
     @cached_property
     def cu_seqlens(self) -> Tensor:

@@ -47,7 +47,7 @@ class RouteCalls:
 
     @property
     def paths(self) -> list[str]:
-        """Paths of the routes."""
+        """Paths that the requests of a batch can name."""
         return [*self._routes]
 
     async def post(self, path: str, body: bytes, memory: Reservation) -> RouteResponse:

@@ -23,7 +23,7 @@ _IS_TEXT = (
 
 
 class ArrowReader(Protocol):
-    """An open file."""
+    """An open file of columns."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -33,7 +33,7 @@ class ArrowReader(Protocol):
 
 
 class ParquetReader:
-    """A Parquet file."""
+    """A Parquet file, read in batches of rows."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._file = pq.ParquetFile(source, buffer_size=_BUFFER_BYTES)

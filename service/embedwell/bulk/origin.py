@@ -33,7 +33,7 @@ def with_origin(
 
 
 def input_columns(rows: pa.Table) -> pa.Table:
-    """Return the columns of the input."""
+    """Return the columns that the input has, without those of its origin."""
     return pa.Table.from_struct_array(rows[VALUES])
 
 

@@ -90,7 +90,7 @@ class EmbeddingServer:
 
 
 def build(arguments: Arguments) -> serve.Application:
-    """Build the deployment."""
+    """Build the application for `serve run`, with replicas by the load."""
     policy = AutoscalingPolicy(  # type: ignore[no-untyped-call]
         policy_function=LoadPolicy,
         policy_kwargs={"wait": arguments.wait, "utilization": arguments.utilization},

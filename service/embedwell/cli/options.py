@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from pydantic import ValidationError
@@ -13,6 +13,9 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
+
+if TYPE_CHECKING:  # imported when a model is loaded
+    from embedwell_models.embedder import Embedder
 
 MODEL = ("model", "revision", "cache")
 ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
@@ -98,8 +101,8 @@ def model_folder(settings: Settings) -> Path:
         raise click.ClickException(f"{variable}: {error}" if variable else str(error)) from None
 
 
-def load_embedder(settings: Settings) -> Any:
-    """Load the model as an Embedder. Raises ClickException."""
+def load_embedder(settings: Settings) -> "Embedder":
+    """Load the model with its tokenizer; raises ClickException."""
     from embedwell.engine.worker.load import load
 
     try:

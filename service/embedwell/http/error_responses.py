@@ -3,10 +3,10 @@
 import errno
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from embedwell.errors import (
     BadRequest,
@@ -28,7 +28,7 @@ def to_service_error(error: BaseException) -> ServiceError:
     if isinstance(error, ValidationError):
         return _invalid(_problems(error))
     if isinstance(error, RequestValidationError):  # FastAPI puts "body" or "query" before the path
-        return _invalid([{**problem, "loc": problem["loc"][1:]} for problem in error.errors()])
+        return _invalid([each | {"loc": each["loc"][1:]} for each in error.errors()])
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull("the server's disk is full; delete files, or ask the operator for room")
     return InternalError(UNEXPECTED)
@@ -49,11 +49,11 @@ def invalid_body(error: ValidationError, fields: Collection[str]) -> BadRequest:
     return described
 
 
-def _problems(error: ValidationError) -> Sequence[Any]:
+def _problems(error: ValidationError) -> Sequence[ErrorDetails]:
     return error.errors(include_url=False, include_context=False, include_input=False)
 
 
-def _invalid(problems: Sequence[Any]) -> BadRequest:
+def _invalid(problems: Sequence[ErrorDetails]) -> BadRequest:
     """Describe the first problem of an invalid request, with its field and input index."""
     # A misspelt field is reported before the missing field that it was meant to be.
     first = next(filter(_unknown, problems), problems[0])
@@ -71,11 +71,11 @@ def _invalid(problems: Sequence[Any]) -> BadRequest:
     return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
 
 
-def _unknown(problem: Any) -> bool:
+def _unknown(problem: ErrorDetails) -> bool:
     return bool(problem["type"] == "extra_forbidden")
 
 
-def _path(problem: Any) -> Path:
+def _path(problem: ErrorDetails) -> Path:
     # Leave out names of a union's branches, such as <texts>, which are not part of a request.
     # The last part is kept for an unknown field, even if it looks like such a name.
     unknown = len(problem["loc"]) - _unknown(problem)
@@ -92,7 +92,7 @@ _LISTS = {
 """Maps the name of a union's branch for lists to the values that the union accepts."""
 
 
-def _message(problem: Any) -> str:
+def _message(problem: ErrorDetails) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"

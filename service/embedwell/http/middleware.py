@@ -56,7 +56,7 @@ _PLAYGROUND = "/playground"  # its files need no key, but the requests that it s
 
 
 class RequestCounter(Protocol):
-    """Counts requests."""
+    """Metrics of finished requests."""
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count a request with a response; a path of "" is that of a malformed request."""

@@ -6,8 +6,10 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from embedwell.errors import BadRequest
+from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import (
@@ -46,7 +48,7 @@ _SCALING_OPTIONS: Mapping[str, tuple[str, ...]] = {
 PositionOptions = Mapping[str, Any]
 """Maps names to the options of a request; absent options are the model's, or defaults."""
 
-PositionTables = dict[str, Any]
+PositionTables = dict[str, npt.NDArray[Any]]
 """The arrays of a scheme by their names: vectors (P, dim), buckets (P, P), bias (H, P, P)."""
 
 
@@ -72,7 +74,7 @@ class PositionEncoding:
     length: int
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, int | float | bool | str | None]:
         """Return every option of the scheme with its value."""
         values: dict[str, Any] = {**vars(self), **vars(self.scheme)}
         scaling = "default"
@@ -118,10 +120,9 @@ def resolve_encoding(
     layer: 0 for the input, 1 … L for the attention of that layer. Default: the first with the
         scheme.
     """
-    # Models of the family mpnet have the relative scheme under the name mpnet.
-    sought = "relative" if name == config.family == "mpnet" else name
+    sought = name and families.named(config.family).scheme_names.get(name, name)
     model_scheme = _model_scheme(config, sought, layer)
-    is_model_scheme = name in (None, model_scheme.name, config.family)
+    is_model_scheme = sought in (None, model_scheme.name)
     name = name or model_scheme.name
     scheme = model_scheme if is_model_scheme else _default_scheme(config, name)
     if foreign := options.keys() - {*option_names(name, _scaling_kind(scheme, options))}:

@@ -31,7 +31,7 @@ class InputVectors:
     vectors: Floats
     row: InputRow
 
-    def truncation(self) -> dict[str, Any]:
+    def truncation(self) -> dict[str, bool | int]:
         """Describe how many tokens of the input were cut off."""
         return {"truncated": self.row.dropped > 0, "dropped": self.row.dropped}
 

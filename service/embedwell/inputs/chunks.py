@@ -11,10 +11,11 @@ from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.spans import SpanPooling, pool
 from embedwell.inputs.token_collector import TokenCollector
-from embedwell.limits.request_limits import prompt_too_long_error, unsplittable_text_error
-from embedwell_models.errors import UnsplittableTextError
+from embedwell.limits.request_limits import tokenization_errors
+from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.tokenizer.truncation import kept
 from embedwell_models.vectors import Floats
 
 
@@ -70,15 +71,18 @@ class ChunkReader:
         Raises BadRequest for a chunk that cannot be split for tokenization, and, if `side` is None,
         for the first chunk that does not fit.
         """
-        first = yield from self._first_chunk(texts[0], prompt)
-        head = [*self._tokenizer.prefix, *first.ids[: first.tokens_before_text]]
-        room = self._tokenizer.max_length - len(head) - len(self._tokenizer.suffix)
-        if room < 1:
-            raise prompt_too_long_error(self._tokenizer.max_length)
+        special_tokens = self._tokenizer.special_tokens
+        with tokenization_errors(0):
+            first = yield from self._first_chunk(texts[0], prompt)
+            head = [*special_tokens.prefix, *first.ids[: first.tokens_before_text]]
+            room = self._tokenizer.max_length - len(head) - len(special_tokens.suffix)
+            if room < 1:
+                raise PromptTooLongError(self._tokenizer.max_length)
         ids, total = [_as_array(first.ids[first.tokens_before_text :])], 0
         for index, text in enumerate(texts):
             if index:
-                ids.append(_as_array((yield from self._ids(text, index))))
+                with tokenization_errors(index):
+                    ids.append(_as_array((yield from self._tokenizer.ids_without_special(text))))
             total += len(ids[-1])
             if side is None and total > room:
                 raise _too_long(index, total, room)
@@ -86,29 +90,20 @@ class ChunkReader:
 
     def _first_chunk(self, text: str, prompt: str) -> Steps[TokenCollector]:
         collector = TokenCollector()
-        try:
-            for tokens in self._tokenizer.id_chunks(text, prompt, special=False):
-                collector.add(tokens)
-                yield
-        except UnsplittableTextError as error:
-            raise unsplittable_text_error(error, 0) from None
+        for tokens in self._tokenizer.id_chunks(text, prompt, special=False):
+            collector.add(tokens)
+            yield
         return collector
-
-    def _ids(self, text: str, index: int) -> Steps[Sequence[int]]:
-        try:
-            return (yield from self._tokenizer.ids_without_special(text))
-        except UnsplittableTextError as error:
-            raise unsplittable_text_error(error, index) from None
 
     def _cut(
         self, head: Sequence[int], ids: list[TokenIds], room: int, side: Side
     ) -> ChunkedDocument:
         body = np.concatenate(ids)
-        low = max(len(body) - room, 0) if side == "left" else 0
-        parts = [_as_array(head), body[low : low + room], _as_array(self._tokenizer.suffix)]
+        remaining, suffix = kept(len(body), room, side), self._tokenizer.special_tokens.suffix
+        parts = [_as_array(head), body[remaining], _as_array(suffix)]
         row = InputRow(np.concatenate(parts), max(len(body) - room, 0))
         borders = [
-            len(head) + min(max(border - low, 0), room)
+            len(head) + min(max(border - remaining.start, 0), room)
             for border in accumulate(map(len, ids), initial=0)
         ]
         ranges = list(pairwise(borders))

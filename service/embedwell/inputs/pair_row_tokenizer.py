@@ -10,12 +10,8 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.row_tokenizer import RowTokenizer
 from embedwell.inputs.text_pair import TextPair
-from embedwell.limits.request_limits import check_window_tokens, unsplittable_text_error
-from embedwell_models.errors import (
-    InstructionTooLongError,
-    UnpairedTextError,
-    UnsplittableTextError,
-)
+from embedwell.limits.request_limits import check_window_tokens, tokenization_errors
+from embedwell_models.errors import InstructionTooLongError, UnpairedTextError
 from embedwell_models.tokenizer.pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
 
@@ -61,9 +57,8 @@ class PairRowTokenizer:
         first_index: index of the first pair in the request.
         """
         try:
-            return (yield from self._read(pairs, options, first_index))
-        except UnsplittableTextError as error:
-            raise unsplittable_text_error(error, first_index) from None
+            with tokenization_errors(first_index):
+                return (yield from self._read(pairs, options, first_index))
         except UnpairedTextError as error:
             raise NotOffered.single_text(first_index + error.index) from None
 

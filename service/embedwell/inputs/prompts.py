@@ -39,7 +39,7 @@ class Prompt:
 
 
 class Prompts:
-    """Prompts of a model."""
+    """Chooses the prompt of a request among those in the model's files."""
 
     def __init__(self, sentence: VectorRecipe) -> None:
         self._texts = sentence.prompts

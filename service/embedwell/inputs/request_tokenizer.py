@@ -198,7 +198,7 @@ class RequestTokenizer:
 
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""
-        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        special = len(self._tokenizer.special_tokens)
         if requested <= special:
             raise BadRequest(
                 f"{param} is {requested}, but must be above {special}, the number of special "

@@ -14,12 +14,8 @@ from embedwell.inputs.image_input import PreparedImage
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions, TextOrIds
 from embedwell.inputs.windows import WindowSplitter
-from embedwell.limits.request_limits import (
-    check_tokens,
-    prompt_too_long_error,
-    unsplittable_text_error,
-)
-from embedwell_models.errors import PromptTooLongError, UnsplittableTextError
+from embedwell.limits.request_limits import check_tokens, tokenization_errors
+from embedwell_models.errors import PromptTooLongError
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
@@ -63,12 +59,8 @@ class RowTokenizer:
 
         first_index: index of the first input in the request.
         """
-        try:
+        with tokenization_errors(first_index):  # a text that cannot be split is alone in its group
             return (yield from self._read(inputs, prompt, options, first_index))
-        except PromptTooLongError as error:
-            raise prompt_too_long_error(error.max_length) from None
-        except UnsplittableTextError as error:  # such a text is long, and the only one in its group
-            raise unsplittable_text_error(error, first_index) from None
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -90,14 +82,10 @@ class RowTokenizer:
         """Like `read` for texts, with the tokens of each row."""
         results, count_limit = [], self.max_counted_tokens(options)
         for index, text in enumerate(texts, first_index):
-            try:
+            with tokenization_errors(index):
                 ids, tokens = yield from self._encode_with_tokens(
                     text, prompt, self._side(options), count_limit
                 )
-            except PromptTooLongError as error:
-                raise prompt_too_long_error(error.max_length) from None
-            except UnsplittableTextError as error:
-                raise unsplittable_text_error(error, index) from None
             results.append((self.checked_row(index, ids, options), tokens))
         return results
 
@@ -144,14 +132,12 @@ class RowTokenizer:
         total, results = 0, []
         for index, text in enumerate(texts):
             prompted, tokens = prompt + text, list[Token]()
-            try:
+            with tokenization_errors(index):
                 for chunk in self._tokenizer.token_chunks(prompted, special=special):
                     tokens += chunk
                     total += len(chunk)
                     check_tokens(total, self._max_tokens)
                     yield
-            except UnsplittableTextError as error:
-                raise unsplittable_text_error(error, index) from None
             results.append(describe(prompted, tokens))
         return results
 
@@ -210,8 +196,9 @@ class RowTokenizer:
 
         prompt_token_count: leading ids that are not pooled.
         """
-        if prompt_token_count + len(self._tokenizer.suffix) >= max_length and side == "right":
-            raise prompt_too_long_error(max_length)
+        end = len(self._tokenizer.special_tokens.suffix)
+        if prompt_token_count + end >= max_length and side == "right":
+            raise PromptTooLongError(max_length)
         cut = self._tokenizer.truncate(ids.ids, side, max_length)
         return TruncatedIds(cut.ids, ids.dropped + cut.dropped)
 

@@ -7,9 +7,11 @@ import numpy as np
 
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.token_collector import TokenCollector
-from embedwell.limits.request_limits import check_window_tokens, prompt_too_long_error
+from embedwell.limits.request_limits import check_window_tokens
+from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.truncation import parts
 from embedwell_models.vectors import Floats
 
 
@@ -25,7 +27,10 @@ class WindowSplitter:
         self._tokenizer, self._max_tokens = tokenizer, max_tokens
 
     def split_text(self, text: str, prompt: str, index: int) -> Steps[InputRow]:
-        """Split a text, in steps; raises BadRequest, TooLarge and UnsplittableTextError."""
+        """Split a text, in steps.
+
+        Raises TooLarge, PromptTooLongError and UnsplittableTextError.
+        """
         collector = TokenCollector()
         for tokens in self._tokenizer.id_chunks(text, prompt):
             collector.add(tokens)
@@ -36,26 +41,22 @@ class WindowSplitter:
         )
 
     def split_ids(self, ids: list[int], index: int) -> InputRow:
-        """Split token ids; raises BadRequest and TooLarge."""
-        prefix, suffix = self._tokenizer.prefix, self._tokenizer.suffix
-        before = len(prefix) if ids[: len(prefix)] == prefix else 0
-        after = len(suffix) if ids[len(ids) - len(suffix) :] == suffix else 0
-        return self._cut(ids, before, after, index)
+        """Split token ids; raises TooLarge."""
+        return self._cut(ids, *self._tokenizer.special_tokens.count_around(ids), index)
 
     def _cut(self, ids: Sequence[int], before: int, after: int, index: int) -> InputRow:
         all_ids = np.array(ids, dtype=np.int32)
         head, body, tail = np.split(all_ids, [before, len(ids) - after])
         room = self._tokenizer.max_length - before - after
         if room < 1:
-            raise prompt_too_long_error(self._tokenizer.max_length)
+            raise PromptTooLongError(self._tokenizer.max_length)
         if not len(body):  # the text has no tokens
             return InputRow(all_ids, 0)
-        starts = range(0, len(body), room)
-        tokens = len(starts) * (before + after) + len(body)
+        bodies = [body[part] for part in parts(len(body), room)]
+        tokens = len(bodies) * (before + after) + len(body)
         check_window_tokens(tokens, self._max_tokens, index)
-        parts = [body[start : start + room] for start in starts]
-        windows = [np.concatenate([head, part, tail]) for part in parts]
-        weights = [len(part) for part in parts]
+        windows = [np.concatenate([head, each, tail]) for each in bodies]
+        weights = [len(each) for each in bodies]
         return InputRow(np.concatenate(windows), 0, windows=windows, weights=weights)
 
 

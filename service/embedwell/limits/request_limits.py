@@ -1,8 +1,11 @@
 """Limits that several endpoints share, each with its own error code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.limits.memory_budget import Reservation
-from embedwell_models.errors import UnsplittableTextError
+from embedwell_models.errors import PromptTooLongError, UnsplittableTextError
 
 MAX_UNSPLIT_CHARACTERS = 1 << 18
 """Maximum characters of a text without split points, which takes one second and 160 MB."""
@@ -68,15 +71,20 @@ class ResponseSize:
         self._memory.grow_by_numbers(numbers)
 
 
-def prompt_too_long_error(max_length: int) -> BadRequest:
-    """Create the error for a prompt that leaves no room for a text."""
-    return BadRequest(
-        f"the prompt takes all of the {max_length} tokens that the model reads; shorten it",
-        code="prompt_too_long",
-        param="prompt",
-    )
+@contextmanager
+def tokenization_errors(index: int) -> Iterator[None]:
+    """Raise BadRequest for an input that the tokenizer refuses.
 
-
-def unsplittable_text_error(error: UnsplittableTextError, index: int) -> BadRequest:
-    """Create the error for an input that cannot be split for tokenization."""
-    return BadRequest(f"input {index}: {error}", code="unbroken_text", index=index)
+    index: of the input in the request.
+    """
+    try:
+        yield
+    except PromptTooLongError as error:
+        raise BadRequest(
+            f"the prompt takes all of the {error.max_length} tokens that the model reads; "
+            "shorten it",
+            code="prompt_too_long",
+            param="prompt",
+        ) from None
+    except UnsplittableTextError as error:
+        raise BadRequest(f"input {index}: {error}", code="unbroken_text", index=index) from None

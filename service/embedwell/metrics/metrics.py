@@ -88,7 +88,7 @@ class ModelMetrics:
 
     @property
     def histograms(self) -> Sequence[Histogram]:
-        """All histograms."""
+        """Distributions of times and of tokens of requests."""
         return (self._total, self._tokenize, self._queue, self._compute, self._length)
 
     def totals(self) -> Iterator[tuple[str, str, float]]:

@@ -8,6 +8,7 @@ import click
 
 from embedwell.cli.extras import require
 from embedwell.cli.options import load_embedder, model_folder, options, read
+from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
 
 _CHOICES = ("dimensions", "int8", "codes", "tiers", "hash_rows")
@@ -102,7 +103,7 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _score(settings: Any, path: Path) -> Any:
+def _score(settings: Settings, path: Path) -> Mapping[str, float]:
     from embedwell.tools.evaluation.pairs import read_similarity
 
     pairs, embedder = read_similarity(path), load_embedder(settings)

@@ -46,7 +46,7 @@ def corpus_and_output(command: F) -> F:
 
 
 def tokenizer_options(command: F) -> F:
-    """Add the options of a tokenizer."""
+    """Add the options that decide how a tokenizer is trained."""
     return decorate(
         command,
         click.option(

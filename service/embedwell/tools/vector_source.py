@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import numpy as np
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from embedwell.bulk import embed_texts
 from embedwell.cli.options import load_embedder, model_folder, read
 from embedwell.errors import ServiceError
-from embedwell.inference.position_encoding import compute_tables
+from embedwell.inference.position_encoding import PositionTables, compute_tables
 from embedwell.inputs.prompts import Prompts, Role
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.routes.positions import PositionsRequest
@@ -25,6 +25,9 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Learned
 from embedwell_models.vectors import METRICS, Floats
+
+if TYPE_CHECKING:  # imported when a model is loaded
+    from embedwell_models.embedder import Embedder
 
 
 class VectorSource(Protocol):
@@ -119,12 +122,12 @@ class LocalModel:
         return Path(self.settings.model).name
 
     @cached_property
-    def _embedder(self) -> Any:
+    def _embedder(self) -> "Embedder":
         return load_embedder(self.settings)
 
     @property
     def precision(self) -> str:
-        return str(self._embedder.dtype)
+        return self._embedder.dtype
 
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
         prompt = self.prompt
@@ -161,7 +164,7 @@ class LocalModel:
             tables["bias"] = bias_table.T[:, tables["buckets"]]
         return {"scheme": encoding.name, "parameters": encoding.parameters, **tables}
 
-    def _learned_table(self, count: int, size: int, padding_id: int) -> dict[str, Any]:
+    def _learned_table(self, count: int, size: int, padding_id: int) -> PositionTables:
         if count > size:
             raise click.ClickException(f"the model's table has {size} positions; lower --count")
         # The position part of this input is the start of the table. Padding has no position.

@@ -118,7 +118,10 @@ def test_tokens_are_those_of_transformers(side: str, tmp_path: Path) -> None:
     assert [row.ids for row in ours.encode(TEXTS)] == expected
     assert ours.decode(expected) == theirs.batch_decode(expected, skip_special_tokens=True)
     assert ours.special_id("pad") == theirs.pad_token_id
-    assert [ours.prefix, ours.suffix] == [[theirs.cls_token_id], [theirs.sep_token_id]]
+    assert [ours.special_tokens.prefix, ours.special_tokens.suffix] == [
+        [theirs.cls_token_id],
+        [theirs.sep_token_id],
+    ]
 
 
 def test_spaces_before_a_mask_are_left_out_where_the_files_say_so(tmp_path: Path) -> None:

@@ -10,14 +10,18 @@ from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import Device
+from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.backends import (
     RowExactLinear,
     choose_backend,
     choose_device,
+    explain_missing_torch,
     why_torch,
 )
 from embedwell_models.loading.on_kernels import KernelBackend
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
+from tests.service.static_model import write_static_model
 
 CPU = Device("cpu")
 needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
@@ -50,6 +54,46 @@ def test_torch_computes_the_rest_and_the_reason_is_told(
     assert why_torch(layout, arrays, device, library.features(isa)) == reason
     if device == CPU:
         assert Embedder.load(folder, device="cpu", dtype="float32", isa=isa).why_torch == reason
+
+
+@pytest.mark.parametrize(
+    ("device", "isa", "reason"),
+    [
+        ("cuda:1", "auto", "the device cuda:1"),
+        ("cpu", "none", "a processor or an installation without compiled kernels"),
+        pytest.param("cpu", "auto", "the layers of this bert model", marks=needs_kernels),
+    ],
+)
+def test_where_torch_is_not_installed_the_message_says_what_needs_it(
+    tiny_bert: Folder, device: str, isa: str, reason: str
+) -> None:
+    path = tiny_bert()
+    with (
+        pytest.raises(ModelError) as raised,
+        explain_missing_torch(ModelDescription.read(path), device, isa),
+    ):
+        raise ModuleNotFoundError(TORCH_MISSING, name="torch")
+    assert str(raised.value) == f"{path}: needs PyTorch for {reason}, and {TORCH_MISSING}"
+
+
+def test_a_table_needs_torch_for_its_later_layers_where_there_are_no_kernels(
+    tmp_path: Path,
+) -> None:
+    description = ModelDescription.read(write_static_model(tmp_path))
+    with (
+        pytest.raises(ModelError, match="needs PyTorch for a processor or an installation"),
+        explain_missing_torch(description, "cpu", "none"),
+    ):
+        raise ModuleNotFoundError(TORCH_MISSING, name="torch")
+
+
+def test_another_module_that_is_missing_is_a_fault_of_ours(tiny_bert: Folder) -> None:
+    description = ModelDescription.read(tiny_bert())
+    with (
+        pytest.raises(ModuleNotFoundError, match="no_such_module"),
+        explain_missing_torch(description, "cpu", "auto"),
+    ):
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
 def test_the_cpu_is_chosen_without_torch() -> None:

@@ -8,10 +8,10 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
-from embedwell_models.tokenizer.pair_format import PairFormat, Slot, around
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, around
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"
-REST = (Slot.QUERY, ". document: ", Slot.DOCUMENT, ". ")
+REST = (PromptSlot.QUERY, ". document: ", PromptSlot.DOCUMENT, ". ")
 DEFAULT = ("query: ", *REST)
 
 
@@ -21,7 +21,7 @@ def read(folder: Path, template: str, prompt: str = "") -> PairFormat:
 
 
 def test_a_template_becomes_texts_and_slots(tmp_path: Path) -> None:
-    expected = PairFormat(DEFAULT, ("system: ", Slot.INSTRUCTION, ". query: ", *REST))
+    expected = PairFormat(DEFAULT, ("system: ", PromptSlot.INSTRUCTION, ". query: ", *REST))
     assert read(tmp_path, ROLES) == expected
     assert around(expected.segments("Find"), "q") == ("system: Find. query: q. document: ", ". ")
 

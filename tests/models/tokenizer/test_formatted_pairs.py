@@ -9,16 +9,22 @@ from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.formatted_pairs import FormattedPairTokenizer
-from embedwell_models.tokenizer.pair_format import PairFormat, Slot
+from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from tests.models import kinds
 from tests.models.decoder_reranker import write_reranker
 
-DEFAULT = ("<|im_start|>find\n<query>: ", Slot.QUERY, "\n<document>: ", Slot.DOCUMENT, "\nyes?")
-FORMAT = PairFormat(DEFAULT, ("<|im_start|>", Slot.INSTRUCTION, *DEFAULT))
-REVERSED = PairFormat(("", Slot.DOCUMENT, "\nfor: ", Slot.QUERY, "<|im_end|>"))
+DEFAULT = (
+    "<|im_start|>find\n<query>: ",
+    PromptSlot.QUERY,
+    "\n<document>: ",
+    PromptSlot.DOCUMENT,
+    "\nyes?",
+)
+FORMAT = PairFormat(DEFAULT, ("<|im_start|>", PromptSlot.INSTRUCTION, *DEFAULT))
+REVERSED = PairFormat(("", PromptSlot.DOCUMENT, "\nfor: ", PromptSlot.QUERY, "<|im_end|>"))
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import pytest
 from tokenizers import Tokenizer as Rust
 from tokenizers import models
 
-from embedwell.errors import BadRequest, TooLarge
+from embedwell.errors import TooLarge
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.windows import WindowSplitter, split_windows
 from embedwell_models import Embedder
+from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
@@ -129,7 +130,7 @@ def test_windows_are_counted_before_they_are_built(minilm_folder: Path) -> None:
     with pytest.raises(TooLarge, match="input 3 has 128000 tokens or more in windows") as refused:
         run_to_completion(windows.split_text("a " * 1000, "b " * 252, 3))
     assert refused.value.index == 3
-    with pytest.raises(BadRequest, match="shorten it"):
+    with pytest.raises(PromptTooLongError):
         run_to_completion(windows.split_text("a " * 1000, "b " * 254, 0))
 
 

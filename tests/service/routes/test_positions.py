@@ -150,7 +150,7 @@ def test_rotary_applies_the_requested_scaling(
 
 def config(**different: Any) -> EncoderConfig:
     sizes = {"hidden_size": 64, "num_layers": 3, "num_heads": 4, "intermediate_size": 96}
-    rest = {"family": "any", "vocab_size": 99, "max_positions": 128, "norm_eps": 1e-5}
+    rest = {"family": "bert", "vocab_size": 99, "max_positions": 128, "norm_eps": 1e-5}
     return plain_config(**{**sizes, **rest, **different})
 
 

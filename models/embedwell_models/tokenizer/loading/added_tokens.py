@@ -75,7 +75,7 @@ def _extra_tokens(config: Mapping[str, Any], special_map: Mapping[str, Any]) -> 
     return [_token(token, True) for token in (extra.values() if isinstance(extra, dict) else extra)]
 
 
-def _older_tokens(ids: Mapping[str, int], special: list[AddedToken]) -> dict[int, Any]:
+def _older_tokens(ids: Mapping[str, int], special: list[AddedToken]) -> dict[int, AddedToken]:
     # added_tokens.json has no options for the tokens.
     special_texts = {token.content for token in special}
     return {

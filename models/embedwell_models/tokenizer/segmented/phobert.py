@@ -38,7 +38,7 @@ class BpeSplitter(PythonPreTokenizer):
         self._cache: dict[str, list[Piece]] = {}
 
     def pieces(self, text: str) -> list[Piece]:
-        """Return the pieces of all words."""
+        """Split a text into words at white space, and each word by the merges."""
         return [
             Piece(word.start() + start, word.start() + stop, suffix)
             for word in _WORD.finditer(text)

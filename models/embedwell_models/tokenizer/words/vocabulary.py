@@ -58,7 +58,7 @@ class Vocabulary:
         return None
 
     def word(self, row: int) -> str:
-        """Return the word of a row."""
+        """Return the word whose vector is in a row of the table."""
         return self._encoded(row).decode()
 
     def _encoded(self, row: int) -> bytes:

@@ -69,7 +69,7 @@ class JobTable:
 
     @property
     def waiting_tokens(self) -> int:
-        """Tokens of all waiting texts."""
+        """Number of tokens of the texts that are in no batch yet."""
         return self._scheduler.tokens
 
     def add(self, key: Key, job: Job) -> None:

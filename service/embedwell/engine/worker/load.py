@@ -86,7 +86,7 @@ def load_as(
             "set EMBEDWELL_POOLING to use another",
             *(folder, embedder.sentence.pooling[0]),
         )
-    if embedder.device.type == "cpu" and options.isa != "none":
+    if embedder.why_torch and embedder.device.type == "cpu" and options.isa != "none":
         _warn_without_kernels()
     return embedder
 

@@ -33,7 +33,7 @@ class Output(Protocol):
         """Whether nothing more can be written."""
 
     def write(self, parts: list[bytes]) -> None:
-        """Write bytes."""
+        """Send bytes in one call; do nothing on a closed connection."""
 
     async def drain(self) -> None:
         """Wait until the client has read what was written."""

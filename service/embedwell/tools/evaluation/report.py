@@ -39,7 +39,7 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 def result_json(result: Result) -> dict[str, Any]:
-    """Describe a result for JSON."""
+    """Return a result as an object of the report in JSON."""
     variant = {**asdict(result.variant), "bytes": result.variant.num_bytes}
     return {
         "task": result.task,

@@ -17,7 +17,7 @@ class Inputs:
 
 
 class Task(Protocol):
-    """A task on a file."""
+    """Texts with known results, from a file, by which vectors are scored."""
 
     @property
     def name(self) -> str:

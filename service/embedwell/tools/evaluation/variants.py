@@ -23,7 +23,7 @@ class Variant:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of one vector."""
+        """Size of a stored vector."""
         return -(-self.dimensions * _BITS[self.output_type] // 8)
 
     def apply(self, vectors: Floats) -> Floats:

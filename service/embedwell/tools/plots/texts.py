@@ -121,7 +121,7 @@ def _text(path: Path, row: Row, column: str) -> str:
     return text
 
 
-def _parse_numbers(values: Sequence[str | None]) -> list[Any]:
+def _parse_numbers(values: Sequence[str | None]) -> list[float | None] | list[str | None]:
     """Convert the strings of a CSV column to numbers, if all but the blank ones are numbers."""
     strings = [value.strip() if value else "" for value in values]
     try:

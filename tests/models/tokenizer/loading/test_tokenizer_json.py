@@ -161,7 +161,7 @@ OWN = {
 def test_a_custom_class_appends_eos_if_the_options_say_so(tmp_path: Path, auto_map: object) -> None:
     plain = Tokenizer(qwen(tmp_path), 64).encode(TEXTS)
     ended = Tokenizer(qwen(tmp_path, auto_map=auto_map, add_eos_token=True), 64)
-    (eos,) = ended.suffix
+    (eos,) = ended.special_tokens.suffix
     assert ended.name(eos) == EOS
     assert [row.ids for row in ended.encode(TEXTS)] == [[*row.ids, eos] for row in plain]
     silent = Tokenizer(qwen(tmp_path, auto_map=auto_map, add_eos_token=False), 64)
@@ -184,7 +184,8 @@ def test_eos_is_appended_behind_the_tokens_of_a_template(tmp_path: Path) -> None
     )
     rust.save(str(folder / "tokenizer.json"))
     ended = Tokenizer(folder, 64)
-    assert (ended.prefix, [ended.name(id) for id in ended.suffix]) == ([first], [EOS])
+    special = ended.special_tokens
+    assert (special.prefix, [ended.name(id) for id in special.suffix]) == ([first], [EOS])
     assert [ended.strip(row) for row in ended.encode(TEXTS)] == [row.ids for row in plain]
 
 
@@ -208,7 +209,7 @@ def test_a_known_class_appends_eos_if_the_options_say_so(tmp_path: Path, templat
     start = slice(None if template.startswith("<s>") else 1, None)
     expected = [plain(text)["input_ids"][start] for text in TEXTS]
     assert [row.ids for row in ended.encode(TEXTS)] == expected
-    assert [ended.name(id) for id in ended.suffix] == ["</s>"]
+    assert [ended.name(id) for id in ended.special_tokens.suffix] == ["</s>"]
 
 
 def test_each_text_of_a_pair_gets_the_eos_that_the_options_add(tmp_path: Path) -> None:

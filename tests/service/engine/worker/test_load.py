@@ -15,6 +15,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from tests.conftest import Folder
+from tests.service.static_model import write_static_model
 
 ROOT = Path(__file__).parents[4]
 
@@ -54,13 +55,14 @@ def test_a_load_sets_the_number_of_threads(tiny_bert: Folder, threads: None) -> 
 def test_a_package_without_kernels_says_so_and_what_to_do(
     minilm_folder: Path, tmp_path: Path
 ) -> None:
+    table = write_static_model(tmp_path)
     for folder in ("models", "service"):
         without = shutil.ignore_patterns("*.so", "compile.log", "__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
     path = f"{tmp_path}/models:{tmp_path}/service"
-    arguments = ["-m", "embedwell", "info", "--model", str(minilm_folder), "--device", "cpu"]
 
-    def logs_of(**environment: str) -> str:
+    def logs_of(model: Path = minilm_folder, **environment: str) -> str:
+        arguments = ["-m", "embedwell", "info", "--model", str(model), "--device", "cpu"]
         process = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
@@ -85,3 +87,4 @@ def test_a_package_without_kernels_says_so_and_what_to_do(
     else:
         assert "SLOW: there are no compiled kernels for this processor" in warned
     assert "kernels" not in logs_of(EMBEDWELL_ISA="none"), "kernels are disabled"
+    assert "kernels" not in logs_of(table, EMBEDWELL_ISA="auto"), "a table needs none"
