@@ -174,6 +174,17 @@ def spoilt(name: str, value: float) -> Change:
     return change
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
+def test_matrices_in_half_precision_take_no_more_memory_than_their_file(
+    folder: Path, tmp_path: Path, kind: torch.dtype
+) -> None:
+    half = rewritten(folder, tmp_path, lambda all: {key: t.to(kind) for key, t in all.items()})
+    stored = weights.load(half, families.read(folder))
+    tensor = load_file(half / "model.safetensors")["encoder.layer.1.output.dense.weight"]
+    assert stored.table("layers.1.down.weight").values.itemsize == 2
+    assert np.array_equal(stored["layers.1.down.weight"], tensor.float().numpy())
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_a_tensor_with_a_number_that_is_not_finite_is_named(

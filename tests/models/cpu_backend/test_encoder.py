@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from embedwell_models.checkpoint.weights import StoredWeights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.prepack import Packing
@@ -281,6 +282,23 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:
     assert not kernels_support(config, random_weights(config))
+
+
+@pytest.mark.full(after=7)
+@kernels
+@pytest.mark.parametrize("kind", ["scaled", "roberta", "albert", "llama"])
+def test_weights_in_half_precision_give_the_bits_of_the_same_numbers(
+    kernels: str, dtype: str, kind: str
+) -> None:
+    weights = Pair.of(kernels, dtype, kind).weights
+    half = {name: array.astype(np.float16) for name, array in weights.items()}
+    exact = {name: array.astype(np.float32) for name, array in half.items()}
+    stored = Pair(kernels, dtype, KINDS[kind], StoredWeights(half))
+    assert stored.inputs.read_by_rows == (kind in ("scaled", "llama"))
+    plain, texts = Pair(kernels, dtype, KINDS[kind], exact), batch([7, 1, 20])
+    for num_layers in range(stored.config.num_layers + 1):
+        actual, expected = (each.ours.states(texts, num_layers) for each in (stored, plain))
+        assert np.array_equal(actual, expected)
 
 
 @kernels
