@@ -25,6 +25,9 @@ Weights = Mapping[str, Floats]
 _HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
 
 
+_BLOCK = 1 << 18  # numbers that stay in a cache while they are checked
+
+
 class StoredWeights(Weights):
     """Arrays of a checkpoint by our names, which become float32 whenever they are read.
 
@@ -154,9 +157,10 @@ def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) ->
     # Returns a matrix in half precision as it is stored, unless it is computed with; else float32.
     if computed or tensor.array.dtype not in _HALF or tensor.array.ndim < 2:
         return to_finite_float32(folder, name, tensor)
-    bits, exponent = tensor.array.view("<u2"), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
-    if ((bits & exponent) == exponent).any():
-        raise _not_finite(folder, name)
+    bits, exponent = tensor.array.view("<u2").ravel(), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
+    for start in range(0, len(bits), _BLOCK):
+        if ((bits[start : start + _BLOCK] & exponent) == exponent).any():
+            raise _not_finite(folder, name)
     return tensor.array
 
 

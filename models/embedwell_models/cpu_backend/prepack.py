@@ -40,7 +40,8 @@ class WeightPacker:
     def matrix(self, weight: Floats, bias: Floats, name: str) -> Matrix:
         """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles."""
         rows, columns = padding_to_tiles(weight)
-        weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
+        if rows or columns:
+            weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
         packing = self._packing
         if packing.dtype != "int8":
             panels = self._panels(weight if packing.dtype == "float32" else to_bfloat16(weight))
