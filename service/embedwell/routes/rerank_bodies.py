@@ -83,7 +83,10 @@ _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
 class RerankRequest(PairBody):
     """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
 
-    - `raw_scores`: return logits instead of scores from 0 to 1.
+    The score of a reranker is from 0 to 1, that of a dense model is the cosine of query and
+    document, and that of a multi-vector model is MaxSim.
+
+    - `raw_scores`: return the logits of a reranker.
     - `return_text`, `return_documents`: repeat the texts in the response.
     - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
     - `max_tokens_per_doc`: read at most so many tokens of a document.

@@ -251,21 +251,16 @@ def test_a_reranker_does_not_embed_and_says_what_it_does(reranker: HttpServer) -
         assert route != "/embed" or "late_chunking" in body or "/rerank" in refused["message"]
 
 
-def test_an_embedder_does_not_rerank_and_says_what_it_does(server: HttpServer) -> None:
-    for route in ("/rerank", "/score", "/predict", "/classify"):
-        body = {
-            "/rerank": {"query": "x", "texts": ["y"]},
-            "/score": {"text_1": "x", "text_2": "y"},
-            "/predict": {"inputs": "x"},
-            "/classify": {"input": "x"},
-        }[route]
-        refused = error(server.post(route, body), 400)
+def test_an_embedder_does_not_classify_and_says_what_it_does(server: HttpServer) -> None:
+    for route, field in (("/predict", "inputs"), ("/classify", "input")):
+        refused = error(server.post(route, {field: "x"}), 400)
         assert refused["code"] == "not_offered" and "/embed" in refused["message"]
 
 
 def test_info_and_the_lists_of_models_say_that_it_is_a_reranker(reranker: HttpServer) -> None:
     info = reranker.client.get("/info").json()
     assert (info["task"], info["labels"]) == ("rerank", ["LABEL_0"])
+    assert info["rerank_score"] == "sigmoid"
     assert info["model_type"] == {
         "reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
     }
