@@ -74,7 +74,7 @@ class CosineScores:
         for pipeline in (self.queries, self.documents):
             pipeline.check_outputs([DENSE])
         count = len(queries)
-        of_query = _for_task(replace(options, max_length=None), self.query_task)
+        of_query = _for_task(replace(options, max_length=options.max_pair), self.query_task)
         query_rows = await self.queries.reader.read(context, queries, of_query)
         with reindexed(range(count, count + len(documents))):
             rows = await self.documents.reader.read(context, documents, self._of_document(options))
@@ -89,10 +89,10 @@ class CosineScores:
     def _of_document(self, options: InputOptions) -> InputOptions:
         options = _for_task(options, self.document_task)
         if options.max_length is None:
-            return options
+            return replace(options, max_length=options.max_pair)
         reader = self.documents.reader
         longest = options.max_length + reader.tokens_around(options)
-        return replace(options, max_length=min(longest, reader.max_length))
+        return replace(options, max_length=min(longest, options.max_pair or reader.max_length))
 
 
 def _for_task(options: InputOptions, task: str) -> InputOptions:

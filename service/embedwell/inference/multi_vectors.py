@@ -98,6 +98,7 @@ class MultiVectors:
         """
         queries = first_indices(pair.first for pair in pairs)
         documents = first_indices(pair.second or "" for pair in pairs)
+        options = replace(options, max_length=options.max_length or options.max_pair)
         with reindexed([*queries.values(), *documents.values()]):
             a, b = await self.query_document_vectors(context, [*queries], [*documents], options)
         query_of = dict(zip(queries, a.vectors, strict=True))

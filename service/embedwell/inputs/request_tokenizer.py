@@ -105,7 +105,7 @@ class RequestTokenizer:
     ) -> list[InputRow]:
         """Like `read`, for text pairs and a model that reads them."""
         assert self._pairs is not None
-        tokenizer = self._pairs.for_instruction(options.instruction)
+        tokenizer = self._pairs.for_options(options)
         return await self._tokenize_all(
             context, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )

@@ -1,7 +1,7 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, Self
 
@@ -15,6 +15,7 @@ from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
@@ -89,7 +90,7 @@ class RerankService:
         """Like `logits`, for any pairs."""
         context.memory.grow_by_numbers(len(pairs))
         if self.vectors is not None:
-            _check_for_vectors(options)
+            options = _for_vectors(options, self.pipeline.reader)
             return await self.vectors.scores(context, pairs, options)
         classifier = self.pipeline.classifier
         if not classifier.reranks:
@@ -199,8 +200,8 @@ def _vector_scores(registry: ModelRegistry, model: ServedModel) -> VectorScores 
     return CosineScores(*pipelines, dim, model.comparisons, query.adapter, document.adapter)
 
 
-def _check_for_vectors(options: InputOptions) -> None:
-    """Raise BadRequest for options that a model that compares vectors does not have."""
+def _for_vectors(options: InputOptions, reader: RequestTokenizer) -> InputOptions:
+    """Return the options for a model that compares vectors; raises BadRequest."""
     if options.windows:
         raise BadRequest(
             "on_overflow must be error, start or end for a model that embeds", param="on_overflow"
@@ -211,6 +212,11 @@ def _check_for_vectors(options: InputOptions) -> None:
             code="not_offered",
             param="instruction",
         )
+    if options.max_pair is None:
+        return options
+    max_pair = min(options.max_pair, reader.max_length)
+    reader.check_max_length(max_pair, "truncate_prompt_tokens")
+    return replace(options, max_pair=max_pair)
 
 
 def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> CohereMeta:

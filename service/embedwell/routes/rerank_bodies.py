@@ -24,6 +24,7 @@ from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
+    cutting,
 )
 from embedwell.routes.common.response_types import Input, OpenAIUsage
 from embedwell.routes.weaviate import WeaviateRanking
@@ -160,12 +161,7 @@ class RerankRequest(PairBody):
         options = super().input_options()
         if self.max_tokens_per_doc is None:
             return options
-        if options.windows or options.truncate is False:
-            raise BadRequest(
-                "max_tokens_per_doc truncates; leave it or the field that forbids that out",
-                param="max_tokens_per_doc",
-            )
-        return replace(options, truncate=True, max_length=self.max_tokens_per_doc)
+        return replace(cutting(options, "max_tokens_per_doc"), max_length=self.max_tokens_per_doc)
 
     def _truncation(self) -> InputOptions:
         # `documents` are truncated by default, `texts` only if the setting says so.

@@ -176,6 +176,33 @@ def test_a_limit_of_each_document_is_the_same_on_every_path(reranker: HttpServer
         assert refused["param"] == "max_tokens_per_doc"
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "results"),
+    [
+        ("/v1/rerank", {"query": QUERY, "documents": DOCUMENTS}, "results"),
+        ("/score", {"text_1": QUERY, "text_2": DOCUMENTS}, "data"),
+    ],
+)
+def test_a_pair_may_have_a_maximum_of_tokens(
+    reranker: HttpServer, path: str, body: dict[str, Any], results: str
+) -> None:
+    response = reranker.post(path, {**body, "truncate_prompt_tokens": 8})
+    assert (response.headers["x-tokens"], response.headers["x-truncated"]) == ("32", "4")
+    long = {"text_1": "the license", "text_2": LONG, "truncate_prompt_tokens": 3 + 2 + 3}
+    short = {"text_1": "the license", "text_2": "any by any"}
+    assert (
+        reranker.post("/score", long).json()["data"]
+        == (reranker.post("/score", short).json()["data"])
+    )
+    whole = reranker.post(path, {**body, "truncate": True}).json()[results]
+    for limit in (-1, 64, 100_000):
+        response = reranker.post(path, {**body, "truncate_prompt_tokens": limit})
+        assert response.json()[results] == whole and response.headers["x-truncated"] == "1"
+    for fields in ({"truncate": False}, {"on_overflow": "max"}, {"truncate_prompt_tokens": 4}):
+        refused = error(reranker.post(path, {**body, "truncate_prompt_tokens": 8, **fields}), 400)
+        assert refused["param"] == "truncate_prompt_tokens"
+
+
 def test_options_without_an_effect_here_are_ignored(reranker: HttpServer) -> None:
     body = {"query": QUERY, "documents": DOCUMENTS}
     ignored = {"return_len": True, "overlap_tokens": 80, "max_chunks_per_doc": 10}

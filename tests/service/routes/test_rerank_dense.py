@@ -137,6 +137,25 @@ def test_a_limit_of_each_document_counts_its_own_tokens(dense: HttpServer) -> No
     assert cut == dense.post("/v1/rerank", {**body, "documents": ["any by"]}).json()["results"]
 
 
+def test_each_text_may_have_a_maximum_of_tokens(dense: HttpServer) -> None:
+    limit = {"truncate_prompt_tokens": 20}
+    vectors = []
+    for role in ("query", "document"):
+        body = {"input": LONG, "input_type": role, **limit}
+        [data] = dense.post("/v1/embeddings", body).json()["data"]
+        vectors.append(data["embedding"])
+    response = dense.post("/score", {"text_1": LONG, "text_2": LONG, **limit})
+    assert (response.headers["x-tokens"], response.headers["x-truncated"]) == ("40", "2")
+    assert response.json()["data"][0]["score"] == pytest.approx(np.dot(*vectors), abs=1e-6)
+    short = {"text_1": "you", "text_2": "you"}
+    whole = dense.post("/score", short).json()["data"]
+    for tokens in (-1, 64, 100_000):
+        body = {**short, "truncate_prompt_tokens": tokens}
+        assert dense.post("/score", body).json()["data"] == whole
+    refused = error(dense.post("/score", {**short, "truncate_prompt_tokens": 2}), 400)
+    assert refused["param"] == "truncate_prompt_tokens"
+
+
 @pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
