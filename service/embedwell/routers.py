@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
 from embedwell.http.headers import Headers
 from embedwell.http.keys import ApiKeys
@@ -27,6 +28,7 @@ from embedwell.routes import (
     openapi_document,
     positions,
     rerank,
+    sagemaker,
     score,
     similarity,
     status,
@@ -39,6 +41,7 @@ from embedwell.routes import (
     models as model_routes,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.router import direct_routes
 from embedwell.settings.settings import Settings
 
 
@@ -80,7 +83,12 @@ def create_routers(
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
+    created.append(sagemaker.router(registry, direct_routes(_all(created))))
     return [*created, pages.router()] if settings.playground else created
+
+
+def _all(routers: Sequence[APIRouter]) -> list[BaseRoute]:
+    return [route for router in routers for route in router.routes]
 
 
 def _info(registry: ModelRegistry) -> Callable[[ServedModel], Callable[[], status.Info]]:
