@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
+from starlette.routing import BaseRoute
 
 from embedwell.http.headers import Headers
 from embedwell.http.keys import ApiKeys
@@ -15,6 +16,7 @@ from embedwell.routes import (
     azure,
     classify,
     cohere,
+    cohere_tokens,
     embed,
     embed_sparse,
     feature_extraction,
@@ -26,6 +28,7 @@ from embedwell.routes import (
     openapi_document,
     positions,
     rerank,
+    sagemaker,
     score,
     similarity,
     status,
@@ -38,6 +41,7 @@ from embedwell.routes import (
     models as model_routes,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.router import direct_routes
 from embedwell.settings.settings import Settings
 
 
@@ -71,6 +75,7 @@ def create_routers(
         model_routes.router(registry, context.started),
         azure.router(registry, context.started),
         cohere.router(registry),
+        cohere_tokens.router(registry),
         ollama.router(registry),
         ollama_models.router(registry),
         model_routes.admin_router(registry, _admin_check(settings), settings.request_timeout),
@@ -78,7 +83,12 @@ def create_routers(
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
+    created.append(sagemaker.router(registry, direct_routes(_all(created))))
     return [*created, pages.router()] if settings.playground else created
+
+
+def _all(routers: Sequence[APIRouter]) -> list[BaseRoute]:
+    return [route for router in routers for route in router.routes]
 
 
 def _info(registry: ModelRegistry) -> Callable[[ServedModel], Callable[[], status.Info]]:

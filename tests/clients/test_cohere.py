@@ -299,3 +299,11 @@ def test_the_asynchronous_v1_client_gets_the_same_vectors(server: Server) -> Non
     with v1_client_of(server) as client:
         expected: Any = client.embed(texts=TEXTS, **QUERY)
     assert asyncio.run(embed_async()).embeddings == expected.embeddings
+
+
+def test_tokens_are_those_of_the_model(server: Server, embedder: Embedder) -> None:
+    with cohere.Client("unused", base_url=server.url, max_retries=0) as client:
+        tokens = client.tokenize(text=TEXTS[0], model=DEFAULT)  # offline is tried first
+        text = client.detokenize(tokens=tokens.tokens, model=DEFAULT).text
+    assert tokens.tokens == embedder.tokenize([TEXTS[0]])[0][1:-1]
+    assert tokens.token_strings == ["A", "first", "text", "."] and text == "a first text."

@@ -140,7 +140,8 @@ def test_a_model_of_another_task_says_what_it_does(three: SeveralModels) -> None
     assert error(three.post("/embed", {"inputs": "a", "model": "judge"}), 400)["code"] == (
         "not_offered"
     )
-    assert error(three.post("/rerank", {**TEXTS, "model": "small"}), 400)["code"] == "not_offered"
+    predict = {"inputs": "a", "model": "small"}
+    assert error(three.post("/predict", predict), 400)["code"] == "not_offered"
 
 
 def test_the_models_are_listed_with_task_dimensions_and_state(three: SeveralModels) -> None:

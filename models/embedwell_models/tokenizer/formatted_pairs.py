@@ -12,12 +12,11 @@ from itertools import takewhile
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments, around
-from embedwell_models.tokenizer.pairs import Pair, PairEncoder, PairTokenizer
+from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairEncoder, PairTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 from embedwell_models.tokenizer.truncation import cut, parts
 
-_MIN_ROOM = 2  # tokens: one token of the query and one of the document
 _FILLERS = ("0", "1 2 3 4")  # texts with different ends
 
 
@@ -43,8 +42,9 @@ class FormattedPairTokenizer:
         Raises ModelError if the format leaves no room for a pair.
         """
         self._tokenizer, self._format = tokenizer, pair_format
+        self._max_length = tokenizer.max_length
         self._use(None)
-        if self._room < _MIN_ROOM:
+        if self._room < MIN_ROOM:
             raise ModelError(
                 f"a length of {tokenizer.max_length} tokens leaves no room for a query and a "
                 "document in the format of the model"
@@ -54,6 +54,18 @@ class FormattedPairTokenizer:
     def characters(self) -> int:
         """Number of characters that the format adds to each pair."""
         return sum(len(segment) for segment in self._segments if isinstance(segment, str))
+
+    @property
+    def min_length(self) -> int:
+        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
+        return self._max_length - self._room + MIN_ROOM
+
+    def with_max_length(self, max_length: int) -> "FormattedPairTokenizer":
+        """Return a tokenizer of shorter pairs. max_length: at most the model's."""
+        tokenizer = copy(self)
+        tokenizer._max_length = max_length
+        tokenizer._room -= self._max_length - max_length
+        return tokenizer
 
     def with_instruction(self, instruction: str) -> "FormattedPairTokenizer":
         """Return a tokenizer for pairs with an instruction.
@@ -82,7 +94,8 @@ class FormattedPairTokenizer:
         texts = [document.join(around(self._segments, query)) for query, document in cleaned]
         rows = yield from self._tokenizer.encode_in_steps(texts, "right", count_limit)
         for index, ((query, document), row) in enumerate(zip(cleaned, rows, strict=True)):
-            if row.dropped or max_second is not None:
+            too_long = row.dropped or len(row.ids) > self._max_length
+            if too_long or max_second is not None:
                 rows[index] = yield from self._cut(query, document, side, count_limit, max_second)
         return rows
 
@@ -98,7 +111,7 @@ class FormattedPairTokenizer:
                 break
             yield
         before, ids = _split(surroundings, ids)
-        size = max(self._tokenizer.max_length - len(before) - len(surroundings.after), 1)
+        size = max(self._max_length - len(before) - len(surroundings.after), 1)
         return [[*before, *ids[part], *surroundings.after] for part in parts(len(ids), size)]
 
     def _use(self, instruction: str | None) -> None:
@@ -107,7 +120,7 @@ class FormattedPairTokenizer:
             segment: self._ids(segment) for segment in self._segments if isinstance(segment, str)
         }
         taken = sum(len(self._literals[part]) for part in self._segments if isinstance(part, str))
-        self._room = self._tokenizer.max_length - taken
+        self._room = self._max_length - taken
 
     def _ids(self, text: str, side: Side = "right") -> list[int]:
         return self._tokenizer.encode([text], side)[0].ids
@@ -129,7 +142,7 @@ class FormattedPairTokenizer:
         else:
             (row,) = yield from encode([document], side, count_limit)
             before, ids = surroundings.before, row.ids
-        room = max(self._tokenizer.max_length - len(before) - len(surroundings.after), 0)
+        room = max(self._max_length - len(before) - len(surroundings.after), 0)
         remaining = cut(ids, room if max_second is None else min(room, max_second), side)
         dropped = surroundings.dropped + row.dropped + len(ids) - len(remaining)
         return TruncatedIds([*before, *remaining, *surroundings.after], dropped)
@@ -139,7 +152,7 @@ class FormattedPairTokenizer:
         if not row.dropped and len(row.ids) <= max_query:
             text, text_after = around(self._segments, query)
             before, after = self._ids(text), self._last_ids(text_after)
-            if len(before) + len(after) <= self._tokenizer.max_length:
+            if len(before) + len(after) <= self._max_length:
                 return _Surroundings(before, after, text, 0)
         remaining = cut(row.ids, max_query, side)
         index = self._segments.index(PromptSlot.DOCUMENT)

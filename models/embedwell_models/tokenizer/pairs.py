@@ -1,6 +1,7 @@
 """Token ids of pairs of texts, for rerankers and classifiers of pairs."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -12,6 +13,9 @@ from embedwell_models.tokenizer.truncation import cut, parts
 Pair = tuple[str, str | None]
 """Two texts, or a single text."""
 
+MIN_ROOM = 2
+"""Tokens: one of the first text and one of the second."""
+
 
 class PairEncoder(Protocol):
     """Protocol of a tokenizer of pairs for a model; see PairTokenizer."""
@@ -19,7 +23,12 @@ class PairEncoder(Protocol):
     @property
     def characters(self) -> int: ...
 
+    @property
+    def min_length(self) -> int: ...
+
     def with_instruction(self, instruction: str) -> "PairEncoder": ...
+
+    def with_max_length(self, max_length: int) -> "PairEncoder": ...
 
     def encode(
         self,
@@ -47,9 +56,20 @@ class PairTokenizer:
                 f"the tokenizer has ids up to {tokenizer.max_id}, the table of the model up to "
                 f"{config.vocab_size - 1}"
             )
-        self._tokenizer = tokenizer
+        self._tokenizer, self._max_length = tokenizer, tokenizer.max_length
         self._template = tokenizer.pair_template(config.vocab_size if config.two_segments else 0)
         self._last_count = ((0, -1), 0)  # (hash, characters) of a text, and its number of tokens
+
+    @property
+    def min_length(self) -> int:
+        """Minimum length of a pair that is cut: a token of each text, and the special ones."""
+        return len(self._template) + MIN_ROOM
+
+    def with_max_length(self, max_length: int) -> "PairTokenizer":
+        """Return a tokenizer of shorter pairs. max_length: at most the model's."""
+        tokenizer = copy(self)
+        tokenizer._max_length = max_length
+        return tokenizer
 
     def with_instruction(self, instruction: str) -> "PairTokenizer":
         """Raise ValueError, because only a format has a slot for an instruction."""
@@ -74,7 +94,7 @@ class PairTokenizer:
         joined = []
         for a, b in pairs:
             if b is None:
-                joined.append(row_of[a])
+                joined.append(self._cut(row_of[a], side))
                 continue
             first_is_longer = yield from self._is_longer(a, row_of[a], b, row_of[b])
             joined.append(self._join(row_of[a], row_of[b], side, max_second, first_is_longer))
@@ -86,7 +106,7 @@ class PairTokenizer:
         A first text that takes more than half of the room is truncated. max_tokens: maximum number
         of tokens of the second text. Raises UnsplittableTextError.
         """
-        room = self._tokenizer.max_length - len(self._template)
+        room = self._max_length - len(self._template)
         (row,) = yield from self._tokenizer.encode_in_steps([first], "right")
         a = self._tokenizer.strip(row)[: max(room // 2, 1)]
         b: list[int] = []
@@ -112,6 +132,10 @@ class PairTokenizer:
             self._last_count = counted
         return counted[1]
 
+    def _cut(self, row: TruncatedIds, side: Side) -> TruncatedIds:
+        shorter = self._tokenizer.truncate(row.ids, side, self._max_length)
+        return TruncatedIds(shorter.ids, row.dropped + shorter.dropped)
+
     def _join(
         self,
         first: TruncatedIds,
@@ -121,7 +145,7 @@ class PairTokenizer:
         first_is_longer: bool,
     ) -> TruncatedIds:
         a, b = self._tokenizer.strip(first), self._tokenizer.strip(second)
-        room = self._tokenizer.max_length - len(self._template)
+        room = self._max_length - len(self._template)
         dropped = first.dropped + second.dropped + len(a) + len(b)
         b = cut(b, len(b) if max_second is None else max_second, side)
         lengths = truncated_lengths(len(a), len(b), room, first_is_longer)

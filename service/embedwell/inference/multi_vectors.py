@@ -1,6 +1,6 @@
 """Token vectors of queries and documents, and their scores (MaxSim)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
-from embedwell.inputs.text_pair import TextPair
+from embedwell.inputs.text_pair import TextPair, first_indices
 from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell_models.model_files.multi_vector import TextRole
@@ -96,8 +96,9 @@ class MultiVectors:
         A score sums over the query's vectors the largest product with a document's vector. If the
         model's files configure it, the sum is divided by the number of the query's vectors.
         """
-        queries = _first_indices(pair.first for pair in pairs)
-        documents = _first_indices(pair.second or "" for pair in pairs)
+        queries = first_indices(pair.first for pair in pairs)
+        documents = first_indices(pair.second or "" for pair in pairs)
+        options = replace(options, max_length=options.max_length or options.max_pair)
         with reindexed([*queries.values(), *documents.values()]):
             a, b = await self.query_document_vectors(context, [*queries], [*documents], options)
         query_of = dict(zip(queries, a.vectors, strict=True))
@@ -196,13 +197,6 @@ class MultiVectors:
 def text_role(options: InputOptions) -> TextRole:
     """Return the role of inputs that the prompt selects; by default they are documents."""
     return "query" if "query" in (options.role, options.prompt_name) else "document"
-
-
-def _first_indices(texts: Iterable[str]) -> dict[str, int]:
-    indices: dict[str, int] = {}
-    for index, text in enumerate(texts):
-        indices.setdefault(text, index)
-    return indices
 
 
 def _scores(pairs: Sequence[tuple[Floats, Floats]], mean: bool) -> Steps[Floats]:

@@ -23,7 +23,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.item_result import ItemResult
 from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.options import Input, InputOptions, TextOrIds
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.inputs.windows import (
@@ -142,6 +142,27 @@ class Pipeline:
         """
         rows = await self.reader.read_pairs(context, pairs, options)
         return rows, await self._submit_windows(context, rows, merge_by_maximum)
+
+    async def classify(
+        self, context: RequestContext, inputs: Sequence[TextOrIds], options: InputOptions
+    ) -> Floats:
+        """Return the logits (B, labels) of single texts, some of which may be token ids."""
+        texts = [index for index, item in enumerate(inputs) if isinstance(item, str)]
+        others = [index for index, item in enumerate(inputs) if not isinstance(item, str)]
+        rows: dict[int, InputRow] = {}
+        if others:
+            limit = min(options.max_pair or self.reader.max_length, self.reader.max_length)
+            ids = [inputs[index] for index in others]
+            with reindexed(others):
+                read = await self.reader.read(context, ids, options.with_max_length(limit))
+            rows |= zip(others, read, strict=True)
+        if texts or not others:
+            pairs = [TextPair(str(inputs[index])) for index in texts]
+            with reindexed(texts):
+                read = await self.reader.read_pairs(context, pairs, options)
+            rows |= zip(texts, read, strict=True)
+        ordered = [rows[index] for index in range(len(inputs))]
+        return await self._submit_windows(context, ordered, merge_by_maximum)
 
     async def embed_partial(
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions

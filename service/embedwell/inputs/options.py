@@ -20,6 +20,7 @@ class InputOptions:
     side: which end to cut off; None for the side in the model's files.
     role, task: select a prompt, unless there is one. A task implies a role.
     max_length: maximum tokens of an input, or of the second text of a pair; None for the model's.
+    max_pair: maximum tokens of a pair, or of each of its texts for a model that embeds.
     windows: split an input that is too long into windows instead of truncating it.
     count_dropped: count all tokens that are cut off, which requires tokenizing long texts
         completely.
@@ -38,6 +39,7 @@ class InputOptions:
     instruction: str | None = None
     max_length: int | None = None
     any_count: bool = False
+    max_pair: int | None = None
 
     def with_max_length(self, max_length: int | None) -> "InputOptions":
         """Return the same options with another maximum length; unchanged for None."""

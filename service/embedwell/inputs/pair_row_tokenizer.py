@@ -26,8 +26,25 @@ class PairRowTokenizer:
         """
         self._pairs, self._row_tokenizer, self._max_tokens = pairs, row_tokenizer, max_tokens
 
-    def for_instruction(self, instruction: str | None) -> "PairRowTokenizer":
-        """Return a tokenizer of pairs with an instruction; raises BadRequest."""
+    def for_options(self, options: InputOptions) -> "PairRowTokenizer":
+        """Return a tokenizer for the instruction and the maximum length; raises BadRequest."""
+        tokenizer = self._for_instruction(options.instruction)
+        return tokenizer if options.max_pair is None else tokenizer._for_length(options.max_pair)
+
+    def _for_length(self, max_length: int) -> "PairRowTokenizer":
+        if max_length >= self._row_tokenizer.max_length:
+            return self
+        least = self._pairs.min_length
+        if max_length < least:
+            raise BadRequest(
+                f"truncate_prompt_tokens is {max_length}, but a pair needs {least} tokens or more; "
+                "increase it",
+                param="truncate_prompt_tokens",
+            )
+        pairs = self._pairs.with_max_length(max_length)
+        return PairRowTokenizer(pairs, self._row_tokenizer, self._max_tokens)
+
+    def _for_instruction(self, instruction: str | None) -> "PairRowTokenizer":
         if instruction is None:
             return self
         try:

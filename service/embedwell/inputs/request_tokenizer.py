@@ -105,7 +105,7 @@ class RequestTokenizer:
     ) -> list[InputRow]:
         """Like `read`, for text pairs and a model that reads them."""
         assert self._pairs is not None
-        tokenizer = self._pairs.for_instruction(options.instruction)
+        tokenizer = self._pairs.for_options(options)
         return await self._tokenize_all(
             context, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
@@ -195,6 +195,12 @@ class RequestTokenizer:
         return self._prompts.resolve(
             options.prompt, options.prompt_name, options.role, options.task
         )
+
+    def tokens_around(self, options: InputOptions) -> int:
+        """Return how many tokens a text has beside its own: its prompt and the special tokens."""
+        steps = self._tokenizer.ids_without_special(self._before_text(options))
+        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
+        return special + len(run_to_completion(steps))
 
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""

@@ -27,7 +27,10 @@ TextOrImage = TextOrIds | PreparedImage
 
 
 class RowTokenizer:
-    """Tokenizes inputs in steps, as texts may be long; independent of requests."""
+    """Tokenizes inputs in steps, as texts may be long; independent of requests.
+
+    max_length: maximum tokens of a text.
+    """
 
     def __init__(  # noqa: PLR0913 - all but two by name
         self,
@@ -46,6 +49,7 @@ class RowTokenizer:
         auto_truncate: whether to truncate inputs unless the options decide.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
+        self.max_length = tokenizer.max_length
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
         self._ids_beyond_table = tokenizer.max_id > self._last_id
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate

@@ -1,5 +1,6 @@
 """Input of a reranker or classifier: a text pair, or a single text."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -12,3 +13,11 @@ class TextPair:
 
     def __len__(self) -> int:
         return len(self.first) + len(self.second or "")
+
+
+def first_indices(texts: Iterable[str]) -> dict[str, int]:
+    """Map each text to the index at which it comes first."""
+    indices: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        indices.setdefault(text, index)
+    return indices

@@ -9,7 +9,7 @@ from embedwell.errors import ServiceError
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import RequestDep, api_router, read_body, request_context
-from embedwell.routes.models import Models, models
+from embedwell.routes.model_cards import Models, model_list
 from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIEmbeddings, OpenAIResponse
 
 
@@ -49,6 +49,6 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     @routes.get("/openai/v1/models", include_in_schema=False)
     @routes.get("/openai/models", include_in_schema=False)
     async def azure_models() -> Models:
-        return models(registry, created)
+        return model_list(registry, created)
 
     return routes

@@ -15,7 +15,14 @@ from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
-from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
+from embedwell.routes.common.body import (
+    FAIL_FAST,
+    Body,
+    TextInputs,
+    TrueByDefault,
+    examples,
+    input_list,
+)
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
@@ -93,20 +100,35 @@ class PredictRequest(PairBody):
 
 
 class ClassifyRequest(Body):
-    """Request body of /classify.
+    """Request body of /classify: a text, its token ids, or a list of these.
 
     - `raw_scores`: sent by Infinity's clients. With it, the response has Infinity's format,
       otherwise vLLM's.
+    - `use_activation`, `activation`: vLLM's names for the opposite of `raw_scores`.
+    - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens; -1 is the model's limit.
     """
 
     model_config = examples(
-        {"input": ["I like it.", "Never again."]}, {"input": ["I like it."], "raw_scores": False}
+        {"input": ["I like it.", "Never again."]},
+        {"input": ["I like it."], "raw_scores": False},
+        {"input": [[2, 45, 46, 3]], "truncate_prompt_tokens": -1},
     )
 
-    input: Texts
+    input: TextInputs
     model: str | None = None
     raw_scores: bool = False
     use_activation: TrueByDefault = True
+    activation: TrueByDefault = True
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+
+    @property
+    def wants_logits(self) -> bool:
+        """Whether scores are logits."""
+        return self.raw_scores or not (self.use_activation and self.activation)
+
+    def input_options(self) -> InputOptions:
+        """Build the tokenization options."""
+        return PairBody(truncate_prompt_tokens=self.truncate_prompt_tokens).input_options()
 
 
 @forbid_extra
@@ -172,16 +194,21 @@ class ClassificationService:
 
         function: see `logits_to_scores`.
         """
-        classifier = self.pipeline.classifier
-        context.memory.grow_by_numbers(len(texts) * len(classifier.labels))
+        self._reserve(context, len(texts))
         _, logits = await self.pipeline.score(context, texts, options)
-        return logits_to_scores(function, logits, classifier)
+        return logits_to_scores(function, logits, self.pipeline.classifier)
+
+    def _reserve(self, context: RequestContext, inputs: int) -> None:
+        """Reserve the memory of a response; raises BadRequest for an embedder."""
+        context.memory.grow_by_numbers(inputs * len(self.pipeline.classifier.labels))
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Classes:
         """Respond to /classify."""
-        texts = [TextPair(text) for text in text_list(body.input)]
-        raw = body.raw_scores or not body.use_activation
-        scores = await self.scores(context, texts, InputOptions(), "none" if raw else None)
+        inputs: Any = input_list(body.input)
+        self._reserve(context, len(inputs))
+        logits = await self.pipeline.classify(context, inputs, body.input_options())
+        function: ScoreFunction | None = "none" if body.wants_logits else None
+        scores = logits_to_scores(function, logits, self.pipeline.classifier)
         labels = self.pipeline.classifier.labels
         infinity = "raw_scores" in body.model_fields_set
         return {

@@ -1,48 +1,22 @@
 """GET /v1/models and /models: lists of the served models; POST /models/NAME/load and unload."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut
 from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
+from embedwell.routes.model_cards import Model, Models, model_card, model_list, named
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_files.classifier import Task
 
 _NAME = Path(examples=[DEFAULT])
 _ADMIN_ERRORS = (*BODY_ERRORS, 404, 503, 504)
-
-
-@forbid_extra
-class Model(TypedDict):
-    """A served model.
-
-    - `created`: start time of the server, in seconds since 1970.
-    - `adapter`: the task of a model with adapters.
-    - `dimensions`: dimensions of the vectors; null for a model that reranks or classifies.
-    """
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-    task: Task
-    adapter: str | None
-    dimensions: NonNegativeInt | None
-    state: Literal["loaded", "loading", "unloaded"]
-
-
-@forbid_extra
-class Models(TypedDict):
-    object: Literal["list"]
-    data: list[Model]
 
 
 @forbid_extra
@@ -89,8 +63,10 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         responses=responses,
         name="models",
     )
-    async def list_models() -> Models:
-        return models(registry, created)
+    async def list_models(
+        endpoint: Annotated[str | None, Query(description="Of Cohere's list `models`.")] = None,
+    ) -> Models:
+        return model_list(registry, created, endpoint)
 
     @routes.get(
         "/models",
@@ -106,7 +82,7 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
                 "stats": {"queued_tokens": model.admission.queued_tokens},
                 "capabilities": [model.task],
             }
-            for name, model in _named(registry.models)
+            for name, model in named(registry)
         ]
         return {"object": "list", "data": data}
 
@@ -117,35 +93,9 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         name="model",
     )
     async def get_model(name: Annotated[str, _NAME]) -> Model:
-        return _entry(name, registry.choose(name), created)
+        return model_card(name, registry.choose(name), created)
 
     return routes
-
-
-def models(registry: ModelRegistry, created: int) -> Models:
-    """List the served models under all of their names.
-
-    created: creation time of all models, in seconds since 1970.
-    """
-    data = [_entry(name, model, created) for name, model in _named(registry.models)]
-    return {"object": "list", "data": data}
-
-
-def _named(models: Sequence[ServedModel]) -> Iterator[tuple[str, ServedModel]]:
-    return ((name, model) for model in models for name in model.settings.names)
-
-
-def _entry(name: str, model: ServedModel, created: int) -> Model:
-    return {
-        "id": name,
-        "object": "model",
-        "created": created,
-        "owned_by": "self-hosted",
-        "task": model.task,
-        "adapter": model.adapter,
-        "dimensions": model.dimensions.full if model.description.outputs else None,
-        "state": model.state,
-    }
 
 
 KeyCheck = Callable[[Any], None]

@@ -9,7 +9,6 @@ from typing_extensions import TypedDict
 
 from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -19,7 +18,6 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
 from embedwell.routes.rerank import RerankService
-from embedwell_models.outputs.names import MULTI
 
 _OVERFLOW: dict[TruncateWord | None, PairOverflow] = {
     "NONE": "error",
@@ -71,7 +69,10 @@ class NIMRank(TypedDict):
 
 @forbid_extra
 class NIMRanking(TypedDict):
-    """Response of /v1/ranking: the passages, best first."""
+    """Response of /v1/ranking: the passages, best first.
+
+    `logit` is that of a reranker, or the cosine or MaxSim of a model that embeds.
+    """
 
     rankings: list[NIMRank]
     usage: OpenAIUsage
@@ -79,14 +80,9 @@ class NIMRanking(TypedDict):
 
 @dataclass(frozen=True)
 class RankingService:
-    """Responds to /v1/ranking with the logits of a model."""
+    """Responds to /v1/ranking with the logits of a reranker, or the scores of vectors."""
 
     reranker: RerankService
-
-    @classmethod
-    def of(cls, model: ServedModel) -> "RankingService":
-        """Create the service of a model."""
-        return cls(RerankService.of(model))
 
     async def rank(self, context: RequestContext, body: RankingRequest) -> NIMRanking:
         """Respond to /v1/ranking."""
@@ -102,7 +98,7 @@ class RankingService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
-    models = registry.choice(RankingService.of, "rerank", MULTI)
+    models = RerankService.choice(registry)
     routes = api_router("rerank")
 
     @routes.post(
@@ -112,6 +108,6 @@ def router(registry: ModelRegistry) -> APIRouter:
     )
     @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
     async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
-        return await models.choose(body.model).rank(context, body)
+        return await RankingService(models.choose(body.model)).rank(context, body)
 
     return routes

@@ -1,22 +1,24 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, Self
 
 from fastapi import APIRouter
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.cosine_scores import CosineScores
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
-from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_types import describe_inputs, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -33,8 +35,16 @@ from embedwell.routes.rerank_bodies import (
     document_texts,
 )
 from embedwell.routes.weaviate import document_scores
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
+
+
+class VectorScores(Protocol):
+    """Interface of MultiVectors and CosineScores."""
+
+    async def scores(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[InputRow], Floats]: ...
 
 
 @dataclass(frozen=True)
@@ -42,16 +52,22 @@ class RerankService:
     """Scores documents by their relevance to a query, for every API.
 
     name: the model's name in responses.
+    vectors: compares the vectors of a model that embeds; None for other models.
     """
 
     pipeline: Pipeline
     name: str
-    multi_vectors: MultiVectors
+    vectors: VectorScores | None
 
     @classmethod
-    def of(cls, model: ServedModel) -> Self:
+    def choice(cls, registry: ModelRegistry) -> ModelChoice[Self]:
+        """Create the service of each model; a model that was trained to rank has precedence."""
+        return registry.choice(partial(cls.of, registry), "rerank", MULTI, DENSE)
+
+    @classmethod
+    def of(cls, registry: ModelRegistry, model: ServedModel) -> Self:
         """Create the service of a model."""
-        return cls(model.pipeline, model.name, model.multi_vectors)
+        return cls(model.pipeline, model.name, _vector_scores(registry, model))
 
     async def logits(
         self,
@@ -62,8 +78,8 @@ class RerankService:
     ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized pairs with their logits (B,).
 
-        A multi-vector model returns the tokenized documents with their MaxSim. Raises BadRequest if
-        the model is neither a reranker nor a multi-vector model.
+        A model that embeds returns the tokenized documents with their MaxSim or cosine. Raises
+        BadRequest if the model neither reranks nor has vectors that can be compared.
         """
         pairs = [TextPair(query, document) for document in documents]
         return await self.pair_logits(context, pairs, options)
@@ -73,13 +89,9 @@ class RerankService:
     ) -> tuple[list[InputRow], Floats]:
         """Like `logits`, for any pairs."""
         context.memory.grow_by_numbers(len(pairs))
-        if self.multi_vectors.offered:
-            if options.windows:
-                raise BadRequest(
-                    "on_overflow must be error, start or end for a multi-vector model",
-                    param="on_overflow",
-                )
-            return await self.multi_vectors.scores(context, pairs, options)
+        if self.vectors is not None:
+            options = _for_vectors(options, self.pipeline.reader)
+            return await self.vectors.scores(context, pairs, options)
         classifier = self.pipeline.classifier
         if not classifier.reranks:
             raise BadRequest(
@@ -91,8 +103,14 @@ class RerankService:
         return rows, logits[:, 0]
 
     def scores(self, logits: Floats) -> Floats:
-        """Return scores from 0 to 1, or unchanged MaxSim: (B,)."""
-        return logits if self.multi_vectors.offered else sigmoid(logits)
+        """Return scores from 0 to 1, or unchanged MaxSim or cosines: (B,)."""
+        return sigmoid(logits) if self.vectors is None else logits
+
+    def activated(self, logits: Floats) -> Floats:
+        """Like `scores`, but with the function in the files of a reranker: (B,)."""
+        if self.vectors is None and self.pipeline.classifier.activation == "identity":
+            return logits
+        return self.scores(logits)
 
     async def rerank(self, context: RequestContext, body: RerankRequest) -> RerankResponse:
         """Respond to /rerank."""
@@ -146,7 +164,7 @@ class RerankService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /rerank and /v2/rerank, and other paths of /rerank for more clients."""
-    models = registry.choice(RerankService.of, "rerank", MULTI)
+    models = RerankService.choice(registry)
     routes = api_router("rerank")
 
     @routes.post(
@@ -168,6 +186,37 @@ def router(registry: ModelRegistry) -> APIRouter:
         return await models.choose(body.model).rerank_as_cohere(context, body)
 
     return routes
+
+
+def _vector_scores(registry: ModelRegistry, model: ServedModel) -> VectorScores | None:
+    if model.description.classifier is not None:
+        return None
+    if model.multi_vectors.offered:
+        return model.multi_vectors
+    query, document = registry.retrieval_pair(model)
+    pipelines, dim = (query.pipeline, document.pipeline), model.description.dim
+    if query.adapter is None or document.adapter is None:
+        return CosineScores(*pipelines, dim, model.comparisons)
+    return CosineScores(*pipelines, dim, model.comparisons, query.adapter, document.adapter)
+
+
+def _for_vectors(options: InputOptions, reader: RequestTokenizer) -> InputOptions:
+    """Return the options for a model that compares vectors; raises BadRequest."""
+    if options.windows:
+        raise BadRequest(
+            "on_overflow must be error, start or end for a model that embeds", param="on_overflow"
+        )
+    if options.instruction is not None:
+        raise BadRequest(
+            "this model supports no instruction; leave it out",
+            code="not_offered",
+            param="instruction",
+        )
+    if options.max_pair is None:
+        return options
+    max_pair = min(options.max_pair, reader.max_length)
+    reader.check_max_length(max_pair, "truncate_prompt_tokens")
+    return replace(options, max_pair=max_pair)
 
 
 def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> CohereMeta:

@@ -24,6 +24,7 @@ from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
+    cutting,
 )
 from embedwell.routes.common.response_types import Input, OpenAIUsage
 from embedwell.routes.weaviate import WeaviateRanking
@@ -83,7 +84,10 @@ _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
 class RerankRequest(PairBody):
     """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
 
-    - `raw_scores`: return logits instead of scores from 0 to 1.
+    The score of a reranker is from 0 to 1, that of a dense model is the cosine of query and
+    document, and that of a multi-vector model is MaxSim.
+
+    - `raw_scores`: return the logits of a reranker.
     - `return_text`, `return_documents`: repeat the texts in the response.
     - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
     - `max_tokens_per_doc`: read at most so many tokens of a document.
@@ -157,12 +161,7 @@ class RerankRequest(PairBody):
         options = super().input_options()
         if self.max_tokens_per_doc is None:
             return options
-        if options.windows or options.truncate is False:
-            raise BadRequest(
-                "max_tokens_per_doc truncates; leave it or the field that forbids that out",
-                param="max_tokens_per_doc",
-            )
-        return replace(options, truncate=True, max_length=self.max_tokens_per_doc)
+        return replace(cutting(options, "max_tokens_per_doc"), max_length=self.max_tokens_per_doc)
 
     def _truncation(self) -> InputOptions:
         # `documents` are truncated by default, `texts` only if the setting says so.

@@ -15,15 +15,13 @@ from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.common.scores import sigmoid
-from embedwell.routes.rerank import (
-    RerankService,
-)
-from embedwell_models.outputs.names import MULTI
+from embedwell.routes.rerank import RerankService
 
 
 class ScoreRequest(PairBody):
     """Request body of /score: one text and a list of texts, or two lists of equal length.
+
+    A dense model scores by the cosine of a query (`text_1`) and a document (`text_2`).
 
     - `queries`, `documents`: other names of `text_1` and `text_2`.
     """
@@ -73,7 +71,7 @@ class ScoreResponse(TypedDict):
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /score, which vLLM also has at /v1/score."""
-    models = registry.choice(RerankService.of, "rerank", MULTI)
+    models = RerankService.choice(registry)
     routes = api_router("rerank")
 
     @routes.post(
@@ -85,10 +83,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def score(context: RequestDep, body: ScoreRequest) -> ScoreResponse:
         service = models.choose(body.model)
         _, logits = await service.pair_logits(context, body.pairs, body.input_options())
-        identity = (
-            service.multi_vectors.offered or service.pipeline.classifier.activation == "identity"
-        )
-        scores: list[float] = (logits if identity else sigmoid(logits)).tolist()
+        scores: list[float] = service.activated(logits).tolist()
         return {
             "id": context.id,
             "object": "list",

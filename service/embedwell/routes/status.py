@@ -20,6 +20,7 @@ from embedwell.metrics.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelChoice
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
+from embedwell.routes.common.scores import RerankScore, rerank_score
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_description import ModelDescription
@@ -92,6 +93,8 @@ class Info(TypedDict):
       query, if it differs), multi (a vector for each token).
     - `modalities`: kinds of inputs.
     - `labels`: labels of a model that reranks or classifies; null for a model that embeds.
+    - `rerank_score`: score of a document in /rerank: sigmoid (of a reranker's logit), maxsim (of a
+      multi-vector model) or cosine (of a dense model); null for a model that cannot rank documents.
     - `pooling_source`: source of the pooling: the model's files (model), EMBEDWELL_POOLING
       (setting), or the default of sentence-transformers (assumed).
 
@@ -111,6 +114,7 @@ class Info(TypedDict):
     outputs: list[str]
     modalities: list[Literal["text", "image"]]
     labels: list[str] | None
+    rerank_score: RerankScore | None
     source: str
     revision: str | None
     engine: dict[str, Any] | None
@@ -256,6 +260,7 @@ def server_info(
         "outputs": list(model.outputs),
         "modalities": ["text", "image"] if model.images else ["text"],
         "labels": list(classifier.labels) if classifier else None,
+        "rerank_score": rerank_score(model.outputs, classifier),
         "source": settings.model,
         "revision": settings.revision,
         "engine": None if description is None else asdict(description),

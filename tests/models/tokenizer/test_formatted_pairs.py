@@ -108,6 +108,19 @@ def test_only_so_many_tokens_of_the_document_are_read(folder: Path) -> None:
     assert (text.partition("<document>")[2], dropped) == (": 123\nyes?", 6)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_shorter_limit_cuts_as_a_shorter_model_does(folder: Path, side: Side) -> None:
+    pairs: list[Pair] = [("one two", "three four five " * 30), ("q", "d"), ("one " * 99, "two")]
+    shorter = FormattedPairTokenizer(tokenizer(folder, 400), FORMAT).with_max_length(80)
+    expected = FormattedPairTokenizer(tokenizer(folder, 80), FORMAT)
+    rows = run_to_completion(shorter.encode(pairs, side))
+    assert [row.ids for row in rows] == [
+        row.ids for row in run_to_completion(expected.encode(pairs, side))
+    ]
+    assert [bool(row.dropped) for row in rows] == [True, False, True]
+    assert shorter.min_length == expected.min_length == 80 - expected._room + 2
+
+
 def test_spaces_are_removed_where_the_format_does_so(folder: Path) -> None:
     pair = ("  q ", "\n d \n")
     assert "  q \n<document>: \n d \n\nyes?" in encode(folder, pair, 200)[0]

@@ -85,6 +85,19 @@ def test_only_so_many_tokens_of_the_second_text_are_read(folder: Path) -> None:
     assert (ids, dropped) == ([CLS, A, SEP, THE, THE, SEP], 7)
 
 
+@given(first=st.integers(0, 30), second=st.integers(0, 30), side=st.sampled_from(["right", "left"]))
+def test_a_shorter_limit_cuts_as_a_shorter_model_does(
+    folder: Path, first: int, second: int, side: Side
+) -> None:
+    a, b = "a of " * first, "the by to " * second
+    pairs: list[Pair] = [(a, b), (a, None)]
+    tokenizer = PairTokenizer(Tokenizer(folder, 40), config()).with_max_length(12)
+    rows = run_to_completion(tokenizer.encode(pairs, side, float("inf")))
+    expected = encode(folder, pairs, 12, side=side)
+    assert [(row.ids, row.dropped) for row in rows] == expected
+    assert tokenizer.min_length == 5
+
+
 @pytest.mark.parametrize(("first", "second"), [(1, 50), (30, 50), (3, 0), (0, 5)])
 def test_windows_hold_the_whole_second_text_beside_the_first(
     folder: Path, first: int, second: int

@@ -89,6 +89,34 @@ def test_classes_have_the_shape_of_vllm_and_with_raw_scores_of_infinity(
     assert sum(raw["data"][0]["probs"]) != pytest.approx(1)
 
 
+def test_token_ids_are_classified_as_their_text(classifier: HttpServer) -> None:
+    texts = ["you", "any by this"]
+    tokens = classifier.post("/tokenize", {"inputs": texts}).json()
+    ids = [[token["id"] for token in row] for row in tokens]
+    expected = classifier.post("/classify", {"input": texts}).json()
+    response = classifier.post("/classify", {"input": ids, "truncate_prompt_tokens": -1}).json()
+    assert (response["data"], response["usage"]) == (expected["data"], expected["usage"])
+    [single] = classifier.post("/classify", {"input": ids[0]}).json()["data"]
+    assert single == expected["data"][0]
+    mixed = {"input": [ids[0], texts[1]], "raw_scores": False}
+    infinity = classifier.post("/classify", {**mixed, "input": texts}).json()["data"]
+    assert classifier.post("/classify", mixed).json()["data"] == infinity
+    refused = error(classifier.post("/classify", {"input": [ids[0], [10_000]]}), 400)
+    assert (refused["code"], refused["index"], refused["param"]) == ("unknown_token", 1, "input")
+    image = {"input": [{"image": "data:"}]}
+    assert error(classifier.post("/classify", image), 400)["param"] == "input"
+
+
+def test_a_text_may_have_a_maximum_of_tokens(classifier: HttpServer) -> None:
+    long, short = "any by " * 60, "any by any"
+    expected = classifier.post("/classify", {"input": [short, short]}).json()["data"]
+    tokens = classifier.post("/tokenize", {"inputs": long}).json()[0]
+    for item in (long, [token["id"] for token in tokens]):
+        body = {"input": [item, short], "truncate_prompt_tokens": 5}
+        response = classifier.post("/classify", body)
+        assert response.json()["data"] == expected and response.headers["x-truncated"] == "1"
+
+
 @pytest.mark.parametrize(
     ("route", "body"),
     [

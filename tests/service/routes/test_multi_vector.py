@@ -195,6 +195,7 @@ def test_a_text_has_the_same_bytes_alone_and_beside_others(colbert: HttpServer) 
 def test_info_says_what_the_model_is(colbert: HttpServer) -> None:
     info = colbert.client.get("/info").json()
     assert (info["task"], info["outputs"]) == ("multi_vector", ["multi"])
+    assert info["rerank_score"] == "maxsim"
 
 
 LONG = "of and or " * 20
@@ -215,6 +216,7 @@ LONG = "of and or " * 20
         ("/similarity", {"a": [[1.0]], "b": [[1.0]]}, "invalid_request"),
         ("/rerank", {"query": "a", "texts": ["b"], "on_overflow": "max"}, "invalid_request"),
         ("/rerank", {"query": "a", "texts": [LONG]}, "input_too_long"),
+        ("/rerank", {"query": "a", "texts": ["b"], "instruction": "c"}, "not_offered"),
     ],
     ids=str,
 )

@@ -176,6 +176,33 @@ def test_a_limit_of_each_document_is_the_same_on_every_path(reranker: HttpServer
         assert refused["param"] == "max_tokens_per_doc"
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "results"),
+    [
+        ("/v1/rerank", {"query": QUERY, "documents": DOCUMENTS}, "results"),
+        ("/score", {"text_1": QUERY, "text_2": DOCUMENTS}, "data"),
+    ],
+)
+def test_a_pair_may_have_a_maximum_of_tokens(
+    reranker: HttpServer, path: str, body: dict[str, Any], results: str
+) -> None:
+    response = reranker.post(path, {**body, "truncate_prompt_tokens": 8})
+    assert (response.headers["x-tokens"], response.headers["x-truncated"]) == ("32", "4")
+    long = {"text_1": "the license", "text_2": LONG, "truncate_prompt_tokens": 3 + 2 + 3}
+    short = {"text_1": "the license", "text_2": "any by any"}
+    assert (
+        reranker.post("/score", long).json()["data"]
+        == (reranker.post("/score", short).json()["data"])
+    )
+    whole = reranker.post(path, {**body, "truncate": True}).json()[results]
+    for limit in (-1, 64, 100_000):
+        response = reranker.post(path, {**body, "truncate_prompt_tokens": limit})
+        assert response.json()[results] == whole and response.headers["x-truncated"] == "1"
+    for fields in ({"truncate": False}, {"on_overflow": "max"}, {"truncate_prompt_tokens": 4}):
+        refused = error(reranker.post(path, {**body, "truncate_prompt_tokens": 8, **fields}), 400)
+        assert refused["param"] == "truncate_prompt_tokens"
+
+
 def test_options_without_an_effect_here_are_ignored(reranker: HttpServer) -> None:
     body = {"query": QUERY, "documents": DOCUMENTS}
     ignored = {"return_len": True, "overlap_tokens": 80, "max_chunks_per_doc": 10}
@@ -251,21 +278,16 @@ def test_a_reranker_does_not_embed_and_says_what_it_does(reranker: HttpServer) -
         assert route != "/embed" or "late_chunking" in body or "/rerank" in refused["message"]
 
 
-def test_an_embedder_does_not_rerank_and_says_what_it_does(server: HttpServer) -> None:
-    for route in ("/rerank", "/score", "/predict", "/classify"):
-        body = {
-            "/rerank": {"query": "x", "texts": ["y"]},
-            "/score": {"text_1": "x", "text_2": "y"},
-            "/predict": {"inputs": "x"},
-            "/classify": {"input": "x"},
-        }[route]
-        refused = error(server.post(route, body), 400)
+def test_an_embedder_does_not_classify_and_says_what_it_does(server: HttpServer) -> None:
+    for route, field in (("/predict", "inputs"), ("/classify", "input")):
+        refused = error(server.post(route, {field: "x"}), 400)
         assert refused["code"] == "not_offered" and "/embed" in refused["message"]
 
 
 def test_info_and_the_lists_of_models_say_that_it_is_a_reranker(reranker: HttpServer) -> None:
     info = reranker.client.get("/info").json()
     assert (info["task"], info["labels"]) == ("rerank", ["LABEL_0"])
+    assert info["rerank_score"] == "sigmoid"
     assert info["model_type"] == {
         "reranker": {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
     }

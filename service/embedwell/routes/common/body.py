@@ -143,6 +143,23 @@ def text_list(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
+def _text_kind(value: Any) -> str:
+    return "<ids>" if isinstance(value, list) else "<text>"
+
+
+_TextOrIds = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")], Discriminator(_text_kind)
+]
+
+TextInputs = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[TokenIds, Tag("<ids>")]
+    | Annotated[list[_TextOrIds], FAIL_FAST, Tag("<batch>")],
+    Discriminator(lambda value: "<batch>" if input_kind(value) == "<image>" else input_kind(value)),
+]
+"""A text, its token ids, or a list of these."""
+
+
 def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 

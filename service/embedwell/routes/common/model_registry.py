@@ -13,6 +13,8 @@ _ROLE_SUFFIXES: dict[str, Role] = {
     "-passage": "document",
 }  # NVIDIA NIM's suffixes
 _LATEST = ":latest"
+_RETRIEVAL = ("retrieval.query", "retrieval.passage")
+"""Jina's tasks for queries and documents."""
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
 """Names that clients of TEI and Infinity send by default."""
 
@@ -185,6 +187,17 @@ class ModelRegistry:
     def choose(self, name: str) -> ServedModel:
         """Return the model of a name; raises UnknownModel."""
         return self.models[self._names.find(name) or 0]
+
+    def retrieval_pair(self, model: ServedModel) -> tuple[ServedModel, ServedModel]:
+        """Return the models that embed queries and documents to be compared with each other.
+
+        Both are the model itself, unless it has adapters for queries and for documents.
+        """
+        tasks = self.tasks_of(model)
+        if model.adapter not in _RETRIEVAL or any(task not in tasks for task in _RETRIEVAL):
+            return model, model
+        query, document = (self.models[self._tasks.find(model.index, t)] for t in _RETRIEVAL)
+        return query, document
 
     def tasks_of(self, model: ServedModel) -> list[str]:
         """Return the tasks that requests for a model can choose; none without adapters."""

@@ -158,6 +158,8 @@ class PairBody(Body):
       their best score.
     - `truncate`, `truncation_direction`: TEI's names for error, start and end.
     - `instruction`: tells a reranker that is a language model what is relevant.
+    - `truncate_prompt_tokens`: vLLM's name for a maximum of tokens, of a pair or of each of its
+      texts for a model that embeds; -1 is the model's limit. Longer ones are cut.
     """
 
     truncate: bool | None = None
@@ -165,10 +167,15 @@ class PairBody(Body):
     on_overflow: PairOverflow | None = None
     options: Options | None = None
     instruction: Instruction = None
+    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields."""
-        return replace(self._truncation(), instruction=self.instruction)
+        options = replace(self._truncation(), instruction=self.instruction)
+        if self.truncate_prompt_tokens is None:
+            return options
+        max_pair = None if self.truncate_prompt_tokens == -1 else self.truncate_prompt_tokens
+        return replace(cutting(options, "truncate_prompt_tokens"), max_pair=max_pair)
 
     def _truncation(self) -> InputOptions:
         if self.on_overflow is None:
@@ -183,3 +190,15 @@ class PairBody(Body):
             side=_PAIR_TRUNCATION_SIDES.get(self.on_overflow),
             windows=self.on_overflow == "max",
         )
+
+
+def cutting(options: InputOptions, param: str) -> InputOptions:
+    """Return options that truncate, for a field that limits tokens; raises BadRequest.
+
+    param: the field, which cannot be combined with one that forbids to truncate.
+    """
+    if options.windows or options.truncate is False:
+        raise BadRequest(
+            f"{param} truncates; leave it or the field that forbids that out", param=param
+        )
+    return replace(options, truncate=True)

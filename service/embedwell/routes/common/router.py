@@ -139,7 +139,7 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
 
 async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
     """Read and validate the body of a request; raises ServiceError."""
-    content = await _receive_body(receive)
+    content = await receive_body(receive)
     context.body_bytes = len(content)
     if context.body_bytes > _TINY_BODY:
         context.check_connected()
@@ -165,7 +165,7 @@ def _parse(body_type: type[B], content: bytes) -> B:
         raise invalid_body(error, [field.alias or name for name, field in fields]) from None
 
 
-async def _receive_body(receive: Receive) -> bytes:
+async def receive_body(receive: Receive) -> bytes:
     message = await receive()
     first: bytes = message.get("body", b"")
     return await _receive_rest(first, receive) if message.get("more_body", False) else first

@@ -1,14 +1,34 @@
 """Convert logits to scores: activations, labels and ranks."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import numpy as np
 
 from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 ScoreFunction = Literal["sigmoid", "softmax", "none"]
 """Function that converts logits to the scores of a response; `none` returns the logits."""
+
+RerankScore = Literal["sigmoid", "maxsim", "cosine"]
+"""Score of a document for a query: of a reranker's logit, or of vectors."""
+
+
+def rerank_score(
+    outputs: Collection[str], classifier: ClassifierOptions | None
+) -> RerankScore | None:
+    """Return how a model scores documents; None for one that cannot.
+
+    outputs: outputs of a text by their names in embedwell_models.outputs.
+    classifier: None for an embedder.
+    """
+    if classifier is not None:
+        return "sigmoid" if classifier.reranks else None
+    if MULTI in outputs:
+        return "maxsim"
+    return "cosine" if DENSE in outputs else None
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -1,0 +1,74 @@
+"""POST /invocations: requests of SageMaker, whose fields tell which route they are meant for."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+from fastapi import APIRouter
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.served_model import ServedModel
+from embedwell.limits.json_limits import check_parts
+from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
+from embedwell.routes.common.router import receive_body
+from embedwell_models.outputs.names import DENSE, MULTI
+
+_SMALL_BODY = 1 << 16  # bytes; parsing so many takes a few milliseconds
+
+_PATHS = {"queries": "/score", "text_1": "/score", "texts": "/rerank", "documents": "/rerank"}
+"""Routes by a field that only their requests have, in order of precedence."""
+
+
+class Invocations:
+    """ASGI application that answers a request as the route does whose fields it has."""
+
+    def __init__(self, routes: Mapping[str, Route], models: ModelChoice[ServedModel]) -> None:
+        """routes: the routes by path."""
+        self._routes, self._models = routes, models
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Respond to a request; raises ServiceError."""
+        context: RequestContext = scope["state"]["context"]
+        content = await receive_body(receive)
+        check_parts(content)
+        context.memory.grow(len(content))
+        body = await run_in_thread(partial(_parse, content), len(content) <= _SMALL_BODY)
+
+        async def received() -> Message:
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        await self._routes[self._path(body)].app(scope, received, send)
+
+    def _path(self, body: dict[str, Any]) -> str:
+        for field, path in _PATHS.items():
+            if body.get(field) is not None:
+                return path
+        name = body.get("model")
+        model = self._models.choose(name if isinstance(name, str) else None)
+        if body.get("input") is not None:
+            return "/v1/embeddings" if model.description.classifier is None else "/classify"
+        if model.description.classifier is not None:
+            return "/predict"
+        return "/embed" if {DENSE, MULTI} & {*model.description.outputs} else "/embed_sparse"
+
+
+def router(registry: ModelRegistry, routes: Mapping[str, Route]) -> APIRouter:
+    """Create the undocumented route /invocations; SageMaker's health check is GET /ping.
+
+    routes: the routes that it calls, by path.
+    """
+    invocations = Invocations(routes, registry.choice(lambda model: model))
+    return APIRouter(routes=[Route("/invocations", invocations, methods=["POST"])])
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    """Return the fields of a body; none of one that is no object, which the route will refuse."""
+    try:
+        body = orjson.loads(content)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
