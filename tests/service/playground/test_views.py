@@ -108,6 +108,33 @@ def test_both_compared_tokens_are_outlined_and_the_result_is_said(
     expect(page.locator("figure.chart")).to_have_count(0)
 
 
+def test_unknown_tokens_are_not_the_same_word(open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.get_by_label("Text", exact=True).fill("🦊")
+    page.get_by_label("Another text (optional)").fill("🐻")
+    expect(page.locator(".finding")).to_have_text(
+        "“🦊” (first text) and “🐻” (second text) are both unknown to the model: "
+        "cosine 1.00 at the input, 1.00 after layer 6."
+    )
+    expect(page.get_by_role("heading", name="“🦊” · id 100, unknown, characters")).to_be_visible()
+    page.get_by_text("All tokens as a table").click()
+    kinds = page.locator("tbody tr td:nth-child(4)").all_text_contents()
+    assert kinds == ["special", "unknown", "special"] * 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_highest_cosine_has_the_strongest_color(open_view: OpenView, theme: str) -> None:
+    page = open_view("tokens?first=river&second=a+river+and+the+sea")
+    page.get_by_label("Theme").select_option(theme)
+    chips = page.locator(".chip")
+    expect(chips.filter(has_text="1.00")).to_have_count(1)
+    colors = chips.evaluate_all("chips => chips.map(it => getComputedStyle(it).backgroundColor)")
+    channels = [[int(number) for number in re.findall(r"\d+", color)] for color in colors]
+    saturations = [1 - min(color) / max(color) for color in channels]
+    strongest = saturations.index(max(saturations))
+    expect(chips.nth(strongest)).to_contain_text("1.00")
+
+
 def test_a_chart_says_the_values_at_the_pointer_and_at_the_arrow_keys(
     server: Server, open_view: OpenView
 ) -> None:
@@ -534,10 +561,12 @@ def test_a_key_is_typed_in_and_kept_from_links_and_commands(
     with local_server(minilm_folder, api_key="sesame") as server:
         page = context.new_page()
         page.goto(f"{server.url}/playground")
-        expect(page.get_by_role("status").first).to_contain_text(
-            "invalid API key: enter one at the top"
-        )
+        status = page.get_by_role("status").first
+        expect(status).to_contain_text("This server needs an API key: enter it at the top")
         expect(page.locator("header .model")).to_have_text("needs an API key")
+        page.get_by_label("API key").fill("simsim")
+        page.get_by_label("API key").press("Enter")
+        expect(status).to_contain_text("Invalid API key: correct it at the top")
         page.get_by_label("API key").fill("sesame")
         page.get_by_label("API key").press("Enter")
         chip(page, "river", 0).wait_for()
