@@ -53,7 +53,8 @@ def create_routers(
     """
     settings = context.settings
     registry = ModelRegistry(models, settings.any_name)
-    created = [
+    return [
+        *([pages.router()] if settings.playground else []),  # before the others' route of /
         openapi_document.router(),
         embed.router(registry),
         embed_sparse.router(registry),
@@ -78,7 +79,6 @@ def create_routers(
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
-    return [*created, pages.router()] if settings.playground else created
 
 
 def _info(registry: ModelRegistry) -> Callable[[ServedModel], Callable[[], status.Info]]:
