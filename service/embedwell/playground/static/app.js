@@ -46,11 +46,14 @@ const currentView = (models) => {
   return view in VIEWS ? view : homeView(models);
 };
 
-/** Message for a view that the chosen model does not support, with the models that do. */
+/** Message for a view that the chosen model does not support: the models that do, and the views that the model supports. */
 function OtherModels({ view, model, models }) {
-  const able = models.filter(VIEWS[view].can);
-  return html`<p class="hint" role="status">“${model.name}” ${VIEWS[view].lacks}. ${able.length === 0 ? "No model of this server supports this view." : html`
-    These models support this view: ${able.map(({ name }, i) => html`${i > 0 && ", "}<a href=${fragment(view, readAddress().parameters, name)}>${name}</a>`)}.`}</p>`;
+  const { lacks, example, can } = VIEWS[view], able = models.filter(can), { parameters, model: named } = readAddress();
+  const links = (items) => items.map(([text, address], i) => html`${i > 0 && ", "}<a href=${address}>${text}</a>`);
+  return html`<p class="hint" role="status">“${model.name}” (${describe(model)}) ${lacks}. ${able.length > 0
+      ? html`These models support this view: ${links(able.map(({ name }) => [name, fragment(view, parameters, name)]))}.`
+      : html`No model of this server supports this view; <code>embedwell serve --model ${example}</code> serves one that does.`}</p>
+    <p class="hint">Views of “${model.name}”: ${links(offeredViews([model]).map((name) => [VIEWS[name].title, fragment(name, {}, named)]))}.</p>`;
 }
 
 /** The component of a view, which is loaded when the view is first shown. */
