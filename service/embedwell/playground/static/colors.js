@@ -4,8 +4,8 @@ const SIGNED = { // ColorBrewer's RdBu; in the dark theme zero is the background
   light: [[5, 48, 97], [67, 147, 195], [209, 229, 240], [247, 247, 247], [253, 219, 199], [214, 96, 77], [103, 0, 31]],
   dark: [[60, 170, 255], [45, 110, 180], [32, 66, 105], [28, 32, 38], [105, 36, 38], [180, 48, 43], [255, 80, 60]],
 };
-/** Okabe and Ito's palette, which is safe for colour blindness. */
-export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999", "#b8a800"];
+/** Okabe and Ito's palette, which is safe for colour blindness, without its grey. */
+export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a800"];
 
 export const isDark = () => {
   const theme = document.documentElement.dataset.theme;
