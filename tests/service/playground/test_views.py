@@ -440,6 +440,18 @@ def test_the_map_is_seen_without_scrolling_and_fills_its_frame(open_view: OpenVi
         assert min(vivid_shares(page)) > 0.7
 
 
+def test_texts_are_drawn_where_they_are_seen(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.set_viewport_size({"width": 390, "height": 640})
+    page.get_by_role("textbox", name="Texts").fill("one\ntwo\nthree\nfour")
+    button, canvas = page.get_by_role("button", name="Embed and draw"), page.locator("canvas")
+    button.evaluate("button => button.scrollIntoView({ block: 'start' })")
+    expect(canvas).not_to_be_in_viewport()
+    button.click()
+    expect(page.locator("figcaption")).to_contain_text("4 texts")
+    expect(canvas).to_be_in_viewport(ratio=1)
+
+
 def vivid_shares(page: Page) -> tuple[float, float]:
     """The shares of the map's width and height over which points have their full color."""
     pixels = np.array(Image.open(io.BytesIO(page.locator("figure canvas").screenshot())), int)

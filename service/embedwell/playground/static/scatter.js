@@ -65,7 +65,7 @@ export function Scatter({ table, view, color, theme, method }) {
       onPointerDown=${press} onPointerMove=${move} onPointerUp=${release} onPointerCancel=${() => setLine([])} onPointerLeave=${() => setHovered(null)} onClick=${click} onKeyDown=${step} />
       <p class="tip" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
     ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill]) => html`<li><i class="swatch" style=${{ background: fill }} />${text}</li>`)}</ul>`}
-    <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts to list them.</p>
+    <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts with the mouse to list them.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
       <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
     ${marked && html`<h2>${found} ${find.trim() ? `with “${find.trim()}”` : "within the line"}</h2><ul class="marked">${marked.slice(0, LISTED).map((i) => html`<li>
