@@ -58,6 +58,7 @@ def create_routers(
     settings = context.settings
     registry = ModelRegistry(models, settings.any_name)
     created = [
+        *([pages.router()] if settings.playground else []),  # before the others' route of /
         openapi_document.router(),
         embed.router(registry),
         embed_sparse.router(registry),
@@ -84,7 +85,7 @@ def create_routers(
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
     created.append(sagemaker.router(registry, direct_routes(_all(created))))
-    return [*created, pages.router()] if settings.playground else created
+    return created
 
 
 def _all(routers: Sequence[APIRouter]) -> list[BaseRoute]:

@@ -3,8 +3,12 @@
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 PATH = "/playground"
 
@@ -21,10 +25,28 @@ _HEADERS = {
 }
 
 
+class _BrowserRoute(APIRoute):
+    """A route for clients that accept HTML; other clients get the next route of the path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child_scope = super().matches(scope)
+        if match == Match.FULL and "text/html" in Headers(scope=scope).get("accept", ""):
+            return match, child_scope
+        return Match.NONE, {}
+
+
 def router() -> APIRouter:
-    """Create the routes of the page. Its files are read at each request."""
+    """Create the routes of the page, and of / for browsers.
+
+    The files are read at each request.
+    """
     routes = APIRouter()
     files = StaticFiles(directory=_FOLDER)
+
+    async def root() -> Response:
+        return RedirectResponse("playground", headers={"vary": "accept"})
+
+    routes.add_api_route("/", root, include_in_schema=False, route_class_override=_BrowserRoute)
 
     @routes.get(PATH, include_in_schema=False)
     async def page(request: Request) -> Response:

@@ -248,7 +248,7 @@ class EmbedService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /embed, which is also at the root for TEI's clients."""
     models = registry.choice(EmbedService.of, DENSE, MULTI)
-    routes = api_router("embeddings")
+    routes = api_router("embed")
 
     @routes.post(
         "/embed",

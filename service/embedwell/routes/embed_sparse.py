@@ -98,7 +98,7 @@ class SparseService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /embed_sparse."""
     models = registry.choice(SparseService.of, SPARSE)
-    routes = api_router("sparse")
+    routes = api_router("embed")
 
     @routes.post(
         "/embed_sparse",

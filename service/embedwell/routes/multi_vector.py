@@ -190,7 +190,7 @@ class MultiVectorService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multi-vector."""
     models = registry.choice(MultiVectorService.of, MULTI)
-    routes = api_router("multi-vector")
+    routes = api_router("embed")
 
     @routes.post(
         "/v1/multi-vector",

@@ -17,6 +17,19 @@ from embedwell.routes.common.router import DirectRoute
 
 # FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
+_TAGS = {  # in their order on the page
+    "embed": "Dense, sparse and multi-vector embeddings of texts and images.",
+    "compare": "Similarities of two lists of texts, nearest neighbours, and analogies.",
+    "rerank": "The relevance of documents to a query.",
+    "classify": "Labels of texts and of text pairs.",
+    "tokens": "Token ids, the vector of each token, and the position encodings of models.",
+    "batches": "Files of many requests that the server answers later, in OpenAI's format.",
+    "OpenAI": "Routes for clients of OpenAI and of Azure.",
+    "Cohere": "Routes for clients of Cohere.",
+    "Ollama": "Routes for clients of Ollama.",
+    "Weaviate": "The route of Weaviate's module for embeddings.",
+    "status": "Health checks, metrics, the description of the model, and models on demand.",
+}
 
 
 def _inline_source(tag: str) -> str:
@@ -79,8 +92,9 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
             responses = operation["responses"]
             responses.pop("422", None)
             operation["security"] = [{}, {"key": []}] if "401" in responses else []
+    tags = [{"name": name, "description": text} for name, text in _TAGS.items()]
     shared = components()
     schemas = document["components"]["schemas"] | shared["schemas"]
     unused = ("HTTPValidationError", "ValidationError")
     shared["schemas"] = {name: schemas[name] for name in sorted(schemas) if name not in unused}
-    return {**document, "components": shared}
+    return {**document, "tags": tags, "components": shared}

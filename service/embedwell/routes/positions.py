@@ -242,7 +242,7 @@ class PositionService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes of /positions: POST, and GET with the same fields in the query string."""
     models = registry.choice(PositionService.of)
-    routes = api_router("positions")
+    routes = api_router("tokens")
 
     @routes.post(
         "/positions",

@@ -176,7 +176,7 @@ class SimilarityService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /similarity."""
     models = registry.choice(SimilarityService.of, DENSE, MULTI)
-    routes = api_router("similarity")
+    routes = api_router("compare")
 
     @routes.post(
         "/similarity",

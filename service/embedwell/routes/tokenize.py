@@ -81,7 +81,7 @@ class TextToken(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /tokenize and /decode."""
     models = registry.choice(lambda model: model.reader)
-    routes, responses = api_router("text"), route_responses((*BODY_ERRORS, 404))
+    routes, responses = api_router("tokens"), route_responses((*BODY_ERRORS, 404))
 
     @routes.post(
         "/tokenize",

@@ -291,7 +291,7 @@ class WordService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /neighbors, /analogy and /doesnt_match."""
     models = registry.choice(WordService.of, DENSE)
-    routes = api_router("words")
+    routes = api_router("compare")
     responses = route_responses()
 
     @routes.post(

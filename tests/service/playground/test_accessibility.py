@@ -1,12 +1,15 @@
 """Every view in every theme and size: usable without a mouse, without sight, and on a phone."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
+from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
+from tests.service.server import Server
 from tests.service.several import SeveralModels
 
 pytestmark = pytest.mark.full
@@ -110,6 +113,40 @@ def test_the_theme_is_chosen_and_remembered(open_view: OpenView) -> None:
     page.reload()
     page.wait_for_selector("h1")
     assert page.evaluate(color) == "rgb(20, 23, 27)"
+
+
+@pytest.mark.parametrize("kind", ["one model", "several models"])
+def test_the_header_of_a_phone_leaves_the_room_to_the_view(
+    server: Server, several: SeveralModels, open_view: OpenView, kind: str
+) -> None:
+    page = open_view("server", several.url if kind == "several models" else server.url)
+    page.set_viewport_size(PHONE)
+    page.reload()
+    page.wait_for_selector(LOADED["server"])
+    place = page.locator("header").bounding_box()
+    assert place and place["height"] < PHONE["height"] / 8
+    current = page.get_by_role("navigation").get_by_role("link", name="Server")
+    expect(current).to_be_in_viewport(ratio=1)  # though it is the last of the row
+    theme = page.get_by_label("Theme")
+    expect(theme).to_be_hidden()
+    page.get_by_role("button", name="Settings").click()
+    theme.select_option("dark")
+    page.get_by_role("button", name="Settings").click()
+    expect(theme).to_be_hidden()
+
+
+def test_a_phone_shows_the_field_of_a_key_while_the_server_needs_one(
+    minilm_folder: Path, context: BrowserContext
+) -> None:
+    with local_server(minilm_folder, api_key="sesame") as server:
+        page = context.new_page()
+        page.set_viewport_size(PHONE)
+        page.goto(f"{server.url}/playground#server")
+        page.get_by_label("API key").fill("sesame")
+        page.get_by_label("API key").press("Enter")
+        page.wait_for_selector(LOADED["server"])
+        expect(page.get_by_label("API key")).to_be_hidden()
+        page.close()
 
 
 def test_the_keyboard_alone_chooses_a_model(several: SeveralModels, open_view: OpenView) -> None:

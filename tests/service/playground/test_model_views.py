@@ -209,6 +209,24 @@ def test_a_query_without_an_encoder_has_the_weights_of_its_table(
     assert len(bars(page, "Query: largest weights")) == 2
 
 
+SIDES = "rows", "columns"
+
+
+def framed(page: Page) -> list[list[int]]:
+    """The row and the column of each frame, by the names beside it."""
+    centers = """elements => elements.map(it => it.getBoundingClientRect())
+        .map(box => [box.top + box.height / 2, box.left + box.width / 2])"""
+    frames = page.locator(".frame").evaluate_all(centers)
+    rows, columns = (page.locator(f".{axis}-axis span").evaluate_all(centers) for axis in SIDES)
+    return [
+        [
+            min(range(len(rows)), key=lambda i: abs(rows[i][0] - top)),
+            min(range(len(columns)), key=lambda j: abs(columns[j][1] - left)),
+        ]
+        for top, left in frames
+    ]
+
+
 @pytest.mark.parametrize("model", ["colbert", "org/m3"])
 def test_each_query_token_has_its_best_match_and_their_sum_is_the_score(
     several: SeveralModels, open_view: OpenView, model: str
@@ -234,6 +252,8 @@ def test_each_query_token_has_its_best_match_and_their_sum_is_the_score(
     canvas = page.locator("canvas")
     size = [canvas.evaluate("canvas => canvas.height"), canvas.evaluate("canvas => canvas.width")]
     assert size == list(cosines.shape)
+    assert [page.locator(f".{axis}-axis span").all_text_contents() for axis in SIDES] == names
+    assert framed(page) == [[i, j] for i, j in enumerate(cosines.argmax(axis=1))]
     canvas.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("figure .readout")).to_contain_text(

@@ -113,7 +113,7 @@ def test_a_view_says_which_models_can_answer_it(
     choice(page).select_option("splade")
     expect(page.locator("main")).to_have_text(
         re.compile(
-            r"“splade” has no dense vectors\.\s+"
+            r"“splade” \(sparse\) has no dense vectors\.\s+"
             r"These models support this view: minilm,\s*org/m3,\s*clip\."
         )
     )
@@ -138,8 +138,13 @@ def test_links_lead_to_the_model_that_was_chosen_last_of_those_that_can_answer(
 def test_a_view_that_no_model_answers_says_so(server: Server, open_view: OpenView) -> None:
     page = open_view("rerank")
     expect(page.locator("main")).to_contain_text(
-        "“all-MiniLM-L6-v2” does not rerank. No model of this server supports this view."
+        "“all-MiniLM-L6-v2” (dense, 384 dimensions) does not rerank. No model of this server "
+        "supports this view; embedwell serve --model cross-encoder/ms-marco-MiniLM-L6-v2 serves"
     )
+    links = page.get_by_role("main").get_by_role("link")
+    assert links.all_text_contents() == views(page)
+    links.filter(has_text="Similarity").click()
+    page.locator("table.matrix").wait_for()
 
 
 def test_an_unknown_model_of_a_link_is_named(

@@ -1,8 +1,9 @@
-"""The links between the views, pressed before all is loaded."""
+"""The links between the views, pressed before all is loaded, and the page of the API."""
 
 from playwright.sync_api import BrowserContext, Route, expect
 
 from tests.service.playground.conftest import OpenView
+from tests.service.server import Server
 
 PRESS_WHEN_SHOWN = """
 new MutationObserver((_, observer) => {
@@ -35,3 +36,16 @@ def test_a_view_that_loads_late_does_not_replace_the_chosen_one(
     page.evaluate("import('/playground/views/tokens.js')")
     page.evaluate("new Promise(requestAnimationFrame)")  # what its arrival changes is drawn
     expect(chart).to_be_visible(timeout=1)
+
+
+def test_the_api_is_listed_by_task(server: Server, open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.get_by_role("contentinfo").get_by_role("link", name="API").click()
+    groups = page.locator("main section")
+    expect(groups.get_by_role("heading", level=2)).to_contain_text(["embed", "compare", "rerank"])
+    expect(groups.nth(1).locator("summary code")).to_contain_text(["/similarity", "/neighbors"])
+    count = sum(map(len, server.client.get("/openapi.json").json()["paths"].values()))
+    expect(page.locator("summary")).to_have_count(count)
+    groups.nth(1).locator("summary").first.click()
+    groups.nth(1).get_by_role("button", name="Send").first.click()
+    expect(groups.nth(1).locator("pre").first).to_contain_text("200")

@@ -39,6 +39,22 @@ def test_a_trailing_slash_leads_to_the_page(server: Server) -> None:
     assert response.status_code == 200
 
 
+@pytest.mark.parametrize("accept", ["text/html,application/xhtml+xml,*/*;q=0.8", "text/html"])
+def test_the_root_leads_a_browser_to_the_page(server: Server, accept: str) -> None:
+    for method in ("GET", "HEAD"):
+        response = server.client.request(method, "/", headers={"accept": accept})
+        assert (response.status_code, response.headers["location"]) == (307, "playground")
+        assert response.headers["vary"] == "accept"
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", ""])
+def test_the_root_is_a_health_check_for_other_clients(server: Server, accept: str) -> None:
+    response = server.client.get("/", headers={"accept": accept})
+    assert (response.status_code, response.json()["status"]) == (200, "ready")
+    posted = server.client.post("/", json={"inputs": "red"}, headers={"accept": "text/html"})
+    assert len(posted.json()[0]) == 384
+
+
 @pytest.mark.parametrize(
     "path", ["nothing.js", "..%2fpages.py", "%2e%2e/pages.py", "vendor", "", "/etc/passwd"]
 )
@@ -66,12 +82,17 @@ def test_the_page_can_be_turned_off(minilm_folder: Path) -> None:
     with local_server(minilm_folder, playground=False) as server:
         for path in ("/playground", "/playground/", "/playground/app.js"):
             assert server.client.get(path).status_code == 404
+        root = server.client.get("/", headers={"accept": "text/html"})
+        assert (root.status_code, root.json()["status"]) == (200, "ready")
 
 
 def test_the_page_is_under_the_root_path(minilm_folder: Path) -> None:
     with local_server(minilm_folder, root_path="/vectors") as server:
         for path in ("/vectors/playground", "/playground", "/vectors/playground/app.js"):
             assert server.client.get(path).status_code == 200
+        for path in ("/vectors/", "/"):
+            root = server.client.get(path, headers={"accept": "text/html"})
+            assert root.headers["location"] == "playground"
 
 
 def test_the_page_is_not_in_the_openapi_document(server: Server) -> None:

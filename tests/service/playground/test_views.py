@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.service.local_server import local_server
@@ -106,6 +107,33 @@ def test_both_compared_tokens_are_outlined_and_the_result_is_said(
     expect(page.locator(".chips-title").first).to_have_text("First text: 11 of at most 256 tokens")
     page.get_by_role("combobox", name="Vectors").select_option("position")
     expect(page.locator("figure.chart")).to_have_count(0)
+
+
+def test_unknown_tokens_are_not_the_same_word(open_view: OpenView) -> None:
+    page = open_view("tokens")
+    page.get_by_label("Text", exact=True).fill("🦊")
+    page.get_by_label("Another text (optional)").fill("🐻")
+    expect(page.locator(".finding")).to_have_text(
+        "“🦊” (first text) and “🐻” (second text) are both unknown to the model: "
+        "cosine 1.00 at the input, 1.00 after layer 6."
+    )
+    expect(page.get_by_role("heading", name="“🦊” · id 100, unknown, characters")).to_be_visible()
+    page.get_by_text("All tokens as a table").click()
+    kinds = page.locator("tbody tr td:nth-child(4)").all_text_contents()
+    assert kinds == ["special", "unknown", "special"] * 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_highest_cosine_has_the_strongest_color(open_view: OpenView, theme: str) -> None:
+    page = open_view("tokens?first=river&second=a+river+and+the+sea")
+    page.get_by_label("Theme").select_option(theme)
+    chips = page.locator(".chip")
+    expect(chips.filter(has_text="1.00")).to_have_count(1)
+    colors = chips.evaluate_all("chips => chips.map(it => getComputedStyle(it).backgroundColor)")
+    channels = [[int(number) for number in re.findall(r"\d+", color)] for color in colors]
+    saturations = [1 - min(color) / max(color) for color in channels]
+    strongest = saturations.index(max(saturations))
+    expect(chips.nth(strongest)).to_contain_text("1.00")
 
 
 def test_a_chart_says_the_values_at_the_pointer_and_at_the_arrow_keys(
@@ -404,6 +432,101 @@ def test_umap_keeps_groups_apart_and_neighbours_are_of_all_dimensions(
     assert page.locator("figure ol button").all_text_contents() == nearest
 
 
+def test_the_map_is_seen_without_scrolling_and_fills_its_frame(open_view: OpenView) -> None:
+    for width, height in ((1280, 900), (390, 844)):
+        page = open_view("map")
+        page.set_viewport_size({"width": width, "height": height})
+        expect(page.locator("figure canvas")).to_be_in_viewport(ratio=1)
+        assert min(vivid_shares(page)) > 0.7
+
+
+def test_texts_are_drawn_where_they_are_seen(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.set_viewport_size({"width": 390, "height": 640})
+    page.get_by_role("textbox", name="Texts").fill("one\ntwo\nthree\nfour")
+    button, canvas = page.get_by_role("button", name="Embed and draw"), page.locator("canvas")
+    button.evaluate("button => button.scrollIntoView({ block: 'start' })")
+    expect(canvas).not_to_be_in_viewport()
+    button.click()
+    expect(page.locator("figcaption")).to_contain_text("4 texts")
+    expect(canvas).to_be_in_viewport(ratio=1)
+
+
+def vivid_shares(page: Page) -> tuple[float, float]:
+    """The shares of the map's width and height over which points have their full color."""
+    pixels = np.array(Image.open(io.BytesIO(page.locator("figure canvas").screenshot())), int)
+    vivid = np.ptp(pixels[..., :3], axis=2) > 80
+    width, height = (np.ptp(np.flatnonzero(vivid.any(axis=axis))) for axis in (0, 1))
+    return float(width / pixels.shape[1]), float(height / pixels.shape[0])
+
+
+def test_a_text_is_found_on_the_map(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    page.get_by_label("Find texts").fill("BY THE")
+    expect(page.get_by_text("1 of 20 texts", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="1 of 20 texts with “BY THE”")).to_be_visible()
+    while max(vivid_shares(page)) > 0.05:  # until the others are faded
+        page.wait_for_timeout(50)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save 1 as CSV").click()
+    assert "horses" in Path(download.value.path()).read_text("utf-8").splitlines()[1]
+    page.locator(".marked button").click()
+    expect(page.get_by_role("heading", name="Nearest to “Two horses")).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_label("Find texts")).to_have_value("")
+    assert len(saved_map(page)) == 20
+
+
+def test_texts_within_a_drawn_line_are_listed(open_view: OpenView) -> None:
+    page = open_view("map")
+    canvas = page.locator("figure canvas")
+    canvas.wait_for()
+    page.get_by_label("Find texts").fill("owl")
+    box = canvas.bounding_box()
+    assert box
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle, box["y"] + 1)
+    page.mouse.down()
+    for x, y in ((middle, 0.99), (box["x"] + 1, 0.99), (box["x"] + 1, 0.01)):
+        page.mouse.move(x, box["y"] + y * box["height"], steps=5)
+    page.mouse.up()
+    expect(page.get_by_label("Find texts")).to_have_value("")
+    heading = page.get_by_role("heading", name="of 20 texts within the line")
+    expect(heading).to_be_visible()
+    listed = page.locator(".marked button").all_text_contents()
+    page.get_by_role("button", name="Show all").click()
+    rows = saved_map(page)
+    xs = [float(row["x"]) for row in rows]
+    center = (min(xs) + max(xs)) / 2
+    assert listed == [row["text"] for row, x in zip(rows, xs, strict=True) if x < center]
+    canvas.click(position={"x": 1, "y": 1})
+    expect(heading).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "chosen", "offered"),
+    [
+        ("id,text", [f"a{i},text {i}" for i in range(12)], "", [""]),
+        ("id,text", [f"{i},text {i}" for i in range(12)], "", ["", "id"]),
+        ("id,kind,text", [f"a{i},k{i % 2},text {i}" for i in range(12)], "kind", ["", "kind"]),
+        ("title,text", [f"t{i // 2 * 2},text {i}" for i in range(24)], "title", ["", "title"]),
+        ("title,text", [f"t{max(i, 2)},text {i}" for i in range(24)], "", [""]),
+    ],
+)
+def test_points_are_colored_by_a_column_of_groups(
+    open_view: OpenView, columns: str, rows: list[str], chosen: str, offered: list[str]
+) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    drop(page, "texts.csv", "\n".join([columns, *rows]))
+    expect(page.locator("figcaption")).to_contain_text(f"{len(rows)} texts")
+    choice = page.get_by_role("combobox", name="Colour by")
+    expect(choice).to_have_value(chosen)
+    names = choice.get_by_role("option").evaluate_all("options => options.map(it => it.value)")
+    assert names == offered
+
+
 def test_a_map_of_earlier_texts_is_dimmed_until_it_is_drawn_again(open_view: OpenView) -> None:
     page = open_view("map")
     page.locator("figure canvas").wait_for()
@@ -534,10 +657,12 @@ def test_a_key_is_typed_in_and_kept_from_links_and_commands(
     with local_server(minilm_folder, api_key="sesame") as server:
         page = context.new_page()
         page.goto(f"{server.url}/playground")
-        expect(page.get_by_role("status").first).to_contain_text(
-            "invalid API key: enter one at the top"
-        )
+        status = page.get_by_role("status").first
+        expect(status).to_contain_text("This server needs an API key: enter it at the top")
         expect(page.locator("header .model")).to_have_text("needs an API key")
+        page.get_by_label("API key").fill("simsim")
+        page.get_by_label("API key").press("Enter")
+        expect(status).to_contain_text("Invalid API key: correct it at the top")
         page.get_by_label("API key").fill("sesame")
         page.get_by_label("API key").press("Enter")
         chip(page, "river", 0).wait_for()

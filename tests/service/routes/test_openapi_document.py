@@ -194,6 +194,16 @@ def test_a_request_for_the_document_does_not_serialise_it_again() -> None:
         assert described.calls == 1
 
 
+def test_routes_are_grouped_by_described_tasks(server: Server) -> None:
+    document = server.client.get("/openapi.json").json()
+    names = [tag["name"] for tag in document["tags"]]
+    assert names[:4] == ["embed", "compare", "rerank", "classify"]
+    assert all(tag["description"].endswith(".") for tag in document["tags"])
+    methods = document["paths"].values()
+    used = [operation["tags"] for by_method in methods for operation in by_method.values()]
+    assert {tag for [tag] in used} == {*names}
+
+
 def test_the_docs_page_allows_only_its_own_script_and_style(server: Server) -> None:
     response = server.client.get("/docs")
     policy = response.headers["content-security-policy"]

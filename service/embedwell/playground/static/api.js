@@ -24,7 +24,7 @@ export function forModel(request) {
 /** An error response of the server: its message, its code and the index of the invalid input. */
 export class ApiError extends Error {
   constructor(status, body) {
-    const message = status === 401 ? "invalid API key: enter one at the top" : body.error?.message || body.error;
+    const message = status === 401 ? (apiKey() ? "Invalid API key: correct it at the top" : "This server needs an API key: enter it at the top") : body.error?.message || body.error;
     super(message || `the server responded with status ${status}`);
     Object.assign(this, { status, code: body.code, index: body.index, retriable: status >= 429 });
   }

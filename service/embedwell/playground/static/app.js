@@ -1,5 +1,5 @@
 // The page around the views: navigation, model, theme and API key.
-import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Unreachable, apiKey, checkConnection, selectModel, setApiKey, useConnection } from "./api.js";
 import { chosenModel, describe, modelFor, remember, useModels } from "./models.js";
 import { Status } from "./parts.js";
@@ -46,11 +46,14 @@ const currentView = (models) => {
   return view in VIEWS ? view : homeView(models);
 };
 
-/** Message for a view that the chosen model does not support, with the models that do. */
+/** Message for a view that the chosen model does not support: the models that do, and the views that the model supports. */
 function OtherModels({ view, model, models }) {
-  const able = models.filter(VIEWS[view].can);
-  return html`<p class="hint" role="status">“${model.name}” ${VIEWS[view].lacks}. ${able.length === 0 ? "No model of this server supports this view." : html`
-    These models support this view: ${able.map(({ name }, i) => html`${i > 0 && ", "}<a href=${fragment(view, readAddress().parameters, name)}>${name}</a>`)}.`}</p>`;
+  const { lacks, example, can } = VIEWS[view], able = models.filter(can), { parameters, model: named } = readAddress();
+  const links = (items) => items.map(([text, address], i) => html`${i > 0 && ", "}<a href=${address}>${text}</a>`);
+  return html`<p class="hint" role="status">“${model.name}” (${describe(model)}) ${lacks}. ${able.length > 0
+      ? html`These models support this view: ${links(able.map(({ name }) => [name, fragment(view, parameters, name)]))}.`
+      : html`No model of this server supports this view; <code>embedwell serve --model ${example}</code> serves one that does.`}</p>
+    <p class="hint">Views of “${model.name}”: ${links(offeredViews([model]).map((name) => [VIEWS[name].title, fragment(name, {}, named)]))}.</p>`;
 }
 
 /** The component of a view, which is loaded when the view is first shown. */
@@ -90,15 +93,24 @@ function Header({ view, models, model, theme, setTheme, onKey }) {
   const known = models.data || undefined, { error } = models;
   const [reached, setReached] = useState(true);
   useConnection(setReached);
-  const state = !reached ? "offline" : !known && error ? (error.status === 401 ? "needs an API key" : error.status ? "" : "offline") : "";
-  const several = known?.length > 1;
-  const navigation = html`<nav aria-label="Views">${offeredViews(known).map((name) => html`
+  const needsKey = !known && error?.status === 401;
+  const state = !reached || (!known && error && !error.status) ? "offline" : needsKey ? "needs an API key" : "";
+  const several = known?.length > 1, views = offeredViews(known);
+  const [chosen, setChosen] = useState(null), open = chosen ?? needsKey; // whether a phone shows the settings
+  const links = useRef();
+  useLayoutEffect(() => { // on a phone, the row of links scrolls
+    const current = links.current.querySelector("[aria-current]");
+    if (current) links.current.scrollLeft = current.offsetLeft - (links.current.clientWidth - current.clientWidth) / 2;
+  }, [view, views.length, several]);
+  const navigation = html`<nav aria-label="Views" ref=${links}>${views.map((name) => html`
     <a href=${fragment(name, {}, known && modelFor(known, VIEWS[name].can))} aria-current=${name === view ? "page" : undefined}>${VIEWS[name].title}</a>`)}
   </nav>`;
   return html`<header class=${several ? "several" : ""}>
     <p class="brand"><strong>embedwell</strong> <span class="model">${state || (several ? "" : known?.[0].name)}</span></p>
-    ${several ? html`<${ModelChoice} view=${view} models=${known} model=${model} />` : navigation}
-    <div class="settings">
+    ${several && html`<${ModelChoice} view=${view} models=${known} model=${model} />`}
+    <button type="button" class="toggle" aria-expanded=${open ? "true" : "false"} onClick=${() => setChosen(!open)}>Settings</button>
+    ${!several && navigation}
+    <div class=${open ? "settings open" : "settings"}>
       <${KeyField} onKey=${onKey} />
       <label>Theme <select value=${theme} onChange=${(event) => setTheme(event.target.value)}>
         ${THEMES.map((name) => html`<option value=${name} selected=${name === theme}>${name}</option>`)}
@@ -122,7 +134,7 @@ function ModelChoice({ view, models, model }) {
     remember(value);
     location.hash = fragment(view, readAddress().parameters, value === models.find(VIEWS[view].can)?.name ? "" : value);
   };
-  return html`<label class="choice">Model <select value=${chosen} onChange=${choose}>
+  return html`<label class="choice"><span>Model </span><select value=${chosen} onChange=${choose}>
     ${!model && html`<option value=${chosen} selected>${chosen} (unknown)</option>`}
     ${models.map((item) => html`<option value=${item.name} selected=${item.name === chosen}>
       ${item.name} · ${describe(item)}${item.state === "loaded" ? "" : ` · ${item.state}`}</option>`)}

@@ -1,11 +1,11 @@
 // Colour scales: viridis for amounts, blue to red around zero for signed numbers.
 const VIRIDIS = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141], [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];
-const SIGNED = { // ColorBrewer's RdBu; in the dark theme zero is the background
+const SIGNED = { // ColorBrewer's RdBu; in the dark theme zero is the background, and larger numbers are brighter and more saturated
   light: [[5, 48, 97], [67, 147, 195], [209, 229, 240], [247, 247, 247], [253, 219, 199], [214, 96, 77], [103, 0, 31]],
-  dark: [[146, 197, 222], [67, 147, 195], [33, 80, 120], [28, 32, 38], [122, 40, 40], [214, 96, 77], [244, 165, 130]],
+  dark: [[60, 170, 255], [45, 110, 180], [32, 66, 105], [28, 32, 38], [105, 36, 38], [180, 48, 43], [255, 80, 60]],
 };
-/** Okabe and Ito's palette, which is safe for colour blindness. */
-export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999", "#b8a800"];
+/** Okabe and Ito's palette, which is safe for colour blindness, without its grey. */
+export const CATEGORIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a800"];
 
 export const isDark = () => {
   const theme = document.documentElement.dataset.theme;

@@ -17,9 +17,9 @@ export function ColorBar({ low, high, signed, clipped, unit = "" }) {
 
 /**
  * Heat map of rows of numbers (null: masked), drawn on a canvas. range: limits of the colours. help: how to
- * read it. The pointer, or the arrow keys when the map has the focus, select a cell, whose value is shown below.
+ * read it. axes: {rows, columns, framed}: a name for each row and column, and the framed column of each row. The pointer, or the arrow keys when the map has the focus, select a cell, whose value is shown below.
  */
-export function Heatmap({ rows, title, help, range, rowName = "row", columnName = "column", signed = false, height, rowLabel = (i) => i, columnLabel = (j) => j, theme }) {
+export function Heatmap({ rows, title, help, range, rowName = "row", columnName = "column", signed = false, height, rowLabel = (i) => i, columnLabel = (j) => j, axes, theme }) {
   const canvas = useRef();
   const [cell, setCell] = useState(null);
   const columns = rows[0]?.length || 0;
@@ -38,17 +38,31 @@ export function Heatmap({ rows, title, help, range, rowName = "row", columnName 
     choose(i + step[0], j + step[1]);
   };
   const [i, j] = cell && cell[0] < rows.length && cell[1] < columns ? cell : [];
+  const drawing = html`<canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height || Math.min(Math.max(rows.length * 6, 60), 360)}px` }}
+      aria-label=${`${title}: heat map of ${rows.length} ${rowName}s by ${columns} ${columnName}s, from ${short(low)} to ${short(high)}. Arrow keys read out cells.`}
+      onPointerMove=${point} onPointerDown=${point} onPointerLeave=${(event) => event.pointerType === "mouse" && setCell(null)} onKeyDown=${key} />`;
   return html`<figure class="heatmap">
     <figcaption>${title}</figcaption>
-    <canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height || Math.min(Math.max(rows.length * 6, 60), 360)}px` }}
-      aria-label=${`${title}: heat map of ${rows.length} ${rowName}s by ${columns} ${columnName}s, from ${short(low)} to ${short(high)}. Arrow keys read out cells.`}
-      onPointerMove=${point} onPointerDown=${point} onPointerLeave=${(event) => event.pointerType === "mouse" && setCell(null)} onKeyDown=${key} />
+    ${axes ? html`<${Axes} ...${axes}>${drawing}<//>` : drawing}
     <div class="caption-row">
       <span class="readout" role="status">${i === undefined ? `${rowName} ↓, ${columnName} →` : `${rowName} ${rowLabel(i)}, ${columnName} ${columnLabel(j)}: ${short(rows[i][j])}`}</span>
       <${ColorBar} low=${low} high=${high} signed=${signed} clipped=${clipped} />
     </div>
     ${help && html`<p class="help">${help}</p>`}
   </figure>`;
+}
+
+const CELL = 18; // CSS pixels, in which a name fits
+
+/** A drawing of cells between the names of its rows and columns; it scrolls if it is wider than the page. */
+function Axes({ rows, columns, framed, children }) {
+  const share = (i, count) => `${(100 * i) / count}%`, width = share(1, columns.length), height = share(1, rows.length);
+  return html`<div class="scroll"><div class="axes">
+    <div class="columns-axis" aria-hidden="true">${columns.map((name) => html`<span>${name}</span>`)}</div>
+    <div class="rows-axis" aria-hidden="true">${rows.map((name) => html`<span>${name}</span>`)}</div>
+    <div class="cells" style=${{ minWidth: `${CELL * columns.length}px` }}>${children}
+      ${framed.map((j, i) => html`<i class="frame" style=${{ left: share(j, columns.length), top: share(i, rows.length), width, height }} />`)}</div>
+  </div></div>`;
 }
 
 const clamp = (index, length) => Math.min(Math.max(index, 0), length - 1);

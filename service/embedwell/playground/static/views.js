@@ -3,18 +3,18 @@ const any = () => true;
 const gives = (output) => ({ outputs }) => outputs.includes(output);
 const is = (...tasks) => ({ task }) => tasks.includes(task);
 
-/** Views by module name in views/. lacks: the message's end for a model that does not support a view. */
+/** Views by module name in views/. lacks: the message's end for a model that does not support a view; example: one that does. */
 export const VIEWS = {
   tokens: { title: "Tokens", can: any },
   positions: { title: "Positions", can: any },
-  similarity: { title: "Similarity", can: gives("dense"), lacks: "has no dense vectors" },
-  document: { title: "Document search", can: gives("dense"), lacks: "has no dense vectors" },
-  map: { title: "Map", can: gives("dense"), lacks: "has no dense vectors" },
-  images: { title: "Images", can: ({ modalities }) => modalities.includes("image"), lacks: "reads no images" },
-  sparse: { title: "Sparse", can: gives("sparse"), lacks: "has no sparse vectors" },
-  multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no token vectors to compare" },
-  rerank: { title: "Rerank", can: (model) => is("rerank")(model) || gives("multi")(model), lacks: "does not rerank" },
-  classify: { title: "Classify", can: is("classify"), lacks: "has no labels" },
+  similarity: { title: "Similarity", can: gives("dense"), lacks: "has no dense vectors", example: "all-MiniLM-L6-v2" },
+  document: { title: "Document search", can: gives("dense"), lacks: "has no dense vectors", example: "all-MiniLM-L6-v2" },
+  map: { title: "Map", can: gives("dense"), lacks: "has no dense vectors", example: "all-MiniLM-L6-v2" },
+  images: { title: "Images", can: ({ modalities }) => modalities.includes("image"), lacks: "reads no images", example: "sentence-transformers/clip-ViT-B-32" },
+  sparse: { title: "Sparse", can: gives("sparse"), lacks: "has no sparse vectors", example: "naver/splade-v3" },
+  multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no token vectors to compare", example: "colbert-ir/colbertv2.0" },
+  rerank: { title: "Rerank", can: (model) => is("rerank")(model) || gives("multi")(model), lacks: "does not rerank", example: "cross-encoder/ms-marco-MiniLM-L6-v2" },
+  classify: { title: "Classify", can: is("classify"), lacks: "has no labels", example: "SamLowe/roberta-base-go_emotions" },
   server: { title: "Server", can: any },
 };
 

@@ -106,7 +106,7 @@ class DirectRoute(APIRoute):
 def api_router(tag: str) -> APIRouter:
     """Create a router for the routes of an API.
 
-    tag: groups the routes in the OpenAPI document.
+    tag: groups the routes in the OpenAPI document, which describes it.
     """
     return APIRouter(
         tags=[tag],

@@ -1,6 +1,7 @@
 // A map of many texts: PCA or UMAP of their vectors, coloured by a column, with neighbours.
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { Unreachable, embed, embedRequest, useConnection } from "../api.js";
+import { colorColumns, textColumn } from "../columns.js";
 import { CopyButtons, Field, Results, Select, Status } from "../parts.js";
 import { Scatter } from "../scatter.js";
 import { useUrlState } from "../url_state.js";
@@ -39,7 +40,7 @@ export default function TextMap({ theme }) {
   const [progress, setProgress] = useState(null);
   const [error, setError] = useState(null);
   const [view, setView] = useState(null); // {points, explained, method}
-  const running = useRef(null);
+  const running = useRef(null), top = useRef();
 
   const cancel = () => running.current?.abort();
   useEffect(() => cancel, []);
@@ -60,14 +61,14 @@ export default function TextMap({ theme }) {
 
   const embedAll = (source, chosen = columns.text) => start(async (signal) => {
     const rows = (await inWorker({ action: "parse", ...source }, signal)).slice(0, MAX_ROWS);
-    const names = Object.keys(rows[0] || {}), textColumn = names.includes(chosen) ? chosen : longestColumn(rows, names);
-    const texts = rows.map((row) => String(row[textColumn] ?? "").trim());
+    const names = Object.keys(rows[0] || {}), ofTexts = names.includes(chosen) ? chosen : textColumn(rows, names);
+    const texts = rows.map((row) => String(row[ofTexts] ?? "").trim());
     const filled = rows.filter((_, i) => texts[i]), inputs = texts.filter(Boolean);
     if (inputs.length < 3) throw new Error("A map needs at least three texts. Add more.");
     const vectors = await embed(inputs, signal, (done) => setProgress({ label: `Embedded ${done} of ${inputs.length}`, share: done / inputs.length }));
-    const others = names.filter((name) => name !== textColumn);
-    setColumns({ text: textColumn, color: others.includes(columns.color) ? columns.color : others[0] || "" });
-    setTable({ id: Date.now(), source, rows: filled, texts: inputs, vectors, names });
+    const { groups, numbers } = colorColumns(filled, names.filter((name) => name !== ofTexts)), colors = [...groups, ...numbers];
+    setColumns({ text: ofTexts, color: colors.includes(columns.color) ? columns.color : groups[0] || "" });
+    setTable({ id: Date.now(), source, rows: filled, texts: inputs, vectors, names, colors });
     await place(vectors, state.method, signal);
   });
 
@@ -83,29 +84,32 @@ export default function TextMap({ theme }) {
     update({ method });
     if (table) start((signal) => place(table.vectors, method, signal));
   };
-  const draw = (changed) => { setSource(changed); embedAll(changed); };
-  const retry = () => embedAll(source);
-  useConnection((reached) => reached && error instanceof Unreachable && retry());
+  const draw = (changed) => { setSource(changed); embedAll(changed); top.current.scrollIntoView({ block: "nearest" }); };
+  const retry = () => draw(source);
+  useConnection((reached) => reached && error instanceof Unreachable && embedAll(source));
   useEffect(() => { embedAll(source); }, []);
   const isOld = table !== null && table.source !== source;
 
   return html`
-    <p class="lead">Each text is a point; texts with similar meanings are close together. PCA is exact and reports how much of the variance the
-      map shows; UMAP keeps neighbourhoods. Click a point to see its neighbours in all dimensions of the model.</p>
+    <p class="lead">Each text is a point; texts with similar meanings are close together.</p>
+    <div ref=${top}><${Status} error=${error} retry=${retry}>
+      ${progress && html`<span>${progress.label} ${progress.share !== undefined && html`<progress value=${progress.share} aria-label="Progress" />`}</span>`}
+    <//></div>
+    <div class="map">
+    <${Results} stale=${isOld || error?.retriable}>
+      ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
+    <//>
+    <div>
     <${Source} source=${source} setSource=${setSource} draw=${draw} />
     <div class="controls">
       <button type="button" class=${isOld ? "primary" : ""} onClick=${retry} disabled=${progress !== null}>Embed and draw</button>
       ${progress && html`<button type="button" onClick=${cancel}>Cancel</button>`}
       <${Select} label="Projection" value=${state.method} options=${[["pca", "PCA"], ["umap", "UMAP"]]} onChange=${changeMethod} />
       ${table && html`<${Select} label="Text column" value=${columns.text} options=${table.names} onChange=${(text) => embedAll(source, text)} />
-        <${Select} label="Colour by" value=${columns.color} options=${[["", "nothing"], ...table.names.filter((name) => name !== columns.text)]} onChange=${(color) => setColumns({ ...columns, color })} />`}
+        <${Select} label="Colour by" value=${columns.color} options=${[["", "nothing"], ...table.colors]} onChange=${(color) => setColumns({ ...columns, color })} />`}
     </div>
-    <${Status} error=${error} retry=${retry}>
-      ${progress && html`<span>${progress.label} ${progress.share !== undefined && html`<progress value=${progress.share} aria-label="Progress" />`}</span>`}
-    <//>
-    <${Results} stale=${isOld || error?.retriable}>
-      ${view && table && view.points.length === table.texts.length && html`<${Scatter} key=${table.id} table=${table} view=${view} color=${columns.color} theme=${theme} method=${view.method} />`}
-    <//>
+    <p class="help">PCA is exact, and says how much of the variance the map shows. UMAP keeps neighbourhoods.</p>
+    </div></div>
     ${table && html`<${CopyButtons} requests=${[embedRequest(table.texts.slice(0, COPIED))]} note=${source.text !== EXAMPLE && "The link does not contain your texts."} />`}`;
 }
 
@@ -122,12 +126,6 @@ function Source({ source, setSource, draw }) {
     <//>
   </div>`;
 }
-
-const longestColumn = (rows, names) => {
-  if (names.includes("text")) return "text";
-  const length = (name) => rows.slice(0, 50).reduce((sum, row) => sum + String(row[name] ?? "").length, 0);
-  return [...names].sort((a, b) => length(b) - length(a))[0];
-};
 
 /** Run an action in a new worker, which an abort terminates. */
 function inWorker(action, signal, onProgress = () => {}) {

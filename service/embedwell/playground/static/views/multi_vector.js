@@ -59,8 +59,9 @@ function Matches({ data: { first, second, rows, isCosine }, theme }) {
       <section><h2>Best match of each query token</h2>
         <${Bars} label="Best match of each query token" items=${items} low=${Math.min(0, ...scores)} high=${isCosine ? 1 : Math.max(...scores)} /></section>
       <section><h2>All pairs of tokens</h2>
-        <${Heatmap} rows=${rows} signed range=${range} theme=${theme} height=${Math.min(480, 16 * rows.length + 20)} title=${`${isCosine ? "Cosine" : "Product"} of each pair`}
+        <${Heatmap} rows=${rows} signed range=${range} theme=${theme} height=${18 * rows.length} title=${`${isCosine ? "Cosine" : "Product"} of each pair`}
           rowName="query token" columnName="document token" rowLabel=${(i) => `“${first.tokens[i].name}”`} columnLabel=${(j) => `“${second.tokens[j].name}”`}
-          help="Each row is a token of the query; its best match is the cell with the strongest red." /></section>
+          axes=${{ rows: first.tokens.map(({ name }) => name), columns: second.tokens.map(({ name }) => name), framed: best }}
+          help="Each row is a token of the query. A frame marks its best match." /></section>
     </div>`;
 }

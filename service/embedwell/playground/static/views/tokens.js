@@ -40,9 +40,11 @@ async function droppedTokens(texts, inputs, signal) {
   return Object.fromEntries(cut.map((i, order) => [i, all[order].slice(-inputs[i].dropped)]));
 }
 
-/** The first token that both inputs have, one in each; else the first word of each. */
+const kindOf = ({ special, in_vocabulary: known }) => (special ? "special" : known ? "text" : "unknown");
+
+/** The longest known word that both inputs have, one in each; else the first token of each. */
 function defaultPair([first, second]) {
-  const words = (input) => input.tokens.map((token, i) => [token, i]).filter(([token]) => !token.special && /\p{L}{3}/u.test(token.text));
+  const words = (input) => input.tokens.map((token, i) => [token, i]).filter(([token]) => kindOf(token) === "text" && /\p{L}{3}/u.test(token.text));
   if (!second) return [[0, Math.min(1, first.tokens.length - 1)]];
   const longestFirst = words(first).sort(([a], [b]) => b.text.length - a.text.length);
   for (const [token, i] of longestFirst) {
@@ -123,8 +125,10 @@ function Chips({ input, name, place, places, token, dropped, longest, setHovered
   </div>`;
 }
 
-const describe = ({ id, special, start, stop, start_byte, stop_byte }) =>
-  `id ${id}, ${special ? "special" : `characters ${start}–${stop}, bytes ${start_byte}–${stop_byte}`}`;
+const describe = (token) => {
+  const { id, start, stop, start_byte, stop_byte } = token, kind = kindOf(token);
+  return `id ${id}${kind === "text" ? "" : `, ${kind}`}${kind === "special" ? "" : `, characters ${start}–${stop}, bytes ${start_byte}–${stop_byte}`}`;
+};
 
 function Details({ tokens, theme }) {
   const rows = useMemo(() => tokens.map((item) => Array.from(item.vector)), tokens.map((item) => item.vector));
@@ -147,11 +151,13 @@ function Trace({ texts, places, depth, layer, tokens, size }) {
   const [[a, i], [b, j]] = places;
   if (!data?.every((inputs) => inputs[a]?.tokens[i] && inputs[b]?.tokens[j])) return html`<section />`;
   const values = data.map((inputs) => cosine(inputs[a].tokens[i].vector, inputs[b].tokens[j].vector));
-  const [first, second] = tokens, same = first.id === second.id;
+  const [first, second] = tokens, names = `${first.name} and ${second.name}`; // unknown words share an id
+  const subject = tokens.every((token) => kindOf(token) === "unknown") ? `${names} are both unknown to the model`
+    : first.id === second.id ? `The same word “${first.text}”` : names;
   return html`<section>
-    <p class="finding">${same ? `The same word “${first.text}”` : `${first.name} and ${second.name}`}: cosine <b>${values[0].toFixed(2)}</b> at
+    <p class="finding">${subject}: cosine <b>${values[0].toFixed(2)}</b> at
       the input, <b>${values.at(-1).toFixed(2)}</b> after layer ${depth}.</p>
-    <${LineChart} title=${`Cosine of ${first.name} and ${second.name} after each layer`} xName="layer" mark=${layer}
+    <${LineChart} title=${`Cosine of ${names} after each layer`} xName="layer" mark=${layer}
       lines=${[{ name: "cosine", values }]} low=${Math.min(0, ...values)} high=${1} />
   </section>`;
 }
@@ -160,7 +166,7 @@ function Table({ inputs, token }) {
   return html`<details><summary>All tokens as a table</summary><div class="scroll"><table>
     <thead><tr>${["text", "id", "token", "kind", "characters", "bytes", "cosine"].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${inputs.flatMap((input, i) => input.tokens.map((item) => html`<tr>
-      <td class="number">${i + 1}</td><td class="number">${item.id}</td><td>${item.text}</td><td>${item.special ? "special" : "text"}</td>
+      <td class="number">${i + 1}</td><td class="number">${item.id}</td><td>${item.text}</td><td>${kindOf(item)}</td>
       <td class="number">${item.special ? "" : `${item.start}–${item.stop}`}</td><td class="number">${item.special ? "" : `${item.start_byte}–${item.stop_byte}`}</td>
       <td class="number">${token ? cosine(token.vector, item.vector).toFixed(3) : ""}</td></tr>`))}</tbody>
   </table></div></details>`;
