@@ -15,6 +15,7 @@ from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.json_limits import check_parts
 
 _MAX_PROBLEMS = 100
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # at the start of files that some editors write
 
 
 class _Fields(BaseModel):
@@ -151,8 +152,9 @@ def _lines(path: Path, start: int, line_bytes: int) -> Iterator[tuple[bytes, int
                 raise TooLarge(
                     f"a file can have at most {MAX_LINES} lines; split it", code="too_many_lines"
                 )
+            mark = b"" if start else _BYTE_ORDER_MARK
             start += len(line)
-            yield line, start
+            yield line.removeprefix(mark), start
 
 
 def _parse(line: bytes, end: int) -> RequestLine:
