@@ -1,6 +1,7 @@
 """Tests of models of a hub: what is fetched of one, what of it stays, and what is told."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -120,7 +121,8 @@ def test_a_model_that_is_not_public_is_had_with_a_token(pull: Pull) -> None:
     with Hub(NAME, FILES, token="sesame") as hub:
         refused = pull(hub)
         assert refused.returncode == 1
-        assert refused.stderr.endswith("one that is not public needs a token in HF_TOKEN\n")
+        hint = "; one that is not public needs a token in HF_TOKEN; and there is no folder "
+        assert hint in refused.stderr.splitlines()[-1]
         assert found(pull(hub, HF_TOKEN="sesame").stdout) == FILES
 
 
@@ -263,7 +265,10 @@ def test_pickles_of_a_family_that_is_not_served_are_not_fetched(
 
 
 def test_a_hub_out_of_reach_is_told_on_one_line(tmp_path: Path) -> None:
-    message = r"'organisation/name' could not be fetched from the hub: .+\Z"
+    message = (
+        r"'organisation/name' could not be fetched from the hub: .+; and there is "
+        rf"no folder {re.escape(os.getcwd())}/organisation/name\Z"
+    )
     with pytest.raises(ModelError, match=message):
         resolve(NAME, cache=tmp_path)
 
