@@ -1,5 +1,6 @@
 """The requests of a batch: lines of JSON, each with a body for one route."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,7 +16,6 @@ from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.json_limits import check_parts
 
 _MAX_PROBLEMS = 100
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # at the start of files that some editors write
 
 
 class _Fields(BaseModel):
@@ -152,7 +152,7 @@ def _lines(path: Path, start: int, line_bytes: int) -> Iterator[tuple[bytes, int
                 raise TooLarge(
                     f"a file can have at most {MAX_LINES} lines; split it", code="too_many_lines"
                 )
-            mark = b"" if start else _BYTE_ORDER_MARK
+            mark = b"" if start else BOM_UTF8  # at the start of files that some editors write
             start += len(line)
             yield line.removeprefix(mark), start
 
