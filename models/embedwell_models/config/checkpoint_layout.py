@@ -139,7 +139,7 @@ class CheckpointLayout:
         key, number = self._key(name)
         if key in self.tensors:
             return [part.format(number) for part in split(self.tensors[key])]
-        if any(fnmatchcase(key, pattern) for pattern in self.unused):
+        if self._is_unused(key):
             return []
         raise ModelError(f"unknown tensor {name!r} in the checkpoint: {self._advice(name)}")
 
@@ -168,7 +168,8 @@ class CheckpointLayout:
     def _advice(self, name: str) -> str:
         prefix, _, rest = name.partition(".")
         while rest:
-            if self._key(rest)[0] in self.tensors:
+            key, _ = self._key(rest)
+            if key in self.tensors or self._is_unused(key):
                 return (
                     f"it is known without {prefix + '.'!r}: save the model itself, not the module "
                     "around it"
@@ -187,6 +188,9 @@ class CheckpointLayout:
         layer = re.search(r"\.(\d+)\.", f".{plain}")
         key = re.sub(r"\.\d+\.", ".{}.", f".{plain}", count=1)[1:]
         return plain if plain in self.tensors else key, int(layer.group(1)) if layer else 0
+
+    def _is_unused(self, key: str) -> bool:
+        return any(fnmatchcase(key, pattern) for pattern in self.unused)
 
     def _strip(self, name: str) -> str:
         prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
