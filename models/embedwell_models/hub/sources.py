@@ -16,6 +16,11 @@ from embedwell_models.hub.fetch_log import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
 
+_OTHER_FORMATS = (
+    "if it has only files of GGUF, ONNX or another format, which embedwell does not read, give the "
+    "name of the original model"
+)
+
 log = logging.getLogger(__name__)
 
 
@@ -146,20 +151,26 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
 
     Raises ModelError for an unsupported family before large files are fetched.
     """
+    from embedwell_models.checkpoint import safetensors_files
     from embedwell_models.hub import conversion
 
     folder = _fetch(model, revision, cache)
     conversion.refuse_unsupported(folder)
-    return huggingface.fetch(
-        model, revision, cache / "hub", conversion.parts_without_safetensors(folder)
-    )
+    parts = conversion.parts_without_safetensors(folder)
+    folder = huggingface.fetch(model, revision, cache / "hub", parts)
+    if not all(safetensors_files.pickles(folder / part) for part in parts):
+        raise ModelError(f"{model} has neither safetensors nor pytorch_model.bin; {_OTHER_FORMATS}")
+    return folder
 
 
 def _fetch(model: str, revision: str | None, cache: Path) -> Path:
     try:
-        return huggingface.fetch(model, revision, cache / "hub")
+        folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:
         raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
+    if not any((folder / name).exists() for name in ("config.json", "modules.json")):
+        raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
+    return folder
 
 
 def converted_folder(model: str, folder: Path, cache: Path) -> Path:

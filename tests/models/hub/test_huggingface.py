@@ -227,6 +227,20 @@ def without_extra(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
+def test_a_model_in_the_format_of_another_program_alone_is_refused(
+    pull: Pull, pickled: dict[str, bytes], tmp_path: Path
+) -> None:
+    message = "if it has only files of GGUF, ONNX or another format, which embedwell does not read"
+    with Hub(NAME, {"model-Q8_0.gguf": b"GGUF", "README.md": b"# A model"}) as hub:
+        refused = pull(hub)
+    assert refused.returncode == 1 and f"{NAME} has no config.json; {message}" in refused.stderr
+    files = {name: data for name, data in pickled.items() if name != "pytorch_model.bin"}
+    with Hub(NAME, {**files, "onnx/model.onnx": b"a graph"}) as hub:
+        refused = run(hub, tmp_path / "other", "convert", NAME)
+    reason = f"{NAME} has neither safetensors nor pytorch_model.bin; {message}"
+    assert refused.returncode == 1 and reason in refused.stderr
+
+
 def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
     pull: Pull, pickled: dict[str, bytes], without_extra: dict[str, str]
 ) -> None:
