@@ -190,7 +190,8 @@ class ModelDescription:
         headers = safetensors_files.headers(self.encoder)
         names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
         if not names:
-            raise ModelError(f"{self.encoder}: the checkpoint lacks ['bias_table']")
+            missing = self.spec.their_names(["bias_table"])
+            raise ModelError(f"{self.encoder}: the checkpoint lacks {missing}")
         return safetensors_files.read_tensor(self.encoder, names[0])
 
     def checkpoints(self) -> list[Path]:

@@ -160,9 +160,18 @@ def test_a_client_gets_the_vectors_of_the_embedder(
 
 
 def test_every_client_in_the_table_has_an_example() -> None:
-    linked = re.findall(r"^\| \[.*?\]\(#(.*?)\)", PAGE, re.MULTILINE)
-    assert linked == [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
+    linked = re.findall(r"^\| \[.*?\]\(#(.*?)\).*? \| Python", PAGE, re.MULTILINE)
+    examples = [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
+    assert sorted(linked) == sorted([*examples, "other-programs"])
     assert FURTHER_USES.keys() < {name for name, _ in EXAMPLES}
+
+
+def test_the_table_of_clients_is_in_alphabetical_order_and_complete() -> None:
+    table = PAGE.split("\n|---|---|---|---|---|\n")[1].split("\n\n")[0]
+    rows = table.splitlines()
+    names = [re.sub(r"\(#.*?\)|[^a-z0-9]", "", row.split("|")[1].lower()) for row in rows]
+    assert names[:-1] == sorted(names[:-1]) and names[-1].startswith("noclient")
+    assert {row.count("|") for row in rows} == {6}
 
 
 @pytest.mark.parametrize(

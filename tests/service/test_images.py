@@ -64,6 +64,17 @@ def embeddings(server: HttpServer, path: str, body: dict[str, Any]) -> Any:
     return np.array(data["embeddings"]["float"])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("start", ["", "data:image/png;base64,"])
+def test_line_breaks_in_base64_change_nothing(
+    server: HttpServer, expected: Floats, start: str, end: str
+) -> None:
+    lines = base64.encodebytes(FILES[0]).decode().replace("\n", end)
+    assert lines.count(end) > 2
+    (found,) = vectors(server.post("/embed", {"inputs": {"image": start + lines}}))
+    np.testing.assert_allclose(found, expected[2], atol=1e-6)
+
+
 def test_texts_and_images_of_a_request_come_in_order(server: HttpServer, expected: Floats) -> None:
     inputs = [TEXTS[0], {"image": FIRST}, TEXTS[1], {"image": plain(FILES[1])}]
     found = vectors(server.post("/embed", {"inputs": inputs}))

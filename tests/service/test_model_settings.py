@@ -87,6 +87,13 @@ def test_a_mistake_in_the_file_is_told(tmp_path: Path, text: str, message: str) 
         model_settings(settings(models_file=written(tmp_path, text)))
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text('[small]\nsource = "there"\n', encoding="utf-8-sig")
+    [model] = model_settings(Settings(models_file=path))
+    assert (model.served_name, model.model) == ("small", "there")
+
+
 def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"models_file: .*No such file"):
         model_settings(settings(models_file=tmp_path / "none.toml"))

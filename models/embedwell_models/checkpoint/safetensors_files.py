@@ -12,6 +12,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import Array
@@ -100,7 +101,10 @@ def pickles(folder: Path) -> list[Path]:
 
 
 def _without_weights(folder: Path) -> str:
-    if saved := pickles(folder):
+    saved = pickles(folder)
+    if saved and (problem := other_files.problem(saved[0])):
+        return f"{saved[0]} {problem}"
+    if saved:
         return (
             f"{folder} has no model.safetensors, and {saved[0].name} is a pickle, which the server "
             "never opens: `embedwell convert MODEL` makes safetensors of it, once"
@@ -111,7 +115,8 @@ def _without_weights(folder: Path) -> str:
             f"{folder} has no model.safetensors, and no model.safetensors.index.json that names "
             f"{others[:4]} as its shards: rename a single file, or add the index"
         )
-    return f"{folder} has no model.safetensors"
+    found = other_files.other_formats(folder)
+    return "; ".join(filter(None, [f"{folder} has no model.safetensors", found]))
 
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
@@ -210,4 +215,5 @@ def _header(path: Path) -> tuple[dict[str, Any], int]:
 
 def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError:
     """Build the error for a file that cannot be read."""
-    return ModelError(f"{path} cannot be read: {error}; fetch the model again")
+    problem = other_files.problem(path) or f"cannot be read: {error}; fetch the model again"
+    return ModelError(f"{path} {problem}")

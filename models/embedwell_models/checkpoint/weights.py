@@ -23,8 +23,7 @@ Weights = Mapping[str, Floats]
 """Arrays of a checkpoint by our names."""
 
 _HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
-
-
+_OTHER = "the weights and config.json are of two models: fetch both again"
 _BLOCK = 1 << 18  # numbers that stay in a cache while they are checked
 
 
@@ -76,7 +75,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
-        unknown |= {*names} - expected
+        unknown |= {name} if {*names} - expected else set()
         if names and not unknown:
             if static and kept.is_integer:
                 array = kept.array
@@ -89,28 +88,28 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 array = (array + addition).astype(np.float32)
             weights |= _parts(spec, names, array)
     if unknown:
-        raise ModelError(f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}")
-    if missing := expected - weights.keys():
-        raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)[:4]}")
+        raise ModelError(
+            f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}; {_OTHER}"
+        )
+    if missing := spec.their_names(expected - weights.keys()):
+        raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
-    check_shapes(plain, spec.config, spec.shapes)
+    check_shapes(folder, plain, spec)
     return StoredWeights(plain)
 
 
-def check_shapes(
-    weights: Mapping[str, Array],
-    config: EncoderConfig,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-) -> None:
+def check_shapes(folder: Path, weights: Mapping[str, Array], spec: CheckpointLayout) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
-    The kernels do not check bounds, so this check protects them. shapes: the shapes of tensors that
-    do not follow from the config.
+    The kernels do not check bounds, so this check protects them.
     """
     for name, array in weights.items():
-        expected = (shapes or {}).get(name) or _shape(name, len(array), config)
+        expected = spec.shapes.get(name) or _shape(name, len(array), spec.config)
         if array.shape != expected:
-            raise ModelError(f"{name} has the shape {array.shape}; config.json requires {expected}")
+            raise ModelError(
+                f"{folder}: {spec.describe(name)} has the shape {array.shape}; config.json "
+                f"requires {expected}; {_OTHER}"
+            )
 
 
 def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:

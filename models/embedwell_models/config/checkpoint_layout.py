@@ -1,7 +1,7 @@
 """The specification of a checkpoint: the encoder's configuration and the names of its tensors."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -136,17 +136,61 @@ class CheckpointLayout:
         """
         if self.adapters:
             name = name.replace(_PARAMETRIZED, ".weight")
+        key, number = self._key(name)
+        if key in self.tensors:
+            return [part.format(number) for part in split(self.tensors[key])]
+        if self._is_unused(key):
+            return []
+        raise ModelError(f"unknown tensor {name!r} in the checkpoint: {self._advice(name)}")
+
+    def their_names(self, ours: Iterable[str]) -> list[str]:
+        """Return the checkpoint's names of our tensors, in alphabetical order.
+
+        A tensor that holds several of ours, such as query, key and value, is named once.
+        """
+        return sorted({self._theirs(name)[0] for name in ours})
+
+    def describe(self, ours: str) -> str:
+        """Return the checkpoint's name of our tensor, and its part of it, for a message."""
+        theirs, parts = self._theirs(ours)
+        return f"{theirs} ({ours.split('.')[-2]})" if parts > 1 else theirs
+
+    def _theirs(self, ours: str) -> tuple[str, int]:
+        # The checkpoint's name, and the number of our tensors that it holds.
+        number = re.match(r"layers\.(\d+)\.", ours)
+        pattern = _OF_LAYER + ours[number.end() :] if number else ours
+        for theirs, joined in self.tensors.items():
+            parts = split(joined)
+            if {ours, pattern} & {*parts}:
+                return theirs.replace("{}", number[1] if number else ""), len(parts)
+        return ours, 1
+
+    def _advice(self, name: str) -> str:
+        prefix, _, rest = name.partition(".")
+        while rest:
+            key, _ = self._key(rest)
+            if key in self.tensors or self._is_unused(key):
+                return (
+                    f"it is known without {prefix + '.'!r}: save the model itself, not the module "
+                    "around it"
+                )
+            part, _, rest = rest.partition(".")
+            prefix = f"{prefix}.{part}"
+        return (
+            f"{self.config.family} has none of this name, and the weights are of another kind of "
+            "model than config.json says"
+        )
+
+    def _key(self, name: str) -> tuple[str, int]:
+        """Return the key of a name in `tensors`, if it is one, and the number of its layer."""
         # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", self._strip(name)))
         layer = re.search(r"\.(\d+)\.", f".{plain}")
         key = re.sub(r"\.\d+\.", ".{}.", f".{plain}", count=1)[1:]
-        key = plain if plain in self.tensors else key
-        if key in self.tensors:
-            number = int(layer.group(1)) if layer else 0
-            return [part.format(number) for part in split(self.tensors[key])]
-        if any(fnmatchcase(key, pattern) for pattern in self.unused):
-            return []
-        raise ModelError(f"unknown tensor {name!r} in the checkpoint")
+        return plain if plain in self.tensors else key, int(layer.group(1)) if layer else 0
+
+    def _is_unused(self, key: str) -> bool:
+        return any(fnmatchcase(key, pattern) for pattern in self.unused)
 
     def _strip(self, name: str) -> str:
         prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")

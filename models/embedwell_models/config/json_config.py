@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from embedwell_models.config import config_types
+from embedwell_models.config import config_types, other_files
 from embedwell_models.errors import ModelError
 
 T = TypeVar("T")
@@ -138,11 +138,17 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelError(f"{path} is missing: not a model folder") from None
+        raise ModelError(f"{path} is missing: {_not_a_model(path.parent)}") from None
     except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path} is not valid JSON: {error}") from None
+        problem = other_files.json_problem(path) or f"is not valid JSON: {error}"
+        raise ModelError(f"{path} {problem}") from None
+
+
+def _not_a_model(folder: Path) -> str:
+    found = other_files.folders_inside(folder) or other_files.other_formats(folder)
+    return "; ".join(filter(None, ["not a model folder", found]))
 
 
 def read_object(path: Path) -> dict[str, Any]:

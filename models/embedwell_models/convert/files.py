@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from embedwell_models.convert import doc2vec, elmo, laser
+from embedwell_models.config import other_files
+from embedwell_models.convert import doc2vec, elmo, gensim_pickle, laser
 from embedwell_models.convert.doc2vec import convert_doc2vec
 from embedwell_models.convert.elmo import convert_elmo
 from embedwell_models.convert.laser import convert_laser
@@ -24,6 +25,7 @@ def convert_file(source: Path, target: Path, choices: Choices) -> None:
     choices: the options for word vectors. Raises ModelError for a file that cannot be read, and if
     `target` exists.
     """
+    _refuse_other_kinds(source)
     convert = ENCODERS.get(source.suffix)
     if convert is None:
         convert_words(source, target, choices)
@@ -31,3 +33,10 @@ def convert_file(source: Path, target: Path, choices: Choices) -> None:
         raise ModelError("--limit, --exact, --weights and --corpus are for files of word vectors")
     else:
         convert(source, target)
+
+
+def _refuse_other_kinds(source: Path) -> None:
+    other_files.refuse_pointer(source)
+    if name := other_files.format_name(source):
+        raise ModelError(f"{source} is in the format {name}, {other_files.UNREAD}")
+    gensim_pickle.refuse_word_vectors(source)

@@ -2,6 +2,7 @@
 
 import collections
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy._core import multiarray
 
+from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 
 _REAL: dict[tuple[str, str], Any] = {
@@ -25,6 +27,23 @@ _REAL: dict[tuple[str, str], Any] = {
         for module in ("numpy.core.multiarray", "numpy._core.multiarray")
     },
 }
+DOC2VEC = "Doc2Vec"
+_HEAD = 200  # bytes of a pickle that contain the name of its class
+_CLASS = re.compile(rb"gensim\.models\.\w+(?:\x94\x8c.|\n)(\w+)", re.DOTALL)
+_EXPORTS = {
+    "Word2Vec": (
+        "from gensim.models import Word2Vec; "
+        "Word2Vec.load({!r}).wv.save_word2vec_format('words.bin', binary=True)"
+    ),
+    "FastText": (
+        "from gensim.models import FastText, fasttext; "
+        "fasttext.save_facebook_model(FastText.load({!r}), 'words.bin')"
+    ),
+}
+_EXPORT_OF_VECTORS = (
+    "from gensim.models import KeyedVectors; "
+    "KeyedVectors.load({!r}).save_word2vec_format('words.bin', binary=True)"
+)
 _REPLACED = ("gensim.", "numpy.random.")
 _FUNCTIONS = {("builtins", "hash")}
 
@@ -50,6 +69,23 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it contains {module}.{name}, which is not allowed")
 
 
+def saved_class(path: Path) -> str:
+    """Return the name of the class of gensim that saved a file; "" for another file."""
+    found = _CLASS.search(other_files.start(path, _HEAD))
+    return found[1].decode() if found else ""
+
+
+def refuse_word_vectors(path: Path) -> None:
+    """Raise ModelError, with how to export it, for an object of gensim other than a Doc2Vec."""
+    name = saved_class(path)
+    if name not in ("", DOC2VEC):
+        program = _EXPORTS.get(name, _EXPORT_OF_VECTORS).format(str(path))
+        raise ModelError(
+            f"{path} is a {name} as gensim's own save() writes it. Export its vectors, and convert "
+            f'that file: python -c "{program}"'
+        )
+
+
 def read_model(path: Path) -> Attributes:
     """Read the attributes of a model; raises ModelError for a file that contains anything else."""
     try:
@@ -72,5 +108,7 @@ def array(path: Path, owner: Attributes, name: str, prefix: str = "") -> npt.NDA
     """
     value = getattr(owner, name, None)
     if value is None:
-        value = np.load(f"{path}.{prefix}{name}.npy", allow_pickle=False)
+        file = Path(f"{path}.{prefix}{name}.npy")
+        other_files.refuse_pointer(file)
+        value = np.load(file, allow_pickle=False)
     return np.asarray(value)

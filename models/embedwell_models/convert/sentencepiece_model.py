@@ -9,6 +9,7 @@ from typing import Any, Self
 from tokenizers import Tokenizer, normalizers
 from tokenizers.normalizers import Normalizer
 
+from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 
 _COMPOSED = "각ếが"
@@ -26,6 +27,7 @@ class SentencePieceModel:
         """Read a file; raises ModelError for another kind of file."""
         from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
+        other_files.refuse_pointer(path)
         schema: Any = sentencepiece_model_pb2
         create: Any = SentencePieceProcessor
         proto = schema.ModelProto()

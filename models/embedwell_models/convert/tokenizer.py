@@ -13,6 +13,7 @@ from tokenizers import Regex, decoders, pre_tokenizers, processors
 from tokenizers import Tokenizer as Rust
 from tokenizers.models import BPE, WordLevel
 
+from embedwell_models.config import other_files
 from embedwell_models.convert import sentencepiece_comparison
 from embedwell_models.convert.sentencepiece_model import SentencePieceModel
 from embedwell_models.errors import ModelError
@@ -62,6 +63,8 @@ def _follow_sentencepiece(path: Path, rust: Rust) -> None:
 def _load(source: Path) -> Any:
     from transformers import AutoTokenizer
 
+    for name in loader.OLDER_FILES:
+        other_files.refuse_pointer(source / name)
     try:
         load: Any = AutoTokenizer.from_pretrained
         return load(source, use_fast=True, trust_remote_code=False, local_files_only=True)

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 
 
@@ -24,7 +25,9 @@ def convert(source: Path, target: Path) -> None:
     """
     pickles = safetensors_files.pickles(source)
     if not pickles:
-        raise ModelError(f"{source} has neither model.safetensors nor pytorch_model.bin")
+        found = other_files.other_formats(source)
+        message = f"{source} has neither model.safetensors nor pytorch_model.bin"
+        raise ModelError("; ".join(filter(None, [message, found])))
     shards: dict[str, str] = {}
     for path in pickles:
         tensors = _read(path)
@@ -55,6 +58,7 @@ def read_pickle(path: Path, classes: Sequence[type] = ()) -> Mapping[str, Any]:
     Raises ModelError for a file that cannot be read or contains anything else, and if its value is
     not a mapping.
     """
+    other_files.refuse_pointer(path)
     try:
         # Of torch's two formats, only the newer one (zip) can be memory-mapped.
         mappable = zipfile.is_zipfile(path)

@@ -58,7 +58,7 @@ def load_masked_lm_weights(
     for name, array in read.items():
         if array.shape != shapes[name]:
             raise ModelError(
-                f"{name} has the shape {array.shape}; config.json requires {shapes[name]}"
+                f"{folder}: {name} has the shape {array.shape}; config.json requires {shapes[name]}"
             )
     zeros = np.zeros(width, np.float32)
     bias = read.get(f"{head.output}.bias", read.get(head.output_bias))

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
 from embedwell_models.hub.fetch_log import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
+
+_OTHER_FORMATS = (
+    "if it has only files of GGUF, ONNX or another format, which embedwell does not read, give the "
+    "name of the original model"
+)
 
 log = logging.getLogger(__name__)
 
@@ -78,10 +84,7 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     if Path(model).is_dir():
         return Path(model).resolve()
     if Path(model).is_file():
-        raise ModelError(
-            f"{model} is a file: `embedwell convert {model} -o FOLDER` makes a folder of "
-            "word vectors; of any other model, give the folder that has the file"
-        )
+        raise ModelError(_as_file(Path(model)))
     cache = cache or default_cache()
     if model in BUNDLES:
         folder = cache / model
@@ -95,7 +98,24 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     if is_hub_name(model):
         return _resolve_hub_model(model, revision, cache)
     raise ModelError(
-        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}"
+        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}; "
+        f"{missing_folder(model)}"
+    )
+
+
+def missing_folder(model: str) -> str:
+    """Say which folder a name would be, and that there is none."""
+    return f"there is no folder {os.path.abspath(model)}"
+
+
+def _as_file(path: Path) -> str:
+    if name := other_files.format_name(path):
+        return f"{path} is in the format {name}, {other_files.UNREAD}"
+    if path.suffix in (".safetensors", ".json"):
+        return f"{path} is a file: give the folder that has it"
+    return (
+        f"{path} is a file: `embedwell convert {path} -o FOLDER` makes a folder of word vectors; "
+        "of any other model, give the folder that has the file"
     )
 
 
@@ -109,7 +129,7 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
         conversion,  # imports numpy, which the other sources do not need
     )
 
-    folder = huggingface.fetch(model, revision, cache / "hub")
+    folder = _fetch(model, revision, cache)
     missing = " and no ".join(conversion.missing_files(folder))
     if not missing:
         return folder
@@ -131,13 +151,26 @@ def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:
 
     Raises ModelError for an unsupported family before large files are fetched.
     """
+    from embedwell_models.checkpoint import safetensors_files
     from embedwell_models.hub import conversion
 
-    folder = huggingface.fetch(model, revision, cache / "hub")
+    folder = _fetch(model, revision, cache)
     conversion.refuse_unsupported(folder)
-    return huggingface.fetch(
-        model, revision, cache / "hub", conversion.parts_without_safetensors(folder)
-    )
+    parts = conversion.parts_without_safetensors(folder)
+    folder = huggingface.fetch(model, revision, cache / "hub", parts)
+    if not all(safetensors_files.pickles(folder / part) for part in parts):
+        raise ModelError(f"{model} has neither safetensors nor pytorch_model.bin; {_OTHER_FORMATS}")
+    return folder
+
+
+def _fetch(model: str, revision: str | None, cache: Path) -> Path:
+    try:
+        folder = huggingface.fetch(model, revision, cache / "hub")
+    except ModelError as error:
+        raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
+    if not any((folder / name).exists() for name in ("config.json", "modules.json")):
+        raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
+    return folder
 
 
 def converted_folder(model: str, folder: Path, cache: Path) -> Path:

@@ -11,6 +11,7 @@ from embedwell.batches.batch import Batch, Ending, Problem, Problems, Status, St
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.file_store import FileStore
 from embedwell.batches.ids import FILE, REQUEST, new_id
+from embedwell.batches.json_lines import escape_line_ends
 from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine, check_requests, request_groups
 from embedwell.batches.route_calls import RouteResponse
@@ -160,10 +161,11 @@ def _line(line: RequestLine, response: RouteResponse) -> tuple[bytes, ...]:
     head = {"id": response.request_id, "custom_id": line.custom_id, "error": None}
     described = {"status_code": response.status, "request_id": response.request_id}
     start, inner = orjson.dumps(head)[:-1], orjson.dumps(described)[:-1]
-    return b'%s,"response":%s,"body":' % (start, inner), response.body, b"}}\n"
+    start = escape_line_ends(b'%s,"response":%s,"body":' % (start, inner))
+    return start, escape_line_ends(response.body), b"}}\n"
 
 
 def _error_line(line: RequestLine, code: str, message: str) -> bytes:
     error = {"code": code, "message": message}
     fields = {"id": new_id(REQUEST), "custom_id": line.custom_id, "response": None, "error": error}
-    return orjson.dumps(fields) + b"\n"
+    return escape_line_ends(orjson.dumps(fields)) + b"\n"

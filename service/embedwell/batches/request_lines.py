@@ -1,5 +1,6 @@
 """The requests of a batch: lines of JSON, each with a body for one route."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -151,8 +152,9 @@ def _lines(path: Path, start: int, line_bytes: int) -> Iterator[tuple[bytes, int
                 raise TooLarge(
                     f"a file can have at most {MAX_LINES} lines; split it", code="too_many_lines"
                 )
+            mark = b"" if start else BOM_UTF8  # at the start of files that some editors write
             start += len(line)
-            yield line, start
+            yield line.removeprefix(mark), start
 
 
 def _parse(line: bytes, end: int) -> RequestLine:

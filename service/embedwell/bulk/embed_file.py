@@ -9,6 +9,7 @@ import click
 import numpy as np
 import orjson
 
+from embedwell.batches.json_lines import escape_line_ends
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import TextEncoder, embed_window
 from embedwell_models.vectors import Floats
@@ -74,7 +75,8 @@ class JsonlWriter:
     def write(self, texts: Sequence[str], vectors: Floats) -> None:
         for text, vector in zip(texts, vectors, strict=True):
             line = {"text": text, "embedding": vector}
-            self._file.write(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+            content = orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY)
+            self._file.write(escape_line_ends(content) + b"\n")
 
     def close(self) -> None:
         """Do nothing, as nothing is left to write."""

@@ -9,6 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from embedwell.batches.json_lines import escape_line_ends
 from embedwell.bulk.columns import EMBEDDING
 from embedwell_models.vectors import Floats
 
@@ -25,7 +26,7 @@ def part_files(
     """
     files: dict[str, bytes | pa.Buffer] = {}
     if errors:
-        lines = (orjson.dumps(error, default=str) + b"\n" for error in errors)
+        lines = (escape_line_ends(orjson.dumps(error, default=str)) + b"\n" for error in errors)
         files[f"_errors-{part:06}.jsonl"] = b"".join(lines)
     if format == NPY:
         array = io.BytesIO()

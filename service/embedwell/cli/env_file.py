@@ -1,6 +1,7 @@
 """The .env file and the environment: sources of settings, and mistakes that would be ignored."""
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,14 @@ from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
 from embedwell.settings.settings import FILE, PREFIX, Settings
+
+
+def has_byte_order_mark(file: str = FILE) -> bool:
+    """Whether a .env file begins with a mark that makes its first name another one."""
+    if not os.path.isfile(file):
+        return False
+    with open(file, "rb") as stream:
+        return stream.read(len(BOM_UTF8)) == BOM_UTF8
 
 
 def malformed_line(file: str = FILE) -> int | None:

@@ -8,7 +8,12 @@ import click
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from embedwell.cli.env_file import malformed_line, setting_source, variable_with_value
+from embedwell.cli.env_file import (
+    has_byte_order_mark,
+    malformed_line,
+    setting_source,
+    variable_with_value,
+)
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.errors import ModelError
@@ -53,6 +58,11 @@ def read(flags: dict[str, Any]) -> Settings:
     Raises UsageError, whose message names the flag or variable, the file, and the value.
     """
     try:
+        if has_byte_order_mark():
+            raise click.UsageError(
+                f"./{FILE} begins with a byte order mark (BOM), so that its first setting would "
+                "have no effect: save it as UTF-8 without BOM"
+            )
         if line := malformed_line():
             raise click.UsageError(
                 f"./{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"

@@ -36,10 +36,14 @@ class ImageInput(BaseModel):
                 "base64 or as a data URL (data:image/png;base64,…)"
             )
         is_data_url = start.startswith("data:") and start.endswith(";base64")
+        lines = (content if is_data_url else self.image).split()  # as MIME and base64(1) break it
         try:
-            return base64.b64decode(content if is_data_url else self.image, validate=True)
+            return base64.b64decode("".join(lines), validate=True)
         except (binascii.Error, ValueError):
-            raise ImageError("it is neither base64 nor a data URL with base64") from None
+            raise ImageError(
+                "it is neither base64 nor a data URL with base64 (data:image/png;base64,…): send "
+                "all bytes of the file in base64, with + and /, and with = at the end"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def _from_file(file: Path | None) -> Iterator[Named]:
     if file is None:
         return
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise ValueError(f"models_file: {file}: {error}") from None
     for name, table in tables.items():

@@ -113,7 +113,10 @@ def _converted(settings: Settings, output: Path | None) -> Path:
         if output is None and target.is_dir():
             return target
     else:
-        raise ModelError(f"no model {model!r}; give a folder, or organisation/name on a hub")
+        raise ModelError(
+            f"no model {model!r}; give a folder, or organisation/name on a hub; "
+            f"{sources.missing_folder(model)}"
+        )
     configure_logging(settings.log_level, settings.log_format)
     convert_folder(source, target)
     return target

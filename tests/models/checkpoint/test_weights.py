@@ -139,31 +139,49 @@ def test_a_missing_tensor_is_named(folder: Path, tmp_path: Path) -> None:
     changed = rewritten(
         folder, tmp_path, lambda all: {name: t for name, t in all.items() if name != lost}
     )
-    with pytest.raises(ModelError, match=r"lacks \['layers\.2\.down\.bias'\]"):
+    with pytest.raises(ModelError, match=rf"lacks \['{lost}'\]; .*fetch both again"):
         load(changed)
 
 
 def test_a_missing_layer_is_noticed(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"lacks \['layers\.3\."):
+    with pytest.raises(ModelError, match=r"lacks \['encoder\.layer\.3\."):
         load(rewritten(folder, tmp_path, dict), num_layers=LAYERS + 1)
 
 
+def test_layers_beyond_those_of_the_config_are_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"implies no tensors \['encoder\.layer\.2\..*two models"):
+        load(rewritten(folder, tmp_path, dict), num_layers=LAYERS - 1)
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "theirs"),
     [
-        *("token_table", "position_table", "segment_table", "norm.weight", "norm.bias"),
-        *("layers.1.query.weight", "layers.1.output.bias", "layers.0.attention_norm.bias"),
-        *("layers.2.up.weight", "layers.2.up.bias", "layers.2.down.weight", "layers.2.down.bias"),
+        ("token_table", "embeddings.word_embeddings.weight"),
+        ("position_table", "embeddings.position_embeddings.weight"),
+        ("segment_table", "embeddings.token_type_embeddings.weight"),
+        ("norm.weight", "embeddings.LayerNorm.weight"),
+        ("norm.bias", "embeddings.LayerNorm.bias"),
+        ("layers.1.query.weight", "encoder.layer.1.attention.self.query.weight"),
+        ("layers.1.output.bias", "encoder.layer.1.attention.output.dense.bias"),
+        ("layers.0.attention_norm.bias", "encoder.layer.0.attention.output.LayerNorm.bias"),
+        ("layers.2.up.weight", "encoder.layer.2.intermediate.dense.weight"),
+        ("layers.2.up.bias", "encoder.layer.2.intermediate.dense.bias"),
+        ("layers.2.down.weight", "encoder.layer.2.output.dense.weight"),
+        ("layers.2.down.bias", "encoder.layer.2.output.dense.bias"),
     ],
 )
-def test_a_tensor_of_another_shape_is_named(folder: Path, plain: Weights, name: str) -> None:
-    config = families.read(folder).config
-    weights.check_shapes(plain, config)
+def test_a_tensor_of_another_shape_has_the_name_that_the_file_gives_it(
+    folder: Path, plain: Weights, name: str, theirs: str
+) -> None:
+    spec = families.read(folder)
+    weights.check_shapes(folder, plain, spec)
     tensor = plain[name]
     shorter = [tensor[1:]] * (name != "segment_table")  # the one table of no told length
     for other in [tensor[..., :-1], tensor[None], *shorter]:
-        with pytest.raises(ModelError, match=rf"^{name} has the shape .* config\.json requires"):
-            weights.check_shapes({**plain, name: other}, config)
+        with pytest.raises(ModelError) as refused:
+            weights.check_shapes(folder, {**plain, name: other}, spec)
+        message = f"{folder}: {theirs} has the shape {other.shape}; config.json requires "
+        assert str(refused.value).startswith(message)
 
 
 def spoilt(name: str, value: float) -> Change:

@@ -59,6 +59,29 @@ def test_a_name_that_only_resembles_a_tensor_is_unknown(name: str) -> None:
         spec().rename(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("module.layer.3.fused.weight", "known without 'module.': save the model itself"),
+        ("_orig.mod.embeddings.word.weight", "known without '_orig.mod.': save the model itself"),
+        ("wrapped.pooler.dense.weight", "known without 'wrapped.': save the model itself"),
+        ("layer.3.other.weight", "bert has none of this name, and the weights are of another"),
+    ],
+)
+def test_an_unknown_tensor_says_what_to_do(name: str, advice: str) -> None:
+    with pytest.raises(ModelError, match=advice):
+        spec().rename(name)
+
+
+def test_our_tensors_have_the_names_of_the_file_in_messages() -> None:
+    ours = [f"layers.3.{part}.weight" for part in ("query", "key", "attention_norm")]
+    theirs = ["layer.3.fused.weight", "layer.3.norm.weight"]
+    assert spec().their_names(ours) == theirs
+    assert spec().describe("layers.3.key.weight") == "layer.3.fused.weight (key)"
+    assert spec().describe("token_table") == "embeddings.word.weight"
+    assert spec().their_names(["image"]) == ["image"]
+
+
 def test_every_tensor_of_every_layer_is_expected() -> None:
     expected = spec().expected()
     assert len(expected) == 1 + 12 * 5

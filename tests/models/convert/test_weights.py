@@ -13,6 +13,7 @@ from torch import Tensor
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.convert import weights
 from embedwell_models.errors import ModelError
+from tests.models.git_lfs import POINTER
 
 FORMATS = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "first format"])
 TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64)
@@ -122,4 +123,16 @@ def test_a_file_that_was_cut_is_refused(tmp_path: Path, zipped: bool, share: flo
 
 def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has neither model\.safetensors nor pytorch_model\.bin"):
+        converted(tmp_path)
+
+
+def test_a_folder_with_weights_of_another_program_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin; model\.onnx is in the format ONNX"):
+        converted(tmp_path)
+
+
+def test_a_git_lfs_pointer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_model.bin").write_text(POINTER, encoding="utf-8")
+    with pytest.raises(ModelError, match=r"pytorch_model\.bin is a Git LFS pointer.*git lfs pull"):
         converted(tmp_path)

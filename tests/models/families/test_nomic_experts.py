@@ -78,5 +78,7 @@ def test_a_missing_tensor_of_the_experts_is_refused(name: str, tmp_path: Path) -
     named = load_file(tmp_path / "model.safetensors")
     del named[f"encoder.layers.3.mlp.{name}"]
     save_file(named, tmp_path / "model.safetensors")
-    with pytest.raises(ModelError, match=r"the checkpoint lacks \['layers.3"):
+    with pytest.raises(
+        ModelError, match=rf"the checkpoint lacks \['encoder\.layers\.3\.mlp\.{name}'"
+    ):
         weights.load(tmp_path, families.read(tmp_path))

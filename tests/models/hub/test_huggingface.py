@@ -1,6 +1,7 @@
 """Tests of models of a hub: what is fetched of one, what of it stays, and what is told."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -120,7 +121,8 @@ def test_a_model_that_is_not_public_is_had_with_a_token(pull: Pull) -> None:
     with Hub(NAME, FILES, token="sesame") as hub:
         refused = pull(hub)
         assert refused.returncode == 1
-        assert refused.stderr.endswith("one that is not public needs a token in HF_TOKEN\n")
+        hint = "; one that is not public needs a token in HF_TOKEN; and there is no folder "
+        assert hint in refused.stderr.splitlines()[-1]
         assert found(pull(hub, HF_TOKEN="sesame").stdout) == FILES
 
 
@@ -225,6 +227,20 @@ def without_extra(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
+def test_a_model_in_the_format_of_another_program_alone_is_refused(
+    pull: Pull, pickled: dict[str, bytes], tmp_path: Path
+) -> None:
+    message = "if it has only files of GGUF, ONNX or another format, which embedwell does not read"
+    with Hub(NAME, {"model-Q8_0.gguf": b"GGUF", "README.md": b"# A model"}) as hub:
+        refused = pull(hub)
+    assert refused.returncode == 1 and f"{NAME} has no config.json; {message}" in refused.stderr
+    files = {name: data for name, data in pickled.items() if name != "pytorch_model.bin"}
+    with Hub(NAME, {**files, "onnx/model.onnx": b"a graph"}) as hub:
+        refused = run(hub, tmp_path / "other", "convert", NAME)
+    reason = f"{NAME} has neither safetensors nor pytorch_model.bin; {message}"
+    assert refused.returncode == 1 and reason in refused.stderr
+
+
 def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
     pull: Pull, pickled: dict[str, bytes], without_extra: dict[str, str]
 ) -> None:
@@ -263,7 +279,10 @@ def test_pickles_of_a_family_that_is_not_served_are_not_fetched(
 
 
 def test_a_hub_out_of_reach_is_told_on_one_line(tmp_path: Path) -> None:
-    message = r"'organisation/name' could not be fetched from the hub: .+\Z"
+    message = (
+        r"'organisation/name' could not be fetched from the hub: .+; and there is "
+        rf"no folder {re.escape(os.getcwd())}/organisation/name\Z"
+    )
     with pytest.raises(ModelError, match=message):
         resolve(NAME, cache=tmp_path)
 

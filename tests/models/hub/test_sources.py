@@ -72,8 +72,11 @@ def test_a_folder_is_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", ["no-such-model", "/no/such/folder", "./no/such", "a/b/c"])
 def test_an_unknown_name_is_refused_with_what_may_be_given(cache: Path, name: str) -> None:
-    with pytest.raises(ModelError, match=f"no model {name!r}: give a folder, .*{DEFAULT}"):
+    with pytest.raises(ModelError) as refused:
         resolve(name, cache=cache)
+    start, end = str(refused.value).split("; ")
+    assert start == f"no model {name!r}: give a folder, organisation/name, or one of [{DEFAULT!r}]"
+    assert end == f"there is no folder {os.path.abspath(name)}"
     assert not cache.exists()
 
 
@@ -238,3 +241,18 @@ def test_a_file_is_refused_with_the_command_for_word_vectors(tmp_path: Path) -> 
     (tmp_path / "glove.txt").write_text("the 1 2")
     with pytest.raises(ModelError, match=r"is a file: `embedwell convert \S+glove\.txt -o"):
         resolve(str(tmp_path / "glove.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model-Q8_0.gguf", "model-Q8_0.gguf is in the format GGUF (llama.cpp), which embedwell"),
+        ("model.onnx", "model.onnx is in the format ONNX, which embedwell does not read: give the"),
+        ("model.safetensors", "model.safetensors is a file: give the folder that has it"),
+    ],
+)
+def test_another_file_is_refused_with_what_to_give(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(ModelError) as refused:
+        resolve(str(tmp_path / name))
+    assert message in str(refused.value) and "convert" not in str(refused.value)

@@ -1,11 +1,13 @@
 """A batch's results are its requests', whatever interrupts it and however it ends."""
 
+import json
 import shutil
 from pathlib import Path
 
+import orjson
 import pytest
 
-from embedwell.batches.batch import Batch
+from embedwell.batches.batch import Batch, Status
 from embedwell.errors import TooLarge
 from tests.service.batches.stores import BLOCK, ENDPOINT, WINDOW, Stores, requests, responses
 
@@ -45,6 +47,25 @@ def test_results_and_errors_become_files(tmp_path: Path) -> None:
     assert (failed["custom_id"], failed["response"]["status_code"]) == ("1", 400)
     folder = stores.batches.folder(batch.id)
     assert [path.name for path in folder.iterdir()] == ["batch.json"]
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_results_have_no_line_end_but_those_of_lines(tmp_path: Path, status: Status) -> None:
+    stores, name = Stores(tmp_path), "a\x85b\u2028c\u2029d"
+    line = {"custom_id": name, "method": "POST", "url": ENDPOINT, "body": {"input": name}}
+    file = stores.add(orjson.dumps(line) + b"\n" + requests(1))
+    work = stores.work(stores.batches.create(file, ENDPOINT, WINDOW, None).id)
+    work.start()
+    if status == "completed":
+        work.record(responses(work.next_requests(10 * SIZE)))
+    work.finish(status)
+    batch = stores.batches.get(work.batch.id)
+    id = batch.output_file_id or batch.error_file_id
+    assert id is not None
+    lines = stores.files.content(id).read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["custom_id"] for line in lines] == [name, "0"]
+    if status == "completed":
+        assert json.loads(lines[0])["response"]["body"] == {"input": name}
 
 
 def test_without_errors_there_is_no_file_of_them(tmp_path: Path) -> None:

@@ -33,6 +33,14 @@ def test_requests_are_counted_and_empty_lines_are_not(tmp_path: Path) -> None:
     assert check_requests(path, ENDPOINT, 1000) == (2, [])
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_request(tmp_path: Path) -> None:
+    path = write(tmp_path, "\ufeff" + line("a"), line("b"))
+    assert check_requests(path, ENDPOINT, 1000) == (2, [])
+    [group] = request_groups(path, 0, 1000, 1000)
+    assert [request.custom_id for request in group] == ["a", "b"]
+    assert group[-1].end == path.stat().st_size
+
+
 DEEP = line(body={"input": 0}).replace("0", "[" * 300 + "]" * 300)
 
 

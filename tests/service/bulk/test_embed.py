@@ -83,6 +83,13 @@ def test_several_windows_of_lines_are_one_file(
         assert len(target.read_text().splitlines()) == 20_000
 
 
+def test_a_line_of_json_has_no_other_line_end(model: Path, tmp_path: Path) -> None:
+    target, texts = tmp_path / "out.jsonl", ["a\x85b\u2028c\u2029d", "e"]
+    run("-o", str(target), "--model", str(model), stdin="\n".join(texts))
+    lines = target.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == texts
+
+
 def test_no_lines_are_an_array_without_rows(model: Path, tmp_path: Path) -> None:
     run("-o", str(tmp_path / "out.npy"), "--model", str(model), stdin="")
     assert np.load(tmp_path / "out.npy").shape == (0, 48)

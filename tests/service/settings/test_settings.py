@@ -155,6 +155,17 @@ def test_an_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, name: st
     assert getattr(Settings(), name) == getattr(Settings.model_construct(), name)
 
 
+def test_an_env_file_whose_first_setting_a_byte_order_mark_would_hide_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("EMBEDWELL_API_KEY=secret", encoding="utf-8-sig")
+    result = CliRunner().invoke(main, ["serve"])
+    assert result.exit_code == 2
+    assert "./.env begins with a byte order mark (BOM), so that its first" in result.output
+    assert "save it as UTF-8 without BOM" in result.output
+
+
 def test_an_env_file_that_is_not_utf_8_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
+from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer import truncation
@@ -99,7 +100,9 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the library raises no narrower exception
-        raise ModelError(f"{folder}: tokenizer.json cannot be read: {error}") from None
+        problem = other_files.json_problem(folder / "tokenizer.json") if reader is None else ""
+        message = f"tokenizer.json {problem or f'cannot be read: {error}'}"
+        raise ModelError(f"{folder}: {message}") from None
     if not special_tokens:
         rust.post_processor = None
     side = _truncation_side(folder, rust)

@@ -1,5 +1,6 @@
 """Base class of request bodies, and the input types that several bodies share."""
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
@@ -39,6 +40,8 @@ class Body(BaseModel):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
+            if text.startswith(BOM_UTF8):  # as files of some editors do
+                return cls.parse(text.removeprefix(BOM_UTF8))
             if not _unknown_nulls(error):
                 raise
             return cls._parse_without_nulls(text, error)

@@ -46,6 +46,11 @@ def test_an_unknown_field_with_a_value_is_refused(text: str) -> None:
     assert "other" not in str(raised.value)
 
 
+@pytest.mark.parametrize("text", ['{"inputs": "a"}', '{"inputs": "a", "surprise": null}'])
+def test_a_byte_order_mark_before_a_body_is_no_part_of_it(text: str) -> None:
+    assert EmbedRequest.parse(text.encode("utf-8-sig")).inputs == "a"
+
+
 def test_a_known_field_that_is_null_keeps_its_meaning() -> None:
     body = EmbedRequest.parse(b'{"inputs": "a", "truncate": null, "surprise": null}')
     assert body.model_fields_set == {"inputs", "truncate"}

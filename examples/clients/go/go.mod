@@ -1,0 +1,3 @@
+module example/embed
+
+go 1.19

@@ -1,0 +1,102 @@
+"""Files that are not what a model's folder should have: what they are, and what to do.
+
+Each description continues a sentence that begins with a path.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from embedwell_models.errors import ModelError
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_MARKS = {
+    b"\xef\xbb\xbf": "begins with a byte order mark (BOM), which JSON must not have: save it as "
+    "UTF-8 without BOM",
+    b"\xff\xfe": "is UTF-16: save it as UTF-8",
+    b"\xfe\xff": "is UTF-16: save it as UTF-8",
+}
+_FORMATS = {
+    ".gguf": "GGUF (llama.cpp)",
+    ".onnx": "ONNX",
+    ".h5": "TensorFlow",
+    ".msgpack": "Flax",
+    ".ot": "Rust",
+    ".tflite": "TensorFlow Lite",
+    ".xml": "OpenVINO",
+}
+_FOLDERS = ("*", "onnx/*", "openvino/*", "gguf/*")
+_PARTS = ("config.json", "modules.json")
+
+
+def is_pointer(path: Path) -> bool:
+    """Whether a file is a Git LFS pointer, which a clone without LFS has in place of the file."""
+    return start(path, len(_POINTER)) == _POINTER
+
+
+def problem(path: Path) -> str:
+    """Describe a file that is a Git LFS pointer; "" for another file."""
+    if not is_pointer(path):
+        return ""
+    return (
+        "is a Git LFS pointer, a few lines in place of the file: run `git lfs pull` in its folder, "
+        "or fetch the model again"
+    )
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise ModelError for a Git LFS pointer."""
+    if text := problem(path):
+        raise ModelError(f"{path} {text}")
+
+
+def json_problem(path: Path) -> str:
+    """Describe a file that is no JSON because of what its first bytes are; "" if they are not."""
+    first = start(path, 3)
+    marks = (text for mark, text in _MARKS.items() if first.startswith(mark))
+    return problem(path) or next(marks, "")
+
+
+def format_name(path: Path) -> str:
+    """Name the format of another program's model; "" for any other file."""
+    return _FORMATS.get(path.suffix.lower(), "")
+
+
+def other_formats(folder: Path) -> str:
+    """Describe a model that a folder has in another program's format; "" without one."""
+    for path in _files(folder):
+        if name := format_name(path):
+            return f"{path.relative_to(folder).as_posix()} is in the format {name}, {UNREAD}"
+    return ""
+
+
+UNREAD = (
+    "which embedwell does not read: give the folder of the original model, with its config.json "
+    "and model.safetensors, or its name on the hub"
+)
+
+
+def folders_inside(folder: Path) -> str:
+    """Describe the model folders inside a folder that is none itself; "" without one."""
+    if (folder / "modules.json").exists():
+        return ""  # the folders inside are its modules
+    found = [path for path in _models(folder) if not path.name[:1].isdigit()]
+    found += sorted(path.parent for path in folder.glob("snapshots/*/config.json"))
+    return f"give the folder of one model, such as {found[0]}" if found else ""
+
+
+def _models(folder: Path) -> list[Path]:
+    return sorted({path.parent for part in _PARTS for path in folder.glob(f"*/{part}")})
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for pattern in _FOLDERS:
+        yield from sorted(path for path in folder.glob(pattern) if path.is_file())
+
+
+def start(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file; b"" for one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
