@@ -30,6 +30,7 @@ THREAD_SOURCES, THREAD_FLAGS = ["thread_pool.cpp"], ["-pthread"]  # for every x8
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
 ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
+    "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],
     "avx512": ["-march=x86-64-v4"],
     "vnni": ["-march=x86-64-v4", "-mavx512vnni"],
     "bf16": ["-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16"],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from deploy.loadtest.corpus import Corpus
+from embedwell_models.cpu_backend.library import SHORT_SUMS, best_isa
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import truncate_and_normalize
@@ -26,6 +27,7 @@ from tests.models.model_files.options import (
 from tests.models.tiny import with_token
 
 Floats = npt.NDArray[np.float32]
+SHORT = best_isa("int8") in SHORT_SUMS  # whose weights in int8 are rounded in larger steps
 SENTENCES = [" ".join(WORDS[5 * i : 5 * i + 1 + 3 * i]) for i in range(9)]
 
 
@@ -59,7 +61,8 @@ def test_vectors_equal_sentence_transformers(
     vectors = any_embedder.embed(texts)
     cosines = (vectors * theirs).sum(axis=1)
     assert cosines.min() >= (0.995 if any_embedder.dtype == "int8" else 0.9998)
-    assert cosines.mean() >= (0.99925 if any_embedder.dtype == "int8" else 0.9999)
+    mean = 0.9991 if SHORT else 0.99925
+    assert cosines.mean() >= (mean if any_embedder.dtype == "int8" else 0.9999)
     if any_embedder.dtype == "float32":
         assert np.abs(vectors - theirs).max() <= 2e-6
 
@@ -72,7 +75,8 @@ def test_a_manual_is_read_as_in_float32(
     corpus = Corpus(random.Random(seed))
     prose = [corpus.cut(4, 14) for _ in range(200)] + [corpus.cut(40, 200) for _ in range(30)]
     cosines = (any_embedder.embed(prose) * embedder.embed(prose)).sum(axis=1)
-    least, mean = {"int8": (0.998, 0.9993), "bfloat16": (0.9998, 0.9999)}.get(
+    rounded = (0.997, 0.9992) if SHORT else (0.998, 0.9993)
+    least, mean = {"int8": rounded, "bfloat16": (0.9998, 0.9999)}.get(
         any_embedder.dtype, (1 - 1e-6, 1 - 1e-6)
     )
     assert cosines.min() >= least and cosines.mean() >= mean, (cosines.min(), cosines.mean())

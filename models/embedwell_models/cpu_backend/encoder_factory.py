@@ -74,8 +74,9 @@ def compiled_precisions(cpu_features: frozenset[str]) -> list[str]:
 def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
     """Return the error for a precision that a device does not support at full speed."""
     hint = " (it is for CPUs)" if dtype == "int8" else ""
-    if dtype in ("bfloat16", "int8") and device == "cpu":
-        hint = " (it needs AVX-512 with BF16 or VNNI, and a C++ compiler at installation)"
+    needs = {"bfloat16": "AVX-512 with BF16", "int8": "AVX2"}
+    if device == "cpu" and dtype in needs:
+        hint = f" (it needs {needs[dtype]}, and a C++ compiler at installation)"
     return ModelError(
         f"dtype {dtype} is not supported on this {device}{hint}; supported: {', '.join(supported)}"
     )

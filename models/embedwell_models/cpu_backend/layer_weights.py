@@ -33,7 +33,7 @@ class LayerWeights:
 
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
         self.run = kernel(isa, f"encode_{packing.dtype}")
-        build = _Builder(config, weights, WeightPacker(packing))
+        build = _Builder(config, weights, WeightPacker(isa, packing))
         self.layers = (Layer * config.num_layers)(*build.layers())
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")

@@ -20,14 +20,18 @@ ISAS: Mapping[str, frozenset[str]] = {  # CPU features (Linux names), fastest se
     "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
     "vnni": frozenset({"avx512_vnni"}),
     "avx512": frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}),
+    "avxvnni": frozenset({"avx2", "fma", "bmi2", "avx_vnni"}),
     "avx2": frozenset({"avx2", "fma", "bmi2"}),
 }
+SHORT_SUMS = frozenset({"avx512", "avx2"})
+"""Instruction sets whose kernels for int8 add two neighbouring products in 16 bits."""
 
 CAPS = ("auto", *ISAS, "none")
 _TORCH_CAPS = {  # values of the environment variables that limit torch and oneDNN
     "bf16": ("avx512", "AVX512_CORE_BF16"),
     "vnni": ("avx512", "AVX512_CORE_VNNI"),
     "avx512": ("avx512", "AVX512_CORE"),
+    "avxvnni": ("avx2", "AVX2_VNNI"),
     "avx2": ("avx2", "AVX2"),
 }
 _process_caps: set[str] = set()

@@ -31,7 +31,7 @@ class KernelLinearFactory(LinearFactory):
     def __init__(self, isa: str, packing: Packing) -> None:
         self._kernel = kernel(isa, f"linear_{packing.dtype}")
         self._row_maximum_kernel = kernel(isa, f"row_maximum_{packing.dtype}")
-        self._packing = packing
+        self._isa, self._packing = isa, packing
 
     def __call__(
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
@@ -54,7 +54,7 @@ class KernelLinearFactory(LinearFactory):
     def _linear(
         self, weight: Floats, bias: Floats, activation: str, name: str, gated: bool = False
     ) -> "_KernelLinear":
-        packer = WeightPacker(self._packing)
+        packer = WeightPacker(self._isa, self._packing)
         rows, columns = padding_to_tiles(weight)
         linear = abi.Linear(
             matrix=packer.matrix(weight, bias, name),

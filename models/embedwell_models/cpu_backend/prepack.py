@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
+from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
 from embedwell_models.vectors import Floats
 
@@ -33,8 +34,8 @@ class Packing:
 class WeightPacker:
     """Packer of weights, and owner of the memory that the kernels address."""
 
-    def __init__(self, packing: Packing) -> None:
-        self._packing = packing
+    def __init__(self, isa: str, packing: Packing) -> None:
+        self._isa, self._packing = isa, packing
         self._arrays: list[npt.NDArray[Any]] = []
 
     def matrix(self, weight: Floats, bias: Floats, name: str) -> Matrix:
@@ -49,7 +50,7 @@ class WeightPacker:
             return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
         inputs = packing.input_magnitudes[name]
         inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
-        quantized = quantize_weight(weight, inputs, name)
+        quantized = quantize_weight(weight, inputs, name, self._isa in SHORT_SUMS)
         return Matrix(
             panels=self._panels(quantized.weight),
             bias=self.retain(bias),

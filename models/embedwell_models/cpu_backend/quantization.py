@@ -76,11 +76,15 @@ class QuantizedWeight:
         return sums
 
 
-def quantize_weight(weight: Floats, input_magnitudes: Floats, name: str) -> QuantizedWeight:
+def quantize_weight(
+    weight: Floats, input_magnitudes: Floats, name: str, short_sums: bool = False
+) -> QuantizedWeight:
     """Quantise a float32 weight (N, K) with one scale per row (SmoothQuant, arXiv 2211.10438).
 
     input_magnitudes: (K,). A large magnitude divides the input and multiplies the weight, so that
-    both are easy to round. name: name of the linear layer, such as 'layers.0.up'.
+    both are easy to round. name: name of the linear layer, such as 'layers.0.up'. short_sums:
+    whether the kernels add two neighbouring products in 16 bits. The sum of two neighbours then is
+    from -128 to 128, because inputs are up to 255.
     """
     alpha = _ALPHAS.get(name.rpartition(".")[2], _ALPHA)
     inputs = np.maximum(input_magnitudes.astype(np.float64), 1e-5)
@@ -89,7 +93,10 @@ def quantize_weight(weight: Floats, input_magnitudes: Floats, name: str) -> Quan
     rounded, scales = np.empty(weight.shape, np.int8), np.empty(len(weight), np.float32)
     for rows in _blocks(weight):
         smooth = weight[rows] * factors
-        scales[rows] = np.maximum(np.abs(smooth).max(axis=1), np.float32(1e-30)) / np.float32(127)
+        largest = np.abs(smooth).max(axis=1)
+        if short_sums:
+            largest = np.maximum(largest, np.abs(smooth[:, ::2] + smooth[:, 1::2]).max(axis=1))
+        scales[rows] = np.maximum(largest, np.float32(1e-30)) / np.float32(127)
         rounded[rows] = np.rint(smooth / scales[rows, None])
     return QuantizedWeight(rounded, scales, np.reciprocal(factors))
 

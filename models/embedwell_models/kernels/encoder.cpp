@@ -85,11 +85,9 @@ bool encode_bfloat16(const ForwardCall* call, Parallel parallel, Threads threads
   return encode<BFloats>(*call, parallel, threads, count);
 }
 #endif
-#ifdef __AVX512VNNI__
 bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Int8>(*call, parallel, threads, count);
 }
-#endif
 
 // Requests the matrix unit's registers from Linux; returns whether it allows them.
 int use_tiles() {

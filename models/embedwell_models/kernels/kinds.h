@@ -53,18 +53,34 @@ using Single = SplitFloat32;
 using Single = Float32;
 #endif
 
-#ifdef __AVX512VNNI__
 struct Int8 {
   using Operand = uint8_t;
   using Weight = int8_t;
   using Sums = Ints;
   static constexpr long group = 4;
   static constexpr bool exact = false;
+#if defined(__AVX512VNNI__)
   static INLINE Sums dot(Sums sums, Ints a, Ints b) {
     return (Ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
   }
-};
+#elif defined(__AVXVNNI__)
+  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
+    return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
+  }
+#else
+  // Two neighbouring products are added in 16 bits, which the weights are small enough for: see
+  // models/embedwell_models/cpu_backend/quantization.py.
+  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
+#ifdef __AVX512F__
+    const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);
+    return sums + (Ints)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#else
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
+    return sums + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #endif
+  }
+#endif
+};
 
 #ifdef __AVX512F__
 constexpr int ROWS = 14;  // with two vectors for each row, 28 of 32 registers hold sums

@@ -107,7 +107,6 @@ struct Parts<SplitFloat32> {
   using Stage = float;
 };
 #endif
-#ifdef __AVX512VNNI__
 template <>
 struct Parts<Int8> {
 #ifdef __AVX512BF16__
@@ -117,7 +116,6 @@ struct Parts<Int8> {
 #endif
   using Stage = float;
 };
-#endif
 
 // The working memory of a team of threads.
 template <typename Kind>

@@ -221,7 +221,6 @@ bool row_maximum_bfloat16(const RowMaximumCall* call, Parallel parallel, Threads
   return row_maximum<BFloats>(*call, parallel, threads, count);
 }
 #endif
-#ifdef __AVX512VNNI__
 bool linear_int8(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Int8>(*call, parallel, threads, count);
 }
@@ -229,5 +228,4 @@ bool row_maximum_int8(const RowMaximumCall* call, Parallel parallel, Threads thr
                       int64_t count) {
   return row_maximum<Int8>(*call, parallel, threads, count);
 }
-#endif
 }

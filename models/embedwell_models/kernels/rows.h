@@ -89,7 +89,6 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix,
 }
 #endif
 
-#ifdef __AVX512VNNI__
 // Asymmetric quantisation of each token: from the minimum of the row to its maximum, zero included.
 // NaN or infinity in a row makes all its results NaN.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
@@ -106,10 +105,7 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows
   const float zero = std::nearbyint(-low * inverse);
   for (long d = 0; d < width; d += W) {
     const Floats y = load(x + d) * load(matrix.smoothing + d);
-    // Not below 0, because the conversion saturates unsigned numbers.
-    const Floats q = larger(fma(y, splat(inverse), splat(zero)), splat(0.0f));
-    const __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_cvtps_epi32((__m512)q));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(rows.data + row * width + d), bytes);
+    store(rows.data + row * width + d, fma(y, splat(inverse), splat(zero)));
   }
   rows.scales[row] = scale + sum(faults);
   rows.zeros[row] = static_cast<int32_t>(zero);
@@ -121,4 +117,3 @@ INLINE Floats finish(Ints sums, const Matrix& matrix, const Rows<Int8>& rows, lo
   const Floats scale = load(matrix.scales + column) * rows.scales[row];
   return fma(__builtin_convertvector(centred, Floats), scale, load(matrix.bias + column));
 }
-#endif

@@ -82,6 +82,18 @@ INLINE Floats smaller(Floats a, Floats b) {
 #endif
 }
 
+INLINE void store(uint8_t* p, Floats x) {  // rounded to nearest, ties to even, from 0 to 255
+#ifdef __AVX512F__
+  const __m512i whole = _mm512_cvtps_epi32((__m512)larger(x, splat(0.0f)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(whole));
+#else
+  const __m256i whole = _mm256_cvtps_epi32((__m256)x);
+  const __m128i low = _mm256_castsi256_si128(whole), high = _mm256_extracti128_si256(whole, 1);
+  const __m128i halves = _mm_packs_epi32(low, high);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(halves, halves));
+#endif
+}
+
 // Selects lanes of two vectors by constant numbers; the lanes of b follow the lanes of a.
 template <typename Vector, int... from>
 INLINE Vector shuffle(Vector a, Vector b, std::integer_sequence<int, from...>) {

@@ -12,6 +12,7 @@ from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
@@ -118,17 +119,17 @@ class ObservedLinear:
 
 
 class Rounded(LinearFactory):
-    """A layout that rounds as int8 does, and computes in float32."""
+    """A layout that rounds as int8 does in some kernels, and computes in float32."""
 
     dtype = F32
 
-    def __init__(self, sizes: Magnitudes) -> None:
-        self.sizes = sizes
+    def __init__(self, kernels: str, sizes: Magnitudes) -> None:
+        self.short_sums, self.sizes = kernels in SHORT_SUMS, sizes
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> "RoundedLinear":
-        quantized = quantize_weight(weight.numpy(), self.sizes[name], name)
+        quantized = quantize_weight(weight.numpy(), self.sizes[name], name, self.short_sums)
         rows = torch.from_numpy(quantized.weight * quantized.scales[:, None])
         linear = TorchLinearFactory(CPU, F32)(rows, bias, activation)
         return RoundedLinear(linear, torch.from_numpy(quantized.smoothing))

@@ -249,7 +249,7 @@ def test_a_long_text_before_the_first_layer_equals_its_twin(kernels: str, dtype:
 @pytest.mark.parametrize(("kernels", "dtype"), [p for p in BUILT if "int8" in p.values])
 def test_int8_rounds_as_its_twin_does(kernels: str, dtype: str) -> None:
     pair, given = Pair(kernels, dtype, shape(128, 4, 192, layers=1)), batch([9, 30])
-    expected = pair.torch(Rounded(pair.sizes)).states(given, 1)
+    expected = pair.torch(Rounded(kernels, pair.sizes)).states(given, 1)
     # Attention in bfloat16 turns a few integers into their neighbours.
     assert error(pair.ours.states(given, 1), expected) < 0.01
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import InputObserver
@@ -28,6 +29,7 @@ F32 = torch.float32
 CLOSE = {"float32": 1e-6, "bfloat16": 0.006, "int8": 0.03}  # of the length of what is expected
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ISAS = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "float32"]
+INT8: list[str] = [str(isa) for isa, dtype in (case.values for case in BUILT) if dtype == "int8"]
 
 
 def compiled(kernels: str, packing: Packing) -> TensorKernelLinearFactory:
@@ -164,11 +166,30 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
     pair = Pair(kernels, dtype, kind)
     x = pair.input(50)
     if dtype == "int8":
-        expected = kind.build(Rounded(pair.sizes), pair.scales)(x)
+        expected = kind.build(Rounded(kernels, pair.sizes), pair.scales)(x)
     else:
         rounded = Rounding(DTYPES[dtype])
         expected = kind.build(rounded, pair.scales)(x.to(rounded.rounding).to(F32))
     assert error(pair.ours(x), expected) < 2e-6
+
+
+@pytest.mark.parametrize("isa", INT8)
+@pytest.mark.parametrize("row", [[1, 1], [-1, -1], [1, -1], [1, 0.01], [1, 0.4, 0.7, 0.7]], ids=str)
+def test_sums_of_the_largest_integers_are_exact(isa: str, row: list[float]) -> None:
+    weight, bias = torch.tensor([row * (192 // len(row))] * 64), torch.zeros(64)
+    x, sizes = torch.ones(3, 192), np.ones(192, np.float32)
+    x[1, ::3], x[2] = -0.6, -1
+    factories = compiled(isa, Packing("int8", {"layer": sizes})), Rounded(isa, {"layer": sizes})
+    found, expected = (build(weight, bias, name="layer")(x) for build in factories)
+    torch.testing.assert_close(found, expected, rtol=2e-6, atol=2e-6)
+
+
+def test_int8_is_the_same_bits_in_all_kernels_that_sum_alike() -> None:
+    for short in (True, False):
+        alike = [isa for isa in INT8 if (isa in SHORT_SUMS) == short]
+        pairs = [Pair(isa, "int8", Kind(192, 96, "gelu")) for isa in alike]
+        rows = [pair.ours(pair.input(50)) for pair in pairs]
+        assert all(torch.equal(found, rows[0]) for found in rows)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,18 @@ def test_a_weight_is_rounded_to_within_half_a_step_of_its_row() -> None:
     assert (np.abs(rounded.weight).max(axis=1) == 127).all()
 
 
+@pytest.mark.parametrize("pair", [[1, 1], [-1, -1], [1, -1], [1, 0], [0.3, 0.7]], ids=str)
+def test_the_sums_of_two_neighbours_fit_16_bits_where_they_must(pair: list[float]) -> None:
+    exact = weight()
+    exact[0], exact[1, :2] = 32 * pair, [9 * value for value in pair]
+    rounded = quantize_weight(exact, ones(), "up", short_sums=True)
+    sums = rounded.weight.astype(int).reshape(32, 32, 2).sum(axis=2)
+    assert np.abs(255 * sums).max() < 1 << 15 and np.abs(rounded.weight).max() == 127
+    found = rounded.weight * rounded.scales[:, None] * rounded.smoothing
+    assert (np.abs(found - exact) <= 0.5001 * rounded.scales[:, None] * rounded.smoothing).all()
+    assert (rounded.scales <= 2.001 * quantize_weight(exact, ones(), "up").scales).all()
+
+
 def test_smoothing_and_weight_cancel_out() -> None:
     exact, sizes = weight(), np.linspace(0.01, 40, 64, dtype=np.float32)
     rounded = quantize_weight(exact, sizes, "up")
