@@ -199,8 +199,7 @@ class RequestTokenizer:
     def tokens_around(self, options: InputOptions) -> int:
         """Return how many tokens a text has beside its own: its prompt and the special tokens."""
         steps = self._tokenizer.ids_without_special(self._before_text(options))
-        special = len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-        return special + len(run_to_completion(steps))
+        return len(self._tokenizer.special_tokens) + len(run_to_completion(steps))
 
     def check_max_length(self, requested: int, param: str) -> None:
         """Raise BadRequest for a maximum length that is too short for any text."""
