@@ -13,6 +13,7 @@ from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.cors import with_cors
 from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
+from embedwell.http.model_paths import ModelPaths
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
 from embedwell.inference.served_model import ServedModel
@@ -72,6 +73,7 @@ def create_app(
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
+        models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from mistralai.client import Mistral
 
 from embedwell_models.hub.sources import DEFAULT
+from tests.clients.example_program import run_program
 from tests.service.server import HttpServer, Server
 
 FULL_NAME = f"sentence-transformers/{DEFAULT}"
@@ -41,3 +42,16 @@ def test_mistral_lists_and_describes_the_models(server: Server, name: str) -> No
         assert (model.type, model.max_context_length) == ("base", 256)
         assert not (model.capabilities.completion_chat or model.capabilities.function_calling)
     assert retrieved.id == name
+
+
+@pytest.mark.full
+def test_teis_clients_reach_a_model_by_its_base_address(server: Server) -> None:
+    code = """
+from huggingface_hub import InferenceClient
+
+client = InferenceClient("http://localhost:8080/m/sentence-transformers/all-MiniLM-L6-v2")
+vectors = client.feature_extraction(["you", "me"])
+plain = InferenceClient("http://localhost:8080").feature_extraction(["you", "me"])
+"""
+    result = "[vectors.tolist() == plain.tolist(), vectors.shape]"
+    assert run_program(server, code, result) == [True, [2, 384]]

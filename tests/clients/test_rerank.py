@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import cohere
+import numpy as np
 import pytest
 from infinity_client import Client as InfinityClient
 from infinity_client.api.default import rerank as infinity_rerank
@@ -28,6 +29,10 @@ def best_first(relevance: list[float]) -> list[tuple[int, Any]]:
 
 def ranking(response: Any) -> list[tuple[int, float]]:
     return [(result.index, result.relevance_score) for result in response.results]
+
+
+def ranked(scores: Any) -> list[tuple[int, float]]:
+    return [(int(index), float(scores[index])) for index in np.argsort(-scores)]
 
 
 def cohere_v1(server: HttpServer) -> cohere.Client:
@@ -163,6 +168,23 @@ def test_infinity_gets_scores_and_documents_as_texts(
             infinity_rerank.sync(client=client, body=other)
     raw = {"query": QUERY, "texts": DOCUMENTS, "raw_scores": True}
     assert ranking(best) == [tuple(reranker.post("/rerank", raw).json()[0].values())]
+
+
+def test_the_score_of_a_dense_model_is_the_cosine(server_with_prompts: HttpServer) -> None:
+    server, fields = server_with_prompts, dict[str, Any](query=QUERY, model="tiny")
+    sides = [([QUERY], "query"), (DOCUMENTS, "document")]
+    vectors = [server.post("/embed", {"inputs": t, "input_type": r}).json() for t, r in sides]
+    cosines = np.array(vectors[1]) @ np.array(vectors[0][0])
+    expected: Any = [(index, pytest.approx(score, abs=1e-5)) for index, score in ranked(cosines)]
+    with cohere_v2(server) as second, cohere_v1(server) as first:
+        responses: list[Any] = [
+            client.rerank(documents=DOCUMENTS, **fields) for client in (first, second)
+        ]
+    responses.append(voyage(server).rerank(documents=DOCUMENTS, **fields))
+    with InfinityClient(server.url, raise_on_unexpected_status=True) as client:
+        body = RerankInput(documents=DOCUMENTS, **fields)
+        responses.append(infinity_rerank.sync(client=client, body=body))
+    assert [ranking(response) for response in responses] == [expected] * 4
 
 
 def test_open_webui_gets_a_score_for_each_document(

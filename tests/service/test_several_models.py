@@ -165,6 +165,48 @@ def test_info_describes_the_model_that_is_named(three: SeveralModels) -> None:
     assert error(three.client.get("/info", params={"model": "x"}), 404)["param"] == "model"
 
 
+def test_each_model_has_a_base_address(three: SeveralModels) -> None:
+    for name, width in (("small", 48), ("org/wide", 64)):
+        base = f"/m/{name}"
+        for path in ("", "/", "/embed", "//embed", "/embed/"):
+            vectors = three.post(base + path, {"inputs": "red"}).json()
+            assert vectors == three.post("/embed", {"inputs": "red", "model": name}).json()
+        assert len(vectors[0]) == width
+        openai = three.post(f"{base}/v1/embeddings", {"input": "red"}).json()
+        assert openai["model"] == name
+        assert three.client.get(f"{base}/info").json()["model"] == name
+        assert three.client.get(f"{base}/health").status_code == 200
+        assert three.client.head(f"{base}/health").status_code == 200
+        assert len(three.client.get(f"{base}/v1/models").json()["data"]) == 3
+        ranks = three.post(f"{base}/rerank", TEXTS).json()
+        assert ranks == three.post("/rerank", {**TEXTS, "model": name}).json()
+    assert error(three.post("/m/judge/embed", {"inputs": "red"}), 400)["code"] == "not_offered"
+    [labels] = three.post("/m/judge/predict", {"inputs": [["red"]]}).json()
+    assert len(labels) == 1
+
+
+def test_a_name_in_the_body_or_query_has_precedence_over_the_path(three: SeveralModels) -> None:
+    body = {"inputs": "red", "model": "org/wide"}
+    assert dimensions(three.post("/m/small/embed", body)) == 64
+    placeholder = {"inputs": "red", "model": "tei"}
+    assert dimensions(three.post("/m/org/wide/embed", placeholder)) == 64
+    info = three.client.get("/m/small/info", params={"model": "org/wide"}).json()
+    assert info["model"] == "org/wide"
+    fault = error_of(three.post("/m/small/v1/embeddings", {"input": "a", "model": "nobody"}))
+    assert fault["code"] == "model_not_found"
+
+
+def test_an_unknown_model_in_the_path_is_refused_with_the_list(three: SeveralModels) -> None:
+    for response in (
+        three.post("/m/nobody/embed", {"inputs": "red"}),
+        three.client.get("/m/nobody/info"),
+    ):
+        fault = error(response, 404)
+        assert (fault["code"], fault["param"]) == ("model_not_found", "model")
+        assert "this server has 'judge', 'small', 'org/wide'" in fault["message"]
+    assert error(three.client.get("/m/small/nothing"), 404)["code"] == "not_found"
+
+
 def test_metrics_have_the_label_of_the_model(three: SeveralModels) -> None:
     before = three.client.get("/metrics").text
     three.post("/embed", {"inputs": ["red", "blue"], "model": "org/wide"})
@@ -178,6 +220,7 @@ def test_metrics_have_the_label_of_the_model(three: SeveralModels) -> None:
     assert 'embedwell_ready{model="small"} 1.0' in after
     assert 'embedwell_request_seconds_bucket{le="0.5",model="judge"}' in after
     assert 'embedwell_requests_total{path="/embed",status="200"}' in after
+    assert 'path="/m/small' not in after
 
 
 def test_an_idle_model_on_demand_is_ready_and_not_loaded(on_demand: SeveralModels) -> None:

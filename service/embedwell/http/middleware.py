@@ -33,6 +33,7 @@ from embedwell.http.headers import (
     request_id_of,
 )
 from embedwell.http.keys import ApiKeys
+from embedwell.http.model_paths import ModelPaths
 from embedwell.http.request_body import (
     DecompressingReceive,
     HttpLimits,
@@ -77,6 +78,7 @@ class Middleware:
         keys: ApiKeys,
         metrics: RequestCounter,
         browsers: BrowserChecks,
+        models: ModelPaths | None = None,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
 
@@ -84,6 +86,7 @@ class Middleware:
         paths: all paths of `app`.
         uploads: size limits of the paths that stream a body other than JSON instead of keeping it
             in memory.
+        models: the models that a path may begin with.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
@@ -91,6 +94,7 @@ class Middleware:
         self._keys, self._metrics, self._browsers = keys, metrics, browsers
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
+        self._models = models or ModelPaths({})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -103,6 +107,12 @@ class Middleware:
             # The routes of `app` expect both in the form that ASGI defines.
             scope["path"], scope["root_path"] = self._root_path + path, self._root_path
         route = self._direct_routes.get(path)
+        if route is None and (chosen := self._models.split(path)) is not None:
+            index, rest = chosen
+            scope["path"] = self._root_path + rest
+            with self._models.chosen(index):
+                await self(scope, receive, send)
+            return
         if route is None and (path.endswith("/") or "//" in path):
             path = self._without_extra_slashes(path)
             scope["path"], route = self._root_path + path, self._direct_routes.get(path)

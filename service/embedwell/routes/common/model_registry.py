@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from embedwell.errors import BadRequest, UnknownModel
+from embedwell.http.model_paths import model_in_path
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.settings.adapters import served_task
@@ -156,7 +157,9 @@ class ModelChoice(Generic[S]):
         return self._service(index, task), role
 
     def _service(self, index: int | None, task: str | None = None) -> S:
-        index = self._default if index is None else index
+        if index is None:
+            in_path = model_in_path()
+            index = self._default if in_path is None else in_path
         return self.services[index if task is None else self._tasks.find(index, task)]
 
 
