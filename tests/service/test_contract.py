@@ -102,7 +102,7 @@ def colbert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 
 @pytest.mark.full
-@SCHEMA.include(tag=["multi-vector", "embeddings", "similarity", "rerank"]).parametrize()
+@SCHEMA.include(tag=["embed", "compare", "rerank"]).parametrize()
 @hypothesis.settings(max_examples=CASES or 15, derandomize=not CASES)
 def test_responses_of_a_multi_vector_model_match_the_document(
     colbert: HttpServer, case: Any
