@@ -162,7 +162,7 @@ class CheckpointLayout:
         for theirs, joined in self.tensors.items():
             parts = split(joined)
             if {ours, pattern} & {*parts}:
-                return theirs.replace("{}", number[1] if number else ""), len(parts)
+                return theirs.replace("{}", number[1] if number else "0"), len(parts)
         return ours, 1
 
     def _advice(self, name: str) -> str:

@@ -91,5 +91,5 @@ def test_a_norm_before_the_first_attention_is_refused(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     more = {"layers.0.attn_norm.weight": torch.ones(64)}
     change(tmp_path, lambda tensors: {**tensors, **more})
-    with pytest.raises(ModelError, match=r"layers\.0\.attention_norm\.weight"):
+    with pytest.raises(ModelError, match=r"layers\.0\.attn_norm\.weight"):
         loaded(tmp_path)
