@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedwell_models.cpu_backend.library import ISAS, features, supports
+from embedwell_models.cpu_backend.library import ISAS, SHORT_SUMS, best_isa, features, supports
 from embedwell_models.cpu_backend.prepack import PRECISIONS
 
 # Without a compiler at installation there are no libraries, and torch's layers are used: then
@@ -13,4 +13,5 @@ BUILT = [
     for dtype in PRECISIONS
     if needed <= features() and supports(name, dtype)
 ]
+SHORT = best_isa("int8") in SHORT_SUMS  # then the weights of int8 are rounded in larger steps
 kernels = pytest.mark.parametrize(("kernels", "dtype"), BUILT)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
 
 from deploy.loadtest.corpus import Corpus
-from embedwell_models.cpu_backend.library import SHORT_SUMS, best_isa
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import WORDS, Folder, precisions
+from tests.models.built import SHORT
 from tests.models.model_files.options import (
     NORMALIZE,
     POOLING,
@@ -27,7 +27,6 @@ from tests.models.model_files.options import (
 from tests.models.tiny import with_token
 
 Floats = npt.NDArray[np.float32]
-SHORT = best_isa("int8") in SHORT_SUMS  # whose weights in int8 are rounded in larger steps
 SENTENCES = [" ".join(WORDS[5 * i : 5 * i + 1 + 3 * i]) for i in range(9)]
 
 

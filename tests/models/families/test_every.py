@@ -26,6 +26,7 @@ from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import normalize
 from tests.conftest import precisions
+from tests.models.built import SHORT
 from tests.models.families.checkpoint import CPU, Case, encoder, texts
 from tests.models.families.every import (
     EVERY,
@@ -38,7 +39,7 @@ from tests.models.families.every import (
 from tests.models.meta import META, OnDevice, Sent
 
 # Of random weights, in which no direction is more important than another; trained ones lose less.
-LEAST = {"float32": 0.999999, "bfloat16": 0.998, "int8": 0.99}
+LEAST = {"float32": 0.999999, "bfloat16": 0.998, "int8": 0.97 if SHORT else 0.99}
 # Where all is rounded, not the products alone; without mT5, bfloat16 has 0.996.
 HALVES = {torch.float16: 0.999, torch.bfloat16: 0.98}
 
