@@ -161,7 +161,7 @@ def test_other_options_are_refused(
         ("/tokenize", {}, 400, "Validation invalid_request"),
         ("/decode", {"ids": [10**6]}, 400, "Validation unknown_token"),
         ("/embed_sparse", {"inputs": "x"}, 400, "Validation not_offered"),
-        ("/invocations", {"inputs": "x"}, 404, "Validation not_found"),
+        ("/vertex", {"inputs": "x"}, 404, "Validation not_found"),
     ],
 )
 def test_an_error_is_a_text_beside_its_type_and_the_servers_own_fields(
@@ -185,8 +185,3 @@ def test_tei_headers_have_the_times_in_milliseconds(server: Server) -> None:
         ("x-total-us", "x-total-time"),
     ):
         assert int(headers[tei_header]) == int(headers[own_header]) // 1000
-
-
-def test_routes_of_hosted_platforms_are_not_found(server: Server) -> None:
-    response = server.post("/invocations", {"inputs": TEXT})
-    assert (response.status_code, response.json()["code"]) == (404, "not_found")
