@@ -76,6 +76,17 @@ def shared(config: EncoderConfig) -> EncoderConfig:
     return replace(config, layers=tuple(replace(layer, weights=0) for layer in config.layers))
 
 
+def mixture(config: EncoderConfig, experts: int = 4, top: int = 2, every: int = 2) -> EncoderConfig:
+    """Let every second layer have experts, as in Nomic Embed v2."""
+    layers = [
+        replace(layer, feed_forward=replace(layer.feed_forward, experts=experts, top=top))
+        if index % every == every - 1
+        else layer
+        for index, layer in enumerate(config.layers)
+    ]
+    return replace(config, layers=tuple(layers))
+
+
 LONGROPE = Rotary(
     dim=48,
     scaling=Scaling(
@@ -98,6 +109,7 @@ KINDS = {
     "nomic": shape(
         input_positions=Scheme(), positions=Rotary(dim=20, interleaved=True), gated=True
     ),
+    "experts": mixture(shape(input_positions=Scheme(), positions=Rotary(dim=32))),
     "modern": modern(),
     "plain feed-forward": modern(gated=False, norm="rms"),
     "scaled": modern(token_scale=3.0, scale=0.3),
@@ -136,6 +148,7 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
         if config.norm == "layer":
             weights[f"{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
     weights |= _gates(config, gate, noise) if gate else {}
+    weights |= _experts(config, noise)
     return {name: tensor.numpy() for name, tensor in weights.items()}
 
 
@@ -149,6 +162,22 @@ def _gates(config: EncoderConfig, gate: int, noise: torch.Generator) -> dict[str
         found[f"{name}.gate_norm.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         found[f"{name}.scale"] = 0.8 + 0.1 * torch.randn(1, generator=noise)
     return found
+
+
+def _experts(config: EncoderConfig, noise: torch.Generator) -> dict[str, Tensor]:
+    # The router is steep: where rounding exchanges two experts, their shares are small.
+    scales = {"router": 0.5, "experts_up": 0.1, "experts_down": 0.1}
+    found: dict[str, tuple[tuple[int, ...], float]] = {}
+    for index, layer in enumerate(config.layers):
+        sizes = layer.matrices(config.hidden_size)
+        for name in scales.keys() & sizes.keys():
+            found[f"layers.{index}.{name}.weight"] = sizes[name], scales[name]
+        if "experts" in sizes:
+            found[f"layers.{index}.experts.bias"] = (config.hidden_size,), 0.3
+    return {
+        name: torch.randn(size, generator=noise) * scale
+        for name, (size, scale) in sorted(found.items())
+    }
 
 
 def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:

@@ -44,11 +44,27 @@ class Heads(ctypes.Structure):
     _fields_ = [(name, c_int64) for name in ("count", "kv_count", "size")]
 
 
+class Expert(ctypes.Structure):
+    """See experts.h."""
+
+    _fields_ = [(name, Matrix) for name in ("up", "down")]
+
+
+class Experts(ctypes.Structure):
+    """See experts.h. Zeros mean a single network."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("router", "each", "bias")),
+        *((name, c_int64) for name in ("count", "top")),
+    ]
+
+
 class Layer(ctypes.Structure):
     """See layers.h."""
 
     _fields_ = [
         *((name, Matrix) for name in ("qkv", "output", "up", "down")),
+        ("experts", Experts),
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
@@ -63,7 +79,7 @@ class KernelConfig(ctypes.Structure):
     _fields_ = [
         ("hidden_size", c_int64),
         ("heads", Heads),
-        *((name, c_int64) for name in ("intermediate_size", "gate_size")),
+        *((name, c_int64) for name in ("intermediate_size", "gate_size", "experts", "top")),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
         *((name, c_double) for name in ("scale", "norm_eps")),
     ]
@@ -139,8 +155,8 @@ class RowMaximumCall(ctypes.Structure):
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
-        *(Matrix, Norm, PartNorms, InputGate, Heads, Layer, KernelConfig, EmbeddingTables),
-        *(PositionBias, Rotation, ForwardCall),
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Expert, Experts, Layer, KernelConfig),
+        *(EmbeddingTables, PositionBias, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
     "threads_abi": [],

@@ -58,12 +58,14 @@ class KernelEncoder:
             token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
             norm=Norm() if factorized else layers.embedding_norm,
         )
-        network = config.feed_forward
+        network, networks = config.feed_forward, [each.feed_forward for each in config.layers]
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
             heads=_most_heads(config),
             intermediate_size=network.inner,
             gate_size=layers.gate_size,
+            experts=max((each.experts for each in networks), default=0),
+            top=max((each.top for each in networks), default=0),
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS.index(network.activation),
             gated=network.gated,

@@ -7,9 +7,22 @@ import numpy as np
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import FUSED_MATRICES, AttentionSpec, LayerSpec
+from embedwell_models.config.layer_spec import (
+    FUSED_MATRICES,
+    AttentionSpec,
+    FeedForwardSpec,
+    LayerSpec,
+)
 from embedwell_models.cpu_backend import abi
-from embedwell_models.cpu_backend.abi import InputGate, Layer, Matrix, Norm, PartNorms
+from embedwell_models.cpu_backend.abi import (
+    Expert,
+    Experts,
+    InputGate,
+    Layer,
+    Matrix,
+    Norm,
+    PartNorms,
+)
 from embedwell_models.cpu_backend.library import kernel
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
@@ -61,8 +74,7 @@ class _Builder:
         return Layer(
             qkv=self._heads(name, attention, order),
             output=self._matrix(name, "output"),
-            up=self._gated(name) if spec.feed_forward.gated else self._matrix(name, "up"),
-            down=self._matrix(name, "down"),
+            **self._network(name, spec.feed_forward),
             heads=abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
             query_norm=self.norm(f"{name}.query_norm", order),
             key_norm=self.norm(f"{name}.key_norm", order),
@@ -87,6 +99,33 @@ class _Builder:
         features[:rotated] = features[:rotated, order]
         rows = features.flatten()
         return self.packer.matrix(weight[rows], bias[rows], f"{layer}.qkv")
+
+    def _network(self, layer: str, spec: FeedForwardSpec) -> dict[str, Matrix | Experts]:
+        if spec.experts:
+            return {"experts": self._experts(layer, spec)}
+        up = self._gated(layer) if spec.gated else self._matrix(layer, "up")
+        return {"up": up, "down": self._matrix(layer, "down")}
+
+    def _experts(self, layer: str, spec: FeedForwardSpec) -> Experts:
+        ups, downs = (
+            np.split(self.weights[f"{layer}.experts_{part}.weight"], spec.experts)
+            for part in ("up", "down")
+        )
+        packed = (
+            self._expert(f"{layer}.experts.{index}", up, down.T)
+            for index, (up, down) in enumerate(zip(ups, downs, strict=True))
+        )
+        structs = bytes((Expert * spec.experts)(*packed))
+        return Experts(
+            router=self.packer.retain(self.weights[f"{layer}.router.weight"]),
+            each=self.packer.retain(np.frombuffer(structs, np.uint8)),
+            bias=self.packer.retain(self.weights[f"{layer}.experts.bias"]),
+            count=spec.experts,
+            top=spec.top,
+        )
+
+    def _expert(self, name: str, up: Floats, down: Floats) -> Expert:
+        return Expert(self._unbiased(up, f"{name}.up"), self._unbiased(down, f"{name}.down"))
 
     def _gated(self, layer: str) -> Matrix:
         gate, up = (self._fused(layer, part) for part in ("gate", "up"))

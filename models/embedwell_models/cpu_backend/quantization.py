@@ -20,6 +20,7 @@ Magnitudes = Mapping[str, Floats]
 # do not average out in a pooled text, least of all in layers that write to the residual stream.
 _ALPHAS = {"qkv": 0.5, "down": 0.3}
 _ALPHA = 0.4  # strength of the other layers
+_FEW = 16  # rows; fewer reach some experts, and say too little of single inputs
 _BLOCK = 1 << 20  # numbers of a weight that are in memory as float64 at once
 
 
@@ -49,13 +50,15 @@ class InputObserver:
         """Return the fourth root of the inputs' mean fourth power for each layer: name -> (K,).
 
         Rare large inputs count more than in a mean of squares. No single input decides, as it would
-        in a maximum.
+        in a maximum. The fewer rows a layer has had, the more its inputs count as equally large.
         """
         return {name: _fourth_root_of_mean(sums) for name, sums in self._sums.items()}
 
 
 def _fourth_root_of_mean(sums: NDArray[np.float64]) -> Floats:
-    means: NDArray[np.float64] = sums[:-1] / max(sums[-1], 1)
+    powers, rows = sums[:-1], sums[-1]
+    missing = max(_FEW - rows, 0) * powers.mean() / max(rows, 1)  # rows of the inputs' mean
+    means: NDArray[np.float64] = (powers + missing) / max(rows, _FEW)
     return (means**0.25).astype(np.float32)
 
 

@@ -1,6 +1,7 @@
 """Check whether the kernels can compute a model."""
 
 import re
+from dataclasses import replace
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -14,6 +15,7 @@ _SUPPORTED_TENSORS = {
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
     *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
+    *("router", "experts", "experts_up", "experts_down"),
 }
 
 
@@ -24,7 +26,7 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
     return tensors <= _SUPPORTED_TENSORS and all(
         (
             config.hidden_size % 64 == config.feed_forward.inner % 64 == 0,
-            all(layer.feed_forward == config.feed_forward for layer in layers),
+            all(_network_fits(layer, config) for layer in layers),
             all(_attention_fits(layer, usual, weights) for layer in layers),
             _gates_fit(config, weights),
             _tables_fit(config, weights),
@@ -44,6 +46,14 @@ def _attention_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) ->
     by_head = all(len(weights[name]) == size for name in names if name in weights)
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
     return fits and attention.scale == usual.scale and not attention.softcap
+
+
+def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
+    network, usual = layer.feed_forward, config.feed_forward
+    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0):
+        return False
+    # Experts read the rows that their results are added to.
+    return not network.experts or (config.arrangement == "post" and not network.gated)
 
 
 def _tables_fit(config: EncoderConfig, weights: Weights) -> bool:

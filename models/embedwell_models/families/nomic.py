@@ -185,7 +185,6 @@ FAMILIES = (
                 models="nomic-embed-text-v2-moe",
                 positions="rotary",
                 layers="post-norm, experts in every second layer",
-                torch="yes",
             ),
         ),
     ),

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "attention.h"
+#include "experts.h"
 #include "pool.h"
 #include "rotation.h"
 
@@ -35,6 +36,7 @@ struct Heads {
 
 struct Layer {
   Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
+  Experts experts;               // in place of up and down, or none
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
@@ -51,6 +53,7 @@ struct KernelConfig {
   Heads heads;                // the maximum of all layers
   int64_t intermediate_size;  // of the feed-forward network
   int64_t gate_size;          // P, features of an input gate; 0 without one
+  int64_t experts, top;       // the maximum of all layers; 0 without experts
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
@@ -129,6 +132,10 @@ struct Space {
   Rows<Kind> wide;                     // operands up to the feed-forward network's width
   float* inputs;                       // input of the first layer, for input gates
   float* features;                     // (tokens, P)
+  float* shares;                       // (tokens, experts)
+  Place* places;                       // (tokens * top,) rows by expert
+  int32_t* ends;                       // (experts,) of their places
+  Rows<Kind> routed;                   // operands of the places, of width D
 
   Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
     const long rows = layers ? tokens + SLACK : 0;
@@ -145,6 +152,10 @@ struct Space {
     wide = take(arena, rows, widest, stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
     features = arena.take<float>(rows * config.gate_size);
+    shares = arena.take<float>(rows * config.experts);
+    places = arena.take<Place>(rows * config.top);
+    ends = arena.take<int32_t>(config.experts);
+    routed = take<void>(arena, rows * config.top, config.hidden_size);
   }
 
  private:
@@ -165,12 +176,14 @@ template <typename Kind>
 struct Desk {
   using Attention = typename Parts<Kind>::Attention;
   Head<Attention> head;
-  float* row;    // (D,)
-  float* aside;  // (tokens, 16 or Dh) results of incomplete rows
+  float* row;     // (D,)
+  float* logits;  // (experts,)
+  float* aside;   // (tokens, 16 or Dh) results of incomplete rows
 
   Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
       : head(arena, layers ? longest : 0, config.heads.size),
         row(arena.take<float>(config.hidden_size)),
+        logits(arena.take<float>(config.experts)),
         aside(arena.take<float>((layers ? tokens : 0) *
                                 std::max<long>(PANEL, config.heads.size))) {}
 };

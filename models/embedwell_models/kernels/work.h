@@ -25,8 +25,11 @@ class Work {
     for (long i = 0; i < call_.num_layers; i++) {
       const Layer& layer = call_.layers[i];
       mix(layer, i + 1 == call_.num_layers && call_.pools_one_row());
-      settle_rows(layer.attention_norms, {&layer.ffn_norms.input, &layer.up});
-      feed_forward(layer);
+      settle_rows(layer.attention_norms, {&layer.ffn_norms.input, network_input(layer)});
+      if (layer.experts.count)
+        mix_experts(layer.experts);
+      else
+        feed_forward(layer);
       if (config_.gate_size) {
         featurise(layer.gate);
         settle_rows(layer.ffn_norms, {&layer.gate.norms.input, &layer.gate.down});
@@ -52,6 +55,11 @@ class Work {
   Reader reader(long index) const {
     if (index == call_.num_layers) return {call_.final_norm, nullptr};
     return {&call_.layers[index].attention_norms.input, &call_.layers[index].qkv};
+  }
+
+  // Experts read the rows themselves, which are in post-norm layers also the part's input.
+  static const Matrix* network_input(const Layer& layer) {
+    return layer.experts.count ? nullptr : &layer.up;
   }
 
   // Single: of each sequence only the row of the pooled token continues.
@@ -165,17 +173,17 @@ class Work {
       if (config_.gated)
         gate_rows(layer.up, row, rows);
       else
-        activate_rows(layer.up, row, rows);
+        activate_rows(layer.up, space_.narrow, row, rows);
       me_.wait();
       stage_rows(layer.down, 0, rows, inner);
       add(layer.down, row, rows, inner);
     }
   }
 
-  void activate_rows(const Matrix& up, long row, long rows) {
+  void activate_rows(const Matrix& up, const Rows<Kind>& from, long row, long rows) {
     const long inner = config_.intermediate_size;
     auto* out = space_.stage;
-    product(up, space_.narrow, row, rows, config_.hidden_size, columns(inner),
+    product(up, from, row, rows, config_.hidden_size, columns(inner),
             [&](long r, long column, Floats y) APART {
               store(out + r * inner + column, activated(y));
             });
@@ -193,6 +201,63 @@ class Work {
               const long feature = column / (2 * PANEL) * PANEL + column % PANEL;
               store(out + r * inner + feature, load(gate) * y);
             });
+  }
+
+  // A row adds up its experts in their order, whatever the other rows choose.
+  void mix_experts(const Experts& experts) {
+    route_rows(experts);
+    gather_rows(experts);
+    for (long i = 0, first = 0; i < experts.count; first = space_.ends[i++])
+      pass(experts.each[i], first, space_.ends[i]);
+  }
+
+  void route_rows(const Experts& experts) {
+    const long width = config_.hidden_size;
+    const auto [first, last] = me_.share(rows_);
+    for (long row = first; row < last; row++)
+      route(space_.x + row * width, width, experts, desk_.logits,
+            space_.shares + row * experts.count);
+    me_.wait();
+    if (me_.rank == 0) sort_rows(space_.shares, rows_, experts, space_.places, space_.ends);
+    me_.wait();
+  }
+
+  // The operands of all experts, before the first adds its results to the rows.
+  void gather_rows(const Experts& experts) {
+    const long width = config_.hidden_size;
+    const auto places = me_.share(rows_ * experts.top), rows = me_.share(rows_);
+    for (long place = places.first, i = 0; place < places.last; place++) {
+      while (place >= space_.ends[i]) i++;
+      const float* x = space_.x + space_.places[place].row * width;
+      if constexpr (std::is_same_v<typename Kind::Operand, float>)
+        std::memcpy(space_.routed.data + place * width, x, width * sizeof(float));
+      prepare(x, width, experts.each[i].up, space_.routed, place);
+    }
+    me_.wait();
+    for (float* x = space_.x + rows.first * width; x < space_.x + rows.last * width; x += width)
+      for (long d = 0; d < width; d += W) store(x + d, load(x + d) + load(experts.bias + d));
+  }
+
+  // The rows of some places through an expert.
+  void pass(const Expert& expert, long first, long last) {
+    const long block = me_.size == 1 ? BLOCK : rows_, inner = config_.intermediate_size;
+    for (long place = first; place < last; place += block) {
+      const long rows = std::min(last - place, block);
+      activate_rows(expert.up, space_.routed, place, rows);
+      me_.wait();
+      stage_rows(expert.down, 0, rows, inner);
+      add_shares(expert.down, space_.places + place, rows);
+    }
+  }
+
+  void add_shares(const Matrix& down, const Place* places, long rows) {
+    const long width = config_.hidden_size;
+    product(down, space_.wide, 0, rows, config_.intermediate_size, columns(width),
+            [&](long r, long column, Floats y) {
+              float* sum = space_.x + places[r].row * width + column;
+              store(sum, fma(y, splat(places[r].share), load(sum)));
+            });
+    me_.wait();
   }
 
   // The features of the tokens, which are the factors of the gate.

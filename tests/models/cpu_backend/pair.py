@@ -95,7 +95,7 @@ class Observing(LinearFactory):
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        self.inputs[name] = []
+        self.inputs[name] = [weight.new_zeros(0, weight.shape[1])]  # no text may reach an expert
         linear = TorchLinearFactory(CPU, F32)(weight, bias, activation)
         return ObservedLinear(linear, self.inputs[name])
 
@@ -105,7 +105,9 @@ class Observing(LinearFactory):
 
 
 def size(x: Tensor) -> Floats:
-    magnitudes: Floats = x.double().pow(4).mean(dim=0).pow(0.25).float().numpy()
+    powers, missing = x.double().pow(4), max(16 - len(x), 0)  # rows that are as the mean
+    total = powers.sum(dim=0) + missing * (powers.mean() if len(x) else 0)
+    magnitudes: Floats = (total / (len(x) + missing)).pow(0.25).float().numpy()
     return magnitudes
 
 

@@ -28,7 +28,15 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
-from tests.models.shapes import KINDS, LONGROPE, VOCABULARY, modern, random_weights, shape
+from tests.models.shapes import (
+    KINDS,
+    LONGROPE,
+    VOCABULARY,
+    mixture,
+    modern,
+    random_weights,
+    shape,
+)
 from tests.models.threads import use_threads
 
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
@@ -138,7 +146,7 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma", "gates"])
+@pytest.mark.parametrize("kind", ["bert", "biased", "experts", "modern", "llama", "gemma", "gates"])
 @pytest.mark.full(after=12)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int, kind: str
@@ -158,6 +166,37 @@ def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
         assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
 
 
+@kernels
+@pytest.mark.parametrize(("experts", "top"), [(1, 1), (5, 1), (5, 5), (40, 3)])
+def test_every_number_of_experts_equals_its_twin(
+    kernels: str, dtype: str, experts: int, top: int
+) -> None:
+    for every in (1, 2):
+        config = mixture(shape(), experts, top, every)
+        Pair(kernels, dtype, config).check([17, 1, 30], CLOSE[dtype])
+
+
+@kernels
+def test_every_precision_chooses_the_same_experts(kernels: str, dtype: str) -> None:
+    config = mixture(shape(layers=1), 40, 1, every=1)
+    weights = dict(random_weights(config))
+    weights["layers.0.output.weight"] = 0 * weights["layers.0.output.weight"]  # the same input
+    weights["layers.0.experts_down.weight"] = 9 * weights["layers.0.experts_down.weight"]
+    pair, texts = Pair(kernels, dtype, config, weights), batch([512])
+    rows = zip(pair.ours.states(texts, 1), pair.twin.states(texts, 1), strict=True)
+    assert max(error(actual, expected) for actual, expected in rows) < 0.2
+
+
+@kernels
+def test_of_equal_experts_the_first_are_chosen(kernels: str, dtype: str) -> None:
+    config, texts = KINDS["experts"], batch([9, 30])
+    weights = {**random_weights(config), "layers.1.router.weight": np.zeros((4, 64), np.float32)}
+    pair, down = Pair(kernels, dtype, config, weights), "layers.1.experts_down.weight"
+    fewer = np.concatenate([weights[down][:256], np.zeros((256, 64), np.float32)])
+    other = Pair(kernels, dtype, config, {**weights, down: fewer})
+    assert np.array_equal(pair.ours.states(texts, 2), other.ours.states(texts, 2))
+
+
 @pytest.mark.full(after=7)
 @kernels
 @pytest.mark.parametrize("broken", [0, 1, 2])
@@ -172,8 +211,9 @@ def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: in
 
 
 @kernels
-def test_a_token_of_nans_spoils_the_states_of_its_text(kernels: str, dtype: str) -> None:
-    pair = Pair.of(kernels, dtype, "bert")
+@pytest.mark.parametrize("kind", ["bert", "experts"])
+def test_a_token_of_nans_spoils_the_states_of_its_text(kernels: str, dtype: str, kind: str) -> None:
+    pair = Pair.of(kernels, dtype, kind)
     pair.embeddings.tokens[7] = float("nan")
     good, bad = pair.ours.vectors(Batch.of([[1] * 70, [1] * 69 + [7]]), ["cls"])
     assert np.isfinite(good).all() and np.isnan(bad).all()
@@ -275,6 +315,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         *(shape(arrangement=name) for name in ("parallel", "parallel_one_norm", "double_post")),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=TransformerXL()),
+        *(mixture(shape(**other)) for other in ({"arrangement": "pre"}, {"gated": True})),
         modern(positions=Alibi()),
         modern(local={"positions": Alibi()}),
         modern(local={"positions": replace(LONGROPE, dim=32)}),

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
+from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
 from tests.models.families.files import assert_refused
@@ -20,12 +22,12 @@ LAYERS, EXPERTS = 4, 5
 
 
 def write(
-    folder: Path, top: int = 2, width: int = 48, inner: int = 40, **options: Any
+    folder: Path, top: int = 2, width: int = 48, inner: int = 40, heads: int = 4, **options: Any
 ) -> Reference:
     """Save a model of random weights."""
     config = {
         **{"model_type": "nomic_bert", "vocab_size": 99, "n_embd": width, "n_layer": LAYERS},
-        **{"n_head": 4, "n_inner": inner, "n_positions": 512, "activation_function": "gelu"},
+        **{"n_head": heads, "n_inner": inner, "n_positions": 512, "activation_function": "gelu"},
         **{"rotary_emb_fraction": 1.0, "type_vocab_size": 1, "moe_every_n_layers": 2},
         **{"num_experts": EXPERTS, "moe_top_k": top, "moe_normalize_expert_weights": False},
         **options,
@@ -34,7 +36,7 @@ def write(
     rows = int(str(config["vocab_size"]))
     named = tensors(width, inner, LAYERS, rows, EXPERTS)
     save_file(named, folder / "model.safetensors")
-    return Reference(named, LAYERS, heads=4, experts=EXPERTS, top=top)
+    return Reference(named, LAYERS, heads, experts=EXPERTS, top=top)
 
 
 @pytest.mark.full(after=1)
@@ -66,10 +68,25 @@ def test_other_mixtures_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_every_precision_of_this_machine_computes_experts(tmp_path: Path) -> None:
-    write(tmp_path, width=64, inner=128, vocab_size=len(VOCABULARY))
+    # Of fewer experts than all, rounding in earlier layers would exchange some.
+    write(tmp_path, top=EXPERTS, width=64, inner=128, heads=2, vocab_size=len(VOCABULARY))
     write_tokenizer(tmp_path)
     embedder = Embedder.load(tmp_path, device="cpu", dtype="auto", pooling="mean")
     assert all(0.98 < trial.cosine < 1.0 for trial in embedder.trials[1:])
+
+
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+def test_the_kernels_alone_compute_experts(tmp_path: Path) -> None:
+    reference = write(tmp_path, width=64, inner=128, heads=2, vocab_size=len(VOCABULARY))
+    write_tokenizer(tmp_path)
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32", pooling="mean")
+    assert embedder.why_torch is None
+    rows = texts(len(VOCABULARY))
+    for layer in range(LAYERS + 1):
+        hidden = embedder.hidden([row.numpy() for row in rows], layer)
+        for found, row in zip(hidden, rows, strict=True):
+            expected = reference(row)[layer].numpy()
+            np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", ["router.layer.weight", "experts.mlp.w2", "experts.bias"])
