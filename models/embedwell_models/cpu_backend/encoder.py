@@ -17,6 +17,7 @@ from embedwell_models.cpu_backend.abi import (
     Norm,
     Rotation,
 )
+from embedwell_models.cpu_backend.disentangled import Distances, padded_buckets
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
@@ -27,6 +28,7 @@ from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotation
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.positions.schemes import Disentangled
 from embedwell_models.vectors import Floats
 
 
@@ -58,12 +60,14 @@ class KernelEncoder:
             token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
             norm=Norm() if factorized else layers.embedding_norm,
         )
-        network = config.feed_forward
+        network, scheme = config.feed_forward, config.attention.positions
+        self._disentangled = scheme if isinstance(scheme, Disentangled) else None
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
             heads=_most_heads(config),
             intermediate_size=network.inner,
             gate_size=layers.gate_size,
+            buckets=padded_buckets(self._disentangled) if self._disentangled else 0,
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS.index(network.activation),
             gated=network.gated,
@@ -120,6 +124,8 @@ class KernelEncoder:
             batch = replace(batch, ids=np.arange(len(batch.ids)), token_vectors=vectors)
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
+        scheme = self._disentangled
+        distances = Distances.within(max_length, scheme) if scheme else None
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = self._rotations(*map(_rotation, angles))
@@ -133,6 +139,7 @@ class KernelEncoder:
             final_norm=addressof(final_norm),
             embedding_tables=addressof(tables),
             position_bias=abi.PositionBias(None if bias is None else bias.ctypes.data, max_length),
+            distances=distances.struct if distances else abi.Distances(),
             rotations=addressof(rotations),
             positions=rows.ctypes.data,
             token_ids=batch.ids.ctypes.data,

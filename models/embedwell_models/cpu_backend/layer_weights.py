@@ -9,12 +9,21 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import FUSED_MATRICES, AttentionSpec, LayerSpec
 from embedwell_models.cpu_backend import abi
-from embedwell_models.cpu_backend.abi import InputGate, Layer, Matrix, Norm, PartNorms
+from embedwell_models.cpu_backend.abi import (
+    InputGate,
+    Layer,
+    Matrix,
+    Norm,
+    PartNorms,
+    RelativeTables,
+)
+from embedwell_models.cpu_backend.disentangled import relative_rows
 from embedwell_models.cpu_backend.library import kernel
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
 from embedwell_models.encoder.batch import Integers
-from embedwell_models.positions.schemes import Scheme
+from embedwell_models.positions.schemes import Disentangled, Scheme
 from embedwell_models.vectors import Floats
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
@@ -33,7 +42,8 @@ class LayerWeights:
 
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
         self.run = kernel(isa, f"encode_{packing.dtype}")
-        build = _Builder(config, weights, WeightPacker(isa, packing))
+        exact = KernelLinearFactory(isa, Packing("float32"))
+        build = _Builder(config, weights, WeightPacker(isa, packing), exact)
         self.layers = (Layer * config.num_layers)(*build.layers())
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
@@ -45,6 +55,7 @@ class _Builder:
     config: EncoderConfig
     weights: Weights
     packer: WeightPacker
+    exact: KernelLinearFactory
 
     def layers(self) -> list[Layer]:
         """Pack the layers; equal layers that share weights are packed once."""
@@ -69,9 +80,21 @@ class _Builder:
             value_norm=self._value_norm(attention),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.ffn"),
+            relative=self._relative(name, attention),
             gate=self._gate(name, index),
             rotation_index=self._rotation_index(attention),
             window=_UNLIMITED if attention.window is None else attention.window,
+        )
+
+    def _relative(self, layer: str, attention: AttentionSpec) -> RelativeTables:
+        if not isinstance(attention.positions, Disentangled):
+            return RelativeTables()
+        parts = (
+            relative_rows(self.config, self.weights, layer, part, self.exact)
+            for part in ("key", "query")
+        )
+        return RelativeTables(
+            *(None if rows is None else self.packer.attention_panels(rows) for rows in parts)
         )
 
     def _rotation_index(self, attention: AttentionSpec) -> int:

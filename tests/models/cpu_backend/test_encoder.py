@@ -138,7 +138,7 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma", "gates"])
+@pytest.mark.parametrize("kind", ["bert", "biased", "modern", "llama", "gemma", "gates", "deberta"])
 @pytest.mark.full(after=12)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int, kind: str
@@ -307,7 +307,7 @@ def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> 
     assert len({layer.up.panels for layer in layers}) == 1 < len(layers)
 
 
-@pytest.mark.parametrize("name", ["relative_table", "layers.1.relative.weight"])
+@pytest.mark.parametrize("name", ["layers.1.position_bias", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not kernels_support(shape(), {**random_weights(shape()), name: np.zeros(1, np.float32)})
 
