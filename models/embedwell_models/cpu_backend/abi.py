@@ -97,7 +97,7 @@ class PositionBias(ctypes.Structure):
 class Distances(ctypes.Structure):
     """See relative.h."""
 
-    _fields_ = [("buckets", c_void_p), ("exact", c_int64)]
+    _fields_ = [("buckets", c_void_p)]
 
 
 class Rotation(ctypes.Structure):

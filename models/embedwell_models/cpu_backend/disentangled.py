@@ -3,10 +3,7 @@
 He et al. 2020, arXiv 2006.03654. S buckets on each side, H heads, Dh head size, D model width.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -55,23 +52,16 @@ def _relative_table(config: EncoderConfig, weights: Weights) -> Floats:
     return layer_norm(table, *norm, config.norm_eps)
 
 
-@dataclass(frozen=True)
 class Distances:
-    """The bucket of each distance within texts of up to a length, for the kernels."""
+    """The bucket of each distance within texts of up to a length, counted from 0."""
 
-    buckets: npt.NDArray[np.int32]
-    exact: int
-
-    @classmethod
-    def within(cls, length: int, scheme: Disentangled) -> "Distances":
-        """Compute the buckets, counted from 0, of the distances that the kernels read."""
+    def __init__(self, length: int, scheme: Disentangled) -> None:
         distances = np.arange(-length - _COLUMNS, length + _COLUMNS + 1)
         signed = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance)
         buckets = signed.clip(-scheme.span, scheme.span) + scheme.span
-        return cls(buckets.astype(np.int32), scheme.buckets // 2 or scheme.max_distance)
+        self._buckets, self._middle = buckets.astype(np.int32), length + _COLUMNS
 
     @property
     def struct(self) -> abi.Distances:
-        """The kernels' struct; it is valid as long as these buckets are."""
-        middle = len(self.buckets) // 2
-        return abi.Distances(self.buckets.ctypes.data + middle * self.buckets.itemsize, self.exact)
+        """The kernels' struct, which is valid as long as this object lives."""
+        return abi.Distances(self._buckets[self._middle :].ctypes.data)

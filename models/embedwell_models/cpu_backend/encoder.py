@@ -125,7 +125,7 @@ class KernelEncoder:
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
         scheme = self._disentangled
-        distances = Distances.within(max_length, scheme) if scheme else None
+        distances = Distances(max_length, scheme) if scheme else None
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = self._rotations(*map(_rotation, angles))

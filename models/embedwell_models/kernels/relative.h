@@ -17,7 +17,6 @@ struct RelativeTables {
 // The buckets of distances, which do not decrease.
 struct Distances {
   const int32_t* buckets;  // of distance 0; COLUMNS more than the longest text on each side
-  int64_t exact;           // distances to which each has a bucket of its own
 
   // The columns of a product with a table that hold some distances.
   Range columns(long first, long last) const {
@@ -25,10 +24,12 @@ struct Distances {
   }
   // The scores of W distances, out of a row of scores by bucket.
   INLINE Floats pick(const float* row, long distance) const {
-    if (distance >= -exact && distance + W - 1 <= exact) return load(row + buckets[distance]);
-    Floats x{};
-    for (int i = 0; i < W; i++) x[i] = row[buckets[distance + i]];
-    return x;
+    const Ints columns = load_ints(buckets + distance);
+#ifdef __AVX512F__
+    return (Floats)_mm512_i32gather_ps((__m512i)columns, row, 4);
+#else
+    return (Floats)_mm256_i32gather_ps(row, (__m256i)columns, 4);
+#endif
   }
 };
 

@@ -28,7 +28,15 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import CPU, Pair, Rounded, batch, error
-from tests.models.shapes import KINDS, LONGROPE, VOCABULARY, modern, random_weights, shape
+from tests.models.shapes import (
+    KINDS,
+    LONGROPE,
+    VOCABULARY,
+    deberta,
+    modern,
+    random_weights,
+    shape,
+)
 from tests.models.threads import use_threads
 
 CLOSE = {"float32": 2e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
@@ -105,7 +113,7 @@ def test_tokens_that_are_not_attended_to_equal_their_twin(
 @pytest.mark.full(after=1)
 @kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
-    for kind in ("bert", "modern"):
+    for kind in ("bert", "modern", "deberta"):
         Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])
 
 
@@ -275,6 +283,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         *(shape(arrangement=name) for name in ("parallel", "parallel_one_norm", "double_post")),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=TransformerXL()),
+        deberta(buckets=40, max_distance=21),
         modern(positions=Alibi()),
         modern(local={"positions": Alibi()}),
         modern(local={"positions": replace(LONGROPE, dim=32)}),
