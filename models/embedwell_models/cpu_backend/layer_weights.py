@@ -55,7 +55,7 @@ class _Builder:
     config: EncoderConfig
     weights: Weights
     packer: WeightPacker
-    exact: KernelLinearFactory
+    exact: KernelLinearFactory  # in float32, for what is computed once
 
     def layers(self) -> list[Layer]:
         """Pack the layers; equal layers that share weights are packed once."""
