@@ -1,12 +1,12 @@
-// Scores between the content of one token and its distance to another, which are added to the scores
-// between contents (DeBERTa, He et al. 2020, arXiv 2006.03654).
+// Scores between the content of one token and its distance to another, which are added to the
+// scores between contents (DeBERTa, He et al. 2020, arXiv 2006.03654).
 
 #pragma once
 
 #include "attention.h"
 
-// The trained vectors of a layer by bucket: (H, buckets, Dh), each head in panels of the operands of
-// attention. A table is null if the model lacks its scores.
+// The trained vectors of a layer by bucket: (H, buckets, Dh), each head in panels of the operands
+// of attention. A table is null if the model lacks its scores.
 struct RelativeTables {
   const void* keys;     // that queries are multiplied with, by the bucket of key minus query
   const void* queries;  // that keys are multiplied with, by the bucket of query minus key
