@@ -10,7 +10,15 @@ from torch import Tensor
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
-from embedwell_models.positions.schemes import Alibi, Buckets, Learned, Rotary, Scaling, Scheme
+from embedwell_models.positions.schemes import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    Learned,
+    Rotary,
+    Scaling,
+    Scheme,
+)
 
 VOCABULARY = 100
 Size = TypeVar("Size")
@@ -71,6 +79,12 @@ def llama(**different: Any) -> EncoderConfig:
     return modern(**{**fields, **different})
 
 
+def deberta(**different: Any) -> EncoderConfig:
+    """A DeBERTa-v3, some buckets of which are exact; `different` changes the scheme."""
+    scheme = Disentangled(**{"buckets": 40, "max_distance": 90, **different})
+    return shape(segments=False, input_positions=Scheme(), positions=scheme, scale=0.1)
+
+
 def shared(config: EncoderConfig) -> EncoderConfig:
     """Let all layers have the weights of the first, as in ALBERT."""
     return replace(config, layers=tuple(replace(layer, weights=0) for layer in config.layers))
@@ -117,6 +131,11 @@ KINDS = {
     "one head of keys": llama(num_kv_heads=1, causal=False),
     "longrope": llama(positions=LONGROPE, windows=()),
     "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
+    "deberta": deberta(),
+    "deberta without buckets": deberta(buckets=0, shared=False),
+    "content to position": deberta(position_to_content=False, buckets=8, shared=False),
+    "position to content": replace(deberta(content_to_position=False), causal=True),
+    "relative window": deberta(max_distance=600).with_windows((40, 5)),
     "gates": llama(
         num_kv_heads=1,
         local={"head_size": 32, "kv_heads": 2, "positions": Rotary(dim=32, base=100.0)},
@@ -190,6 +209,8 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
         found["position_table"] = (config.max_positions + offset, width)
     if isinstance(config.attention.positions, Buckets):
         found["bias_table"] = (config.attention.positions.buckets, config.attention.heads)
+    if isinstance(config.attention.positions, Disentangled):
+        found["relative_table"] = (2 * config.attention.positions.span, width)
     return found
 
 
@@ -197,14 +218,26 @@ def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     order = ("query", "key", "value", "output", "up", "down", "gate")  # of the random numbers
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
     found = _each([{name: each[name] for name in order if name in each} for each in layers])
+    found |= _each([_relative(layer, config.hidden_size) for layer in config.layers])
     if config.embedding_size == config.hidden_size:
         return found
     return {**found, "project": (config.hidden_size, config.embedding_size)}
 
 
+def _relative(layer: LayerSpec, width: int) -> Mapping[str, tuple[int, int]]:
+    assert isinstance(layer.mixer, AttentionSpec)
+    scheme, sizes = layer.mixer.positions, (layer.mixer.heads * layer.mixer.head_size, width)
+    if not isinstance(scheme, Disentangled) or scheme.shared:
+        return {}
+    scores = {"key": scheme.content_to_position, "query": scheme.position_to_content}
+    return {f"position_{part}": sizes for part, added in scores.items() if added}
+
+
 def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
     layers = [_layer_norms(config, layer, normed) for layer in config.layers]
     final = {} if config.arrangement == "post" else {"final_norm": config.hidden_size}
+    if isinstance(config.attention.positions, Disentangled):
+        final["relative_norm"] = config.hidden_size
     return {"norm": config.embedding_size, **final, **_each(layers)}
 
 

@@ -8,5 +8,15 @@ QUERY = "the license of a work"
 DOCUMENTS = ["a copyright", "you", "the license of this work", "any by " * 20]
 LABELS = ["contradiction", "entailment", "neutral"]
 IMAGES = ("first.png", "second.jpg")
-FAMILIES = ("distilbert", "gte", "llama", "modernbert", "mpnet", "qwen3", "t5", "xlm-roberta")
+FAMILIES = (
+    "deberta-v2",
+    "distilbert",
+    "gte",
+    "llama",
+    "modernbert",
+    "mpnet",
+    "qwen3",
+    "t5",
+    "xlm-roberta",
+)
 """Families of small embedders with mean pooling."""

@@ -59,6 +59,12 @@ class Experts(ctypes.Structure):
     ]
 
 
+class RelativeTables(ctypes.Structure):
+    """See relative.h. Null addresses mean that the model lacks the scores."""
+
+    _fields_ = [(name, c_void_p) for name in ("keys", "queries")]
+
+
 class Layer(ctypes.Structure):
     """See layers.h."""
 
@@ -68,6 +74,7 @@ class Layer(ctypes.Structure):
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
+        ("relative", RelativeTables),
         ("gate", InputGate),
         *((name, c_int64) for name in ("rotation_index", "window")),
     ]
@@ -79,7 +86,10 @@ class KernelConfig(ctypes.Structure):
     _fields_ = [
         ("hidden_size", c_int64),
         ("heads", Heads),
-        *((name, c_int64) for name in ("intermediate_size", "gate_size", "experts", "top")),
+        *(
+            (name, c_int64)
+            for name in ("intermediate_size", "gate_size", "experts", "top", "buckets")
+        ),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
         *((name, c_double) for name in ("scale", "norm_eps")),
     ]
@@ -103,6 +113,12 @@ class PositionBias(ctypes.Structure):
     _fields_ = [("values", c_void_p), ("max_length", c_int64)]
 
 
+class Distances(ctypes.Structure):
+    """See relative.h."""
+
+    _fields_ = [("buckets", c_void_p)]
+
+
 class Rotation(ctypes.Structure):
     """See rotation.h. Null addresses mean no rotation."""
 
@@ -117,6 +133,7 @@ class ForwardCall(ctypes.Structure):
         ("num_layers", c_int64),
         *((name, c_void_p) for name in ("final_norm", "embedding_tables")),
         ("position_bias", PositionBias),
+        ("distances", Distances),
         *((name, c_void_p) for name in ("rotations", "positions", "token_ids")),
         *((name, c_void_p) for name in ("lengths", "key_counts")),
         ("num_sequences", c_int64),
@@ -155,8 +172,8 @@ class RowMaximumCall(ctypes.Structure):
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
-        *(Matrix, Norm, PartNorms, InputGate, Heads, Expert, Experts, Layer, KernelConfig),
-        *(EmbeddingTables, PositionBias, Rotation, ForwardCall),
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Expert, Experts, Layer, RelativeTables),
+        *(KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
     "threads_abi": [],

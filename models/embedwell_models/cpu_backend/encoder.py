@@ -17,6 +17,7 @@ from embedwell_models.cpu_backend.abi import (
     Norm,
     Rotation,
 )
+from embedwell_models.cpu_backend.disentangled import Distances, padded_buckets
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
@@ -27,6 +28,7 @@ from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotation
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.positions.schemes import Disentangled
 from embedwell_models.vectors import Floats
 
 
@@ -59,6 +61,8 @@ class KernelEncoder:
             norm=Norm() if factorized else layers.embedding_norm,
         )
         network, networks = config.feed_forward, [each.feed_forward for each in config.layers]
+        network, scheme = config.feed_forward, config.attention.positions
+        self._disentangled = scheme if isinstance(scheme, Disentangled) else None
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
             heads=_most_heads(config),
@@ -66,6 +70,7 @@ class KernelEncoder:
             gate_size=layers.gate_size,
             experts=max((each.experts for each in networks), default=0),
             top=max((each.top for each in networks), default=0),
+            buckets=padded_buckets(self._disentangled) if self._disentangled else 0,
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS.index(network.activation),
             gated=network.gated,
@@ -122,6 +127,8 @@ class KernelEncoder:
             batch = replace(batch, ids=np.arange(len(batch.ids)), token_vectors=vectors)
         layers, max_length = self._layers, int(batch.lengths.max())
         bias = self._bias(max_length)
+        scheme = self._disentangled
+        distances = Distances(max_length, scheme) if scheme else None
         tables = self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = self._rotations(*map(_rotation, angles))
@@ -135,6 +142,7 @@ class KernelEncoder:
             final_norm=addressof(final_norm),
             embedding_tables=addressof(tables),
             position_bias=abi.PositionBias(None if bias is None else bias.ctypes.data, max_length),
+            distances=distances.struct if distances else abi.Distances(),
             rotations=addressof(rotations),
             positions=rows.ctypes.data,
             token_ids=batch.ids.ctypes.data,

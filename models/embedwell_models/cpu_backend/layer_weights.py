@@ -22,12 +22,15 @@ from embedwell_models.cpu_backend.abi import (
     Matrix,
     Norm,
     PartNorms,
+    RelativeTables,
 )
+from embedwell_models.cpu_backend.disentangled import relative_rows
 from embedwell_models.cpu_backend.library import kernel
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
 from embedwell_models.encoder.batch import Integers
-from embedwell_models.positions.schemes import Scheme
+from embedwell_models.positions.schemes import Disentangled, Scheme
 from embedwell_models.vectors import Floats
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
@@ -46,7 +49,8 @@ class LayerWeights:
 
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
         self.run = kernel(isa, f"encode_{packing.dtype}")
-        build = _Builder(config, weights, WeightPacker(isa, packing))
+        exact = KernelLinearFactory(isa, Packing("float32"))
+        build = _Builder(config, weights, WeightPacker(isa, packing), exact)
         self.layers = (Layer * config.num_layers)(*build.layers())
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
@@ -58,6 +62,7 @@ class _Builder:
     config: EncoderConfig
     weights: Weights
     packer: WeightPacker
+    exact: KernelLinearFactory  # in float32, for what is computed once
 
     def layers(self) -> list[Layer]:
         """Pack the layers; equal layers that share weights are packed once."""
@@ -81,9 +86,21 @@ class _Builder:
             value_norm=self._value_norm(attention),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.ffn"),
+            relative=self._relative(name, attention),
             gate=self._gate(name, index),
             rotation_index=self._rotation_index(attention),
             window=_UNLIMITED if attention.window is None else attention.window,
+        )
+
+    def _relative(self, layer: str, attention: AttentionSpec) -> RelativeTables:
+        if not isinstance(attention.positions, Disentangled):
+            return RelativeTables()
+        parts = (
+            relative_rows(self.config, self.weights, layer, part, self.exact)
+            for part in ("key", "query")
+        )
+        return RelativeTables(
+            *(None if rows is None else self.packer.attention_panels(rows) for rows in parts)
         )
 
     def _rotation_index(self, attention: AttentionSpec) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.cpu_backend.library import SHORT_SUMS
+from embedwell_models.cpu_backend.library import ISAS, SHORT_SUMS
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
 from embedwell_models.vectors import Floats
 
@@ -58,6 +58,12 @@ class WeightPacker:
             sums=self.retain(quantized.sums),
             smoothing=self.retain(quantized.smoothing),
         )
+
+    def attention_panels(self, rows: Floats) -> int:
+        """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""
+        panels, dtype = rows.reshape(-1, rows.shape[-1]), self._packing.dtype
+        rounded = dtype == "bfloat16" or (dtype == "int8" and "avx512_bf16" in ISAS[self._isa])
+        return self._panels(to_bfloat16(panels) if rounded else panels)
 
     def _panels(self, weight: npt.NDArray[Any]) -> int:
         """Pack (out, in) -> (out / 16, in / group, 16, group); a group is 32 bits of one row."""

@@ -7,13 +7,14 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.cpu_backend.layer_weights import NORMS
-from embedwell_models.positions.schemes import Alibi, Buckets, Rotary, Scheme
+from embedwell_models.positions.schemes import Alibi, Buckets, Disentangled, Rotary, Scheme
 
 _SUPPORTED_TENSORS = {
     *("token_table", "position_table", "segment_table", "bias_table"),
     *("project", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
+    *("relative_table", "relative_norm", "position_query", "position_key"),
     *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
     *("router", "experts", "experts_up", "experts_down"),
 }
@@ -69,12 +70,23 @@ def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
 
 
 def _has_kernel(scheme: Scheme) -> bool:
-    return type(scheme) in (Scheme, Alibi, Buckets) or _is_rotary(scheme)
+    return (
+        type(scheme) in (Scheme, Alibi, Buckets)
+        or _is_rotary(scheme)
+        or _has_orderly_buckets(scheme)
+    )
 
 
 def _is_rotary(scheme: Scheme) -> bool:
     # Dynamic scaling rotates each text differently.
     return isinstance(scheme, Rotary) and scheme.scaling.kind != "dynamic"
+
+
+def _has_orderly_buckets(scheme: Scheme) -> bool:
+    # With a last bucket below the exact ones, further distances have lower buckets.
+    if not isinstance(scheme, Disentangled):
+        return False
+    return not scheme.buckets or 1 <= scheme.buckets // 2 < scheme.max_distance - 1
 
 
 def _have_equal_rows(schemes: set[Scheme]) -> bool:

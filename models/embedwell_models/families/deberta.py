@@ -124,10 +124,9 @@ FAMILIES = (
         rows=(
             Row(
                 family="DeBERTa v2, v3",
-                models="mDeBERTa",
+                models="mDeBERTa, mxbai-rerank v1",
                 positions="disentangled",
                 layers="post-norm",
-                torch="yes",
             ),
         ),
     ),

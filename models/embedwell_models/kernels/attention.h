@@ -160,11 +160,12 @@ struct Head {
 };
 
 // Attention of the wanted queries, in rows of a stride, to packed keys and values. Calls out with
-// row, column and W results. Multiplies only keys that a query of the block attends to.
-template <typename Kind, typename Out>
+// row, column and W results. Multiplies only keys that a query of the block attends to. Before the
+// softmax it calls add with a block's first row, its number of rows, its keys and unscaled scores.
+template <typename Kind, typename Add, typename Out>
 INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted,
                    const AttentionMask& mask, long head, const PositionBias& bias, float scale,
-                   const Head<Kind>& space, Out&& out) {
+                   const Head<Kind>& space, Add&& add, Out&& out) {
   const long size = space.size;
   const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(mask.keys)};
   for (long t = wanted.first; t < wanted.last; t += space.BLOCK) {
@@ -173,6 +174,7 @@ INLINE void attend(const typename Kind::Operand* queries, long stride, Range wan
     const long end = round_up(mask.visible(t + rows - 1).last, COLUMNS), columns = end - start;
     multiply(queries + t * stride, stride, rows, keys, size, {start, end},
              [&](long r, long j, Floats x) { store(space.scores + r * columns + j - start, x); });
+    add(t, rows, Range{start, end}, space.scores);
     for (long r = 0; r < rows; r++) {
       const auto [first, last] = mask.visible(t + r);
       const float* near = bias.row(head, t + r);

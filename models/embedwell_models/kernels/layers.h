@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-#include "attention.h"
 #include "experts.h"
 #include "pool.h"
+#include "relative.h"
 #include "rotation.h"
 
 namespace {
@@ -40,6 +40,7 @@ struct Layer {
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
+  RelativeTables relative;
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations
   int64_t window;          // tokens visible on each side
@@ -54,6 +55,7 @@ struct KernelConfig {
   int64_t intermediate_size;  // of the feed-forward network
   int64_t gate_size;          // P, features of an input gate; 0 without one
   int64_t experts, top;       // the maximum of all layers; 0 without experts
+  int64_t buckets;            // of the relative tables, a multiple of COLUMNS; 0 without them
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
@@ -68,6 +70,7 @@ struct ForwardCall {
   const Norm* final_norm;  // of the states after them
   const EmbeddingTables* embedding_tables;
   PositionBias position_bias;
+  Distances distances;
   const Rotation* rotations;
   const int64_t* positions;  // (T,) each token's row in the tables of the rotations
   const int64_t* token_ids;  // (T,)
@@ -176,12 +179,14 @@ template <typename Kind>
 struct Desk {
   using Attention = typename Parts<Kind>::Attention;
   Head<Attention> head;
+  RelativeSpace relative;
   float* row;     // (D,)
   float* logits;  // (experts,)
   float* aside;   // (tokens, 16 or Dh) results of incomplete rows
 
   Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
       : head(arena, layers ? longest : 0, config.heads.size),
+        relative(arena, layers ? longest : 0, config.buckets),
         row(arena.take<float>(config.hidden_size)),
         logits(arena.take<float>(config.experts)),
         aside(arena.take<float>((layers ? tokens : 0) *

@@ -83,10 +83,10 @@ class Work {
         const long key = head / shared * size;
         if (head == first || head % shared == 0)
           space.pack(keys + key, values + key, stride, keys_seen);
-        attend(queries + head * size, stride, wanted, mask, head, call_.position_bias,
-               static_cast<float>(config_.scale), space, [&](long row, long d, Floats y) {
-                 store(out + (row - wanted.first) * width + head * size + d, y);
-               });
+        attend_head(layer, head, {queries + head * size, keys + key, stride}, wanted, mask, space,
+                    [&](long row, long d, Floats y) {
+                      store(out + (row - wanted.first) * width + head * size + d, y);
+                    });
       }
       queries += length * stride;
       out += (wanted.last - wanted.first) * width;
@@ -95,6 +95,32 @@ class Work {
     if (single) keep_pooled();
     stage_rows(layer.output, 0, rows_, width);
     add(layer.output, 0, rows_, width);
+  }
+
+  using Attention = typename Parts<Kind>::Attention;
+  struct QueriesAndKeys {  // of a head within a sequence
+    const typename Attention::Operand *queries, *keys;
+    long stride;
+  };
+
+  // Attention of the wanted queries of a head, whose keys and values are packed.
+  template <typename Out>
+  INLINE void attend_head(const Layer& layer, long head, const QueriesAndKeys& rows,
+                          Range wanted, const AttentionMask& mask, const Head<Attention>& space,
+                          Out&& out) const {
+    Relation<Attention> relation(layer.relative, head, space.size, config_.buckets,
+                                 call_.distances, desk_.relative, mask.keys);
+    const bool relative{layer.relative};
+    const long step = relative ? RelativeSpace::QUERIES : wanted.last - wanted.first;
+    for (long t = wanted.first; t < wanted.last; t += step) {
+      const Range some{t, std::min(t + step, wanted.last)};
+      if (relative) relation.score_keys(rows.keys, rows.stride, some);
+      const auto add = [&](long first, long count, Range keys, float* scores) {
+        if (relative) relation.add(rows.queries, rows.stride, first, count, keys, scores);
+      };
+      attend(rows.queries, rows.stride, some, mask, head, call_.position_bias,
+             static_cast<float>(config_.scale), space, add, out);
+    }
   }
 
   void keep_pooled() {

@@ -32,6 +32,7 @@ from tests.models.shapes import (
     KINDS,
     LONGROPE,
     VOCABULARY,
+    deberta,
     mixture,
     modern,
     random_weights,
@@ -113,7 +114,7 @@ def test_tokens_that_are_not_attended_to_equal_their_twin(
 @pytest.mark.full(after=1)
 @kernels
 def test_more_tokens_than_fit_one_part_equal_their_twin(kernels: str, dtype: str) -> None:
-    for kind in ("bert", "modern"):
+    for kind in ("bert", "modern", "deberta"):
         Pair.of(kernels, dtype, kind).check([500, 3, 260, 1, 90], CLOSE[dtype])
 
 
@@ -146,7 +147,9 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 
 @kernels
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["bert", "biased", "experts", "modern", "llama", "gemma", "gates"])
+@pytest.mark.parametrize(
+    "kind", ["bert", "biased", "experts", "modern", "llama", "gemma", "gates", "deberta"]
+)
 @pytest.mark.full(after=12)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
     kernels: str, dtype: str, threads: int, kind: str
@@ -316,6 +319,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         shape(positions=TransformerXL()),
         *(mixture(shape(**other)) for other in ({"arrangement": "pre"}, {"gated": True})),
+        deberta(buckets=40, max_distance=21),
         modern(positions=Alibi()),
         modern(local={"positions": Alibi()}),
         modern(local={"positions": replace(LONGROPE, dim=32)}),
@@ -348,7 +352,7 @@ def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> 
     assert len({layer.up.panels for layer in layers}) == 1 < len(layers)
 
 
-@pytest.mark.parametrize("name", ["relative_table", "layers.1.relative.weight"])
+@pytest.mark.parametrize("name", ["layers.1.position_bias", "layers.1.relative.weight"])
 def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
     assert not kernels_support(shape(), {**random_weights(shape()), name: np.zeros(1, np.float32)})
 

@@ -1,26 +1,34 @@
 """Tests of DeBERTa-v2 and -v3 against transformers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from transformers import DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
-from embedwell_models import families
+from embedwell_models import Embedder, families
+from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
+from tests.conftest import precisions
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
+    assert_close,
     assert_equal_states,
     assert_same_bits,
     encoder,
+    reference,
     states,
     texts,
     write,
 )
+from tests.models.tiny import VOCABULARY, write_tokenizer
 
 V3 = {  # as microsoft/deberta-v3-base has them, the buckets smaller
     "relative_attention": True,
@@ -32,6 +40,14 @@ V3 = {  # as microsoft/deberta-v3-base has them, the buckets smaller
     "max_position_embeddings": 48,
     "layer_norm_eps": 0.01,
 }
+COMPILED = {  # sizes that the kernels have
+    **SIZES,
+    "vocab_size": len(VOCABULARY),
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
+LEAST = {"float32": 0.999999, "bfloat16": 0.99, "int8": 0.95}  # cosine, of random weights
+SENTENCES = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 CASES = [
     Case("deberta-v2", V3),
     Case("deberta-v2", {**V3, "pos_att_type": ["c2p"]}),
@@ -47,6 +63,9 @@ CASES = [
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{CASES.index(case)}")
 
 
+needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+
+
 @cases
 @pytest.mark.full(after=3)
 def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
@@ -58,6 +77,25 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@cases
+@pytest.mark.full(after=3)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    model = write(replace(case, sizes=COMPILED), tmp_path)
+    write_tokenizer(tmp_path)
+    for dtype in precisions():
+        embedder = Embedder.load(tmp_path, device="cpu", dtype=dtype)
+        assert embedder.why_torch is None
+        rows = [torch.tensor(row) for row in embedder.tokenize(SENTENCES)]
+        expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
+        vectors = torch.from_numpy(embedder.embed(SENTENCES))
+        if dtype == "float32":
+            assert_close(vectors, expected)
+        assert float(F.cosine_similarity(vectors, expected).min()) >= LEAST[dtype]
+        for text, vector in zip(SENTENCES, vectors, strict=True):
+            assert np.array_equal(embedder.embed([text])[0], vector)
 
 
 @pytest.mark.parametrize("legacy", [True, False])
