@@ -58,8 +58,10 @@ def reference(folder: Path, task: str = "document") -> Any:
     return np.stack(rows)
 
 
-def assert_close(vectors: Floats, expected: Floats) -> None:
-    np.testing.assert_allclose(vectors, expected, atol=1e-5 * expected.max())
+def assert_close(vectors: Floats, expected: Floats, model_type: str = "") -> None:
+    # Of DeBERTa's text of one word, transformers' own float32 is 1.2e-5 from float64.
+    close = 5e-5 if model_type == "deberta-v2" else 1e-5
+    np.testing.assert_allclose(vectors, expected, atol=close * expected.max())
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
@@ -70,7 +72,7 @@ def test_vectors_of_every_family_equal_those_of_sentence_transformers(
     folder = write_splade(tmp_path / "model", model_type)
     embedder, expected = load(folder), reference(folder)
     assert embedder.output_names == (SPARSE,) and embedder.dim == V
-    assert_close(sparse(embedder), expected)
+    assert_close(sparse(embedder), expected, model_type)
     assert (expected == 0).any(), "some weights are zero, or relu is not tested"
 
 
@@ -78,14 +80,14 @@ def test_vectors_of_every_family_equal_those_of_sentence_transformers(
 @pytest.mark.full(after=2)
 def test_a_head_without_options_has_those_of_its_class(model_type: str, tmp_path: Path) -> None:
     folder = without_options_of_heads(write_masked_lm(tmp_path, model_type))
-    assert_close(sparse(load(folder, pooling="splade")), reference(folder))
+    assert_close(sparse(load(folder, pooling="splade")), reference(folder), model_type)
 
 
 @pytest.mark.parametrize("model_type", ["albert", "deberta-v2", "gte", "nomic_bert", "roberta"])
 @pytest.mark.full(after=2)
 def test_the_activation_of_a_head_is_that_of_its_class(model_type: str, tmp_path: Path) -> None:
     folder = write_masked_lm(tmp_path, model_type, hidden_act="relu")
-    assert_close(sparse(load(folder, pooling="splade")), reference(folder))
+    assert_close(sparse(load(folder, pooling="splade")), reference(folder), model_type)
 
 
 @pytest.mark.full(after=2)
