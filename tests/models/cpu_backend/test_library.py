@@ -64,7 +64,8 @@ def test_a_cap_of_no_known_name_is_refused(minilm_folder: Path) -> None:
 @pytest.mark.needs("torch")
 def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folder: Path) -> None:
     assert Embedder.load(minilm_folder, device="cpu", isa="none").isa is None
-    with pytest.raises(ModelError, match=r"bfloat16 is not supported .* supported: float32, int8$"):
+    others = ", int8" if best_isa("int8", features("avx2")) else ""
+    with pytest.raises(ModelError, match=rf"bfloat16 is not .* supported: float32{others}$"):
         Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa="avx2")
     capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa="avx2")
     assert capped.isa == best_isa("float32", features("avx2"))
