@@ -1,4 +1,4 @@
-"""The programs in Go and Java of examples/clients, against a server."""
+"""The programs in Go, Java and Rust of examples/clients, against a server."""
 
 import os
 import re
@@ -27,23 +27,31 @@ def server(minilm_folder: Path) -> Iterator[HttpServer]:
         yield server
 
 
-def go() -> list[str]:
+def go(_: Path) -> list[str]:
     return [program("go", "golang-go"), "run", "."]
 
 
-def java() -> list[str]:
+def java(_: Path) -> list[str]:
     compiler = program("javac", "default-jdk-headless")
     return [str(Path(compiler).with_name("java")), "Embed.java"]
 
 
-COMMANDS = {"go": go, "java": java}
+def rust(home: Path) -> list[str]:
+    """Compile the program beside the test's other files; the folder of the program stays clean."""
+    compiled = home / "embed"
+    command = [program("rustc", "rustc"), "--edition", "2021", "-o", str(compiled), "embed.rs"]
+    subprocess.run(command, cwd=EXAMPLES / "rust", check=True)
+    return [str(compiled)]
+
+
+COMMANDS = {"go": go, "java": java, "rust": rust}
 
 
 def run(name: str, home: Path, *arguments: str, key: str) -> subprocess.CompletedProcess[str]:
     """Run a program in its folder, without a network."""
     options = {"HOME": str(home), "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
     return subprocess.run(
-        [*COMMANDS[name](), *arguments],
+        [*COMMANDS[name](home), *arguments],
         cwd=EXAMPLES / name,
         env={**os.environ, **options, "API_KEY": key, "LC_ALL": "C.UTF-8"},
         capture_output=True,
