@@ -1,5 +1,6 @@
 """GET /live, /ready, /health, /info and /metrics: health checks, description and monitoring."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Protocol
@@ -53,6 +54,7 @@ class Live(TypedDict):
 class Ready(TypedDict):
     status: Literal["ready"]
     queued_tokens: NonNegativeInt
+    unix: float  # the server's time in seconds since 1970, as in Infinity's response
 
 
 @forbid_extra
@@ -187,7 +189,8 @@ def router(
     )
     async def ready() -> Ready:
         check_ready(models, shutting_down)
-        return {"status": "ready", "queued_tokens": sum(m.admission.queued_tokens for m in models)}
+        queued_tokens = sum(m.admission.queued_tokens for m in models)
+        return {"status": "ready", "queued_tokens": queued_tokens, "unix": time.time()}
 
     @routes.get(
         "/info",
