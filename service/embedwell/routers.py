@@ -20,7 +20,6 @@ from embedwell.routes import (
     embed,
     embed_sparse,
     feature_extraction,
-    model_paths,
     multi_vector,
     nim,
     ollama,
@@ -85,7 +84,7 @@ def create_routers(
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
     ]
-    created.append(model_paths.router(registry))
+    created.append(model_routes.unknown_model_router(registry))
     created.append(sagemaker.router(registry, direct_routes(_all(created))))
     return created
 

@@ -196,6 +196,11 @@ def test_a_name_in_the_body_or_query_has_precedence_over_the_path(three: Several
     assert fault["code"] == "model_not_found"
 
 
+def test_a_path_names_one_model(three: SeveralModels) -> None:
+    for path in ("/m/small/m/judge/info", "/m/small" * 2000 + "/info"):
+        assert error(three.client.get(path), 404)["code"] in ("not_found", "model_not_found")
+
+
 def test_an_unknown_model_in_the_path_is_refused_with_the_list(three: SeveralModels) -> None:
     for response in (
         three.post("/m/nobody/embed", {"inputs": "red"}),

@@ -115,8 +115,8 @@ def _without_weights(folder: Path) -> str:
             f"{folder} has no model.safetensors, and no model.safetensors.index.json that names "
             f"{others[:4]} as its shards: rename a single file, or add the index"
         )
-    found = other_files.other_formats(folder)
-    return "; ".join(filter(None, [f"{folder} has no model.safetensors", found]))
+    hint = other_files.other_formats(folder)
+    return "; ".join(filter(None, [f"{folder} has no model.safetensors", hint]))
 
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:

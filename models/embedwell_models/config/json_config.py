@@ -147,8 +147,8 @@ def read_json(path: Path) -> Any:
 
 
 def _not_a_model(folder: Path) -> str:
-    found = other_files.folders_inside(folder) or other_files.other_formats(folder)
-    return "; ".join(filter(None, ["not a model folder", found]))
+    hint = other_files.folders_inside(folder) or other_files.other_formats(folder)
+    return "; ".join(filter(None, ["not a model folder", hint]))
 
 
 def read_object(path: Path) -> dict[str, Any]:

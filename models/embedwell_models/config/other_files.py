@@ -79,9 +79,9 @@ def folders_inside(folder: Path) -> str:
     """Describe the model folders inside a folder that is none itself; "" without one."""
     if (folder / "modules.json").exists():
         return ""  # the folders inside are its modules
-    found = [path for path in _models(folder) if not path.name[:1].isdigit()]
-    found += sorted(path.parent for path in folder.glob("snapshots/*/config.json"))
-    return f"give the folder of one model, such as {found[0]}" if found else ""
+    models = [path for path in _models(folder) if not path.name[:1].isdigit()]
+    models += sorted(path.parent for path in folder.glob("snapshots/*/config.json"))
+    return f"give the folder of one model, such as {models[0]}" if models else ""
 
 
 def _models(folder: Path) -> list[Path]:

@@ -71,8 +71,8 @@ class _Unpickler(pickle.Unpickler):
 
 def saved_class(path: Path) -> str:
     """Return the name of the class of gensim that saved a file; "" for another file."""
-    found = _CLASS.search(other_files.start(path, _HEAD))
-    return found[1].decode() if found else ""
+    match = _CLASS.search(other_files.start(path, _HEAD))
+    return match[1].decode() if match else ""
 
 
 def refuse_word_vectors(path: Path) -> None:

@@ -25,9 +25,9 @@ def convert(source: Path, target: Path) -> None:
     """
     pickles = safetensors_files.pickles(source)
     if not pickles:
-        found = other_files.other_formats(source)
+        hint = other_files.other_formats(source)
         message = f"{source} has neither model.safetensors nor pytorch_model.bin"
-        raise ModelError("; ".join(filter(None, [message, found])))
+        raise ModelError("; ".join(filter(None, [message, hint])))
     shards: dict[str, str] = {}
     for path in pickles:
         tensors = _read(path)

@@ -23,9 +23,12 @@ class ModelPaths:
         self._indices = sorted(indices.items(), key=lambda item: -len(item[0]))
 
     def split(self, path: str) -> tuple[int, str] | None:
-        """Return the index of the model and the rest of a path; None without a known model."""
+        """Return the index of the model and the rest of a path.
+
+        Return None without a known model, and for the rest of a path whose model is chosen.
+        """
         rest = path.removeprefix(PREFIX)
-        if rest == path:
+        if rest == path or _model.get() is not None:
             return None
         for name, index in self._indices:
             if rest == name or rest.startswith(f"{name}/"):

@@ -1,4 +1,4 @@
-"""What a supervised process does for its supervisor; this module has no large imports."""
+"""Reports of a supervised process to its supervisor, and its name; without large imports."""
 
 import contextlib
 import os

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
-from embedwell.errors import Forbidden, TimedOut
+from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.model_paths import PREFIX
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
@@ -146,5 +147,19 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
             message = f"the model was not unloaded within {timeout:.0f} s; try again"
             raise TimedOut(message, retry_after=1) from None
         return {"model": model.name, "state": model.state}
+
+    return routes
+
+
+def unknown_model_router(registry: ModelRegistry) -> APIRouter:
+    """Create the undocumented routes of paths that begin with no served model; they list these."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.api_route(PREFIX + "{path:path}", methods=["GET", "POST"])
+    async def unknown_model(request: Request) -> None:
+        names = ", ".join(repr(name) for model in registry.models for name in model.settings.names)
+        raise UnknownModel(
+            f"no model at {request.url.path[:100]}; this server has {names}", param="model"
+        )
 
     return routes

@@ -63,7 +63,9 @@ CASES = [
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{CASES.index(case)}")
 
 
-needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+needs_kernels = pytest.mark.skipif(
+    library.best_isa("float32") is None, reason="no kernels for this processor"
+)
 
 
 @cases

@@ -75,7 +75,7 @@ def test_every_precision_of_this_machine_computes_experts(tmp_path: Path) -> Non
     assert all(0.98 < trial.cosine < 1.0 for trial in embedder.trials[1:])
 
 
-@pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+@pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels for this processor")
 def test_the_kernels_alone_compute_experts(tmp_path: Path) -> None:
     reference = write(tmp_path, width=64, inner=128, heads=2, vocab_size=len(VOCABULARY))
     write_tokenizer(tmp_path)

@@ -24,7 +24,9 @@ from tests.conftest import Folder
 from tests.service.static_model import write_static_model
 
 CPU = Device("cpu")
-needs_kernels = pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels")
+needs_kernels = pytest.mark.skipif(
+    library.best_isa("float32") is None, reason="no kernels for this processor"
+)
 COMPILED = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128}
 
 

@@ -46,9 +46,9 @@ export function within(places, outline) {
 export function placeLabels(places, texts, order, width, height, measure) {
   const columns = Math.ceil(width / CELL), taken = new Set(), labels = [];
   const cells = (x, y, w, h) => {
-    const found = [];
-    for (let row = Math.floor(y / CELL); row <= (y + h) / CELL; row++) for (let column = Math.floor(x / CELL); column <= (x + w) / CELL; column++) found.push(row * columns + column);
-    return found;
+    const covered = [];
+    for (let row = Math.floor(y / CELL); row <= (y + h) / CELL; row++) for (let column = Math.floor(x / CELL); column <= (x + w) / CELL; column++) covered.push(row * columns + column);
+    return covered;
   };
   for (const [x, y] of places) for (const cell of cells(x - 4, y - 4, 8, 8)) taken.add(cell);
   for (const i of order) {

@@ -56,10 +56,10 @@ export function Scatter({ table, view, color, theme, method }) {
     event.preventDefault();
     setSelected(((selected ?? -1) + by + places.length) % places.length);
   };
-  const found = marked && `${marked.length} of ${table.texts.length} texts`;
+  const count = marked && `${marked.length} of ${table.texts.length} texts`;
   return html`<figure><figcaption>${table.texts.length} texts · ${caption}</figcaption>
     <p class="find"><input type="search" aria-label="Find texts" placeholder="Find texts" value=${find} onInput=${(event) => mark(event.target.value, null)} />
-      <span role="status">${found}</span> ${marked && html`<button type="button" onClick=${() => mark("", null)}>Show all</button>`}</p>
+      <span role="status">${count}</span> ${marked && html`<button type="button" onClick=${() => mark("", null)}>Show all</button>`}</p>
     <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px` }}
       aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys move from text to text.`}
       onPointerDown=${press} onPointerMove=${move} onPointerUp=${release} onPointerCancel=${() => setLine([])} onPointerLeave=${() => setHovered(null)} onClick=${click} onKeyDown=${step} />
@@ -68,7 +68,7 @@ export function Scatter({ table, view, color, theme, method }) {
     <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts with the mouse to list them.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
       <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
-    ${marked && html`<h2>${found} ${find.trim() ? `with “${find.trim()}”` : "within the line"}</h2><ul class="marked">${marked.slice(0, LISTED).map((i) => html`<li>
+    ${marked && html`<h2>${count} ${find.trim() ? `with “${find.trim()}”` : "within the line"}</h2><ul class="marked">${marked.slice(0, LISTED).map((i) => html`<li>
       <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button></li>`)}</ul>
       ${marked.length > LISTED && html`<p class="hint">and ${marked.length - LISTED} more</p>`}`}
     <p class="copy"><button type="button" onClick=${() => save("map.csv", csvOf(table, view, marked))}>${marked ? `Save ${marked.length} as CSV` : "Save as CSV"}</button>

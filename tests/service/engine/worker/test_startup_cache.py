@@ -45,7 +45,7 @@ def test_a_second_start_takes_the_choices_of_the_first(
     assert f"the model is loaded in {choices.dtype}, as measured on 20" in caplog.text
 
 
-@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs the kernels")
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
 def test_a_second_start_in_int8_is_not_calibrated_again(spec: EngineSpec) -> None:
     spec = replace(spec, dtype="int8")
     first, _ = load_and_measure(spec)
