@@ -4,8 +4,9 @@ import ctypes
 import gc
 import os
 
+from embedwell_models.encoder.free_memory import return_free_memory
+
 _LIBRARY = ctypes.CDLL(None) if os.name == "posix" else None
-_TRIM = getattr(_LIBRARY, "malloc_trim", lambda _: 0)  # glibc's number
 _TRIM_DELAY = 0.1  # seconds
 _MALLOPT, _MMAP_THRESHOLD = getattr(_LIBRARY, "mallopt", lambda *_: 0), -3
 
@@ -30,11 +31,6 @@ def map_large_blocks() -> None:
     keeps smaller blocks (man 3 mallopt).
     """
     _MALLOPT(_MMAP_THRESHOLD, 1 << 20)
-
-
-def return_free_memory() -> None:
-    """Return free memory to the system, such as that of a large request."""
-    _TRIM(0)
 
 
 class FreeMemory:

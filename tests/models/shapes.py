@@ -9,7 +9,7 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
-from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, LayerSpec
 from embedwell_models.positions.schemes import (
     Alibi,
     Buckets,
@@ -18,6 +18,7 @@ from embedwell_models.positions.schemes import (
     Rotary,
     Scaling,
     Scheme,
+    TransformerXL,
 )
 
 VOCABULARY = 100
@@ -101,6 +102,16 @@ def mixture(config: EncoderConfig, experts: int = 4, top: int = 2, every: int = 
     return replace(config, layers=tuple(layers))
 
 
+def convolving(config: EncoderConfig, width: int, *layers: int) -> EncoderConfig:
+    """Let some layers have convolutions in place of attention, as in LFM2."""
+    convolution = ConvolutionSpec(width=width)
+    changed = (
+        replace(layer, mixer=convolution) if index in layers else layer
+        for index, layer in enumerate(config.layers)
+    )
+    return replace(config, layers=tuple(changed))
+
+
 LONGROPE = Rotary(
     dim=48,
     scaling=Scaling(
@@ -118,10 +129,29 @@ KINDS = {
     "t5": shape(
         input_positions=Scheme(), positions=Buckets(), arrangement="pre", norm="rms", scale=1.0
     ),
+    "umt5": shape(
+        input_positions=Scheme(),
+        positions=Buckets(shared=False),
+        arrangement="pre",
+        norm="rms",
+        scale=1.0,
+    ),
+    "xlnet": shape(input_positions=Scheme(), segments=False, positions=TransformerXL()),
     "jina": shape(input_positions=Scheme(), positions=Alibi(), gated=True, activation="relu"),
     "gte": shape(128, 2, 192, input_positions=Scheme(), positions=Rotary(dim=64), gated=True),
     "nomic": shape(
         input_positions=Scheme(), positions=Rotary(dim=20, interleaved=True), gated=True
+    ),
+    "jina code": shape(
+        input_positions=Scheme(), positions=Alibi(), gated=True, arrangement="double_post"
+    ),
+    "gpt-neox": shape(
+        input_positions=Scheme(), positions=Rotary(dim=8), arrangement="parallel", causal=True
+    ),
+    "gpt-j": shape(
+        input_positions=Scheme(),
+        positions=Rotary(dim=16, interleaved=True),
+        arrangement="parallel_one_norm",
     ),
     "experts": mixture(shape(input_positions=Scheme(), positions=Rotary(dim=32))),
     "modern": modern(),
@@ -131,6 +161,11 @@ KINDS = {
     "one head of keys": llama(num_kv_heads=1, causal=False),
     "longrope": llama(positions=LONGROPE, windows=()),
     "gemma": llama(heads=3, num_kv_heads=1, head_size=128, hidden=192, arrangement="sandwich"),
+    "gemma 2": llama(softcap=0.7, windows=(20, None, 33), arrangement="sandwich"),
+    "capped": shape(positions=Buckets(), softcap=0.7),
+    "lfm2": convolving(llama(windows=()), 3, 0, 2),
+    "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
+    "convolutions alone": convolving(modern(windows=()), 4, 0, 1, 2),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
     "content to position": deberta(position_to_content=False, buckets=8, shared=False),
@@ -145,7 +180,8 @@ KINDS = {
         arrangement="sandwich",
     ),
 }
-NORMED = {"llama", "one head of keys", "gemma", "gates"}  # each head of queries and keys is
+# Each head of queries and keys is normalised.
+NORMED = {"llama", "one head of keys", "gemma", "gates", "lfm2", "lfm2.5"}
 GATES = {"gates": 128}  # width of the gate of each layer by its input
 
 
@@ -160,7 +196,8 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
         scale = 0.5 if name in ("position_table", "segment_table") else 1.0
         weights[name] = torch.randn(size, generator=noise) * scale
     for name, size in _matrices(config).items():
-        weights[f"{name}.weight"] = torch.randn(size, generator=noise) * 0.1
+        scale = 1.0 if name.endswith("convolution") else 0.1
+        weights[f"{name}.weight"] = torch.randn(size, generator=noise) * scale
         weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
     for name, width in _norms(config, normed).items():
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
@@ -168,6 +205,7 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
             weights[f"{name}.bias"] = 0.3 * torch.randn(width, generator=noise)
     weights |= _gates(config, gate, noise) if gate else {}
     weights |= _experts(config, noise)
+    weights |= _of_layers(config, noise)
     return {name: tensor.numpy() for name, tensor in weights.items()}
 
 
@@ -199,6 +237,23 @@ def _experts(config: EncoderConfig, noise: torch.Generator) -> dict[str, Tensor]
     }
 
 
+def _of_layers(config: EncoderConfig, noise: torch.Generator) -> dict[str, Tensor]:
+    # Tables and vectors of a layer's positions, which have no bias.
+    heads, size = config.attention.heads, config.attention.head_size
+    sizes: dict[str, tuple[tuple[int, ...], float]] = {}
+    match config.attention.positions:
+        case Buckets(shared=False, buckets=buckets):
+            sizes["layer_bias_table"] = (buckets, heads), 1.0
+        case TransformerXL():
+            sizes["position_bias"] = (heads * size,), 1.0
+            sizes["relative.weight"] = (heads * size, config.hidden_size), 0.3
+    return {
+        f"layers.{layer}.{name}": torch.randn(size, generator=noise) * scale
+        for layer in range(config.num_layers)
+        for name, (size, scale) in sizes.items()
+    }
+
+
 def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     width = config.embedding_size
     found = {"token_table": (VOCABULARY, width)}
@@ -207,7 +262,7 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     if config.input_positions.name != Scheme.name:
         offset = config.input_positions.offset if isinstance(config.input_positions, Learned) else 0
         found["position_table"] = (config.max_positions + offset, width)
-    if isinstance(config.attention.positions, Buckets):
+    if isinstance(config.attention.positions, Buckets) and config.attention.positions.shared:
         found["bias_table"] = (config.attention.positions.buckets, config.attention.heads)
     if isinstance(config.attention.positions, Disentangled):
         found["relative_table"] = (2 * config.attention.positions.span, width)
@@ -215,7 +270,10 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
 
 
 def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
-    order = ("query", "key", "value", "output", "up", "down", "gate")  # of the random numbers
+    order = (  # of the random numbers
+        *("query", "key", "value", "output", "up", "down", "gate"),
+        *("convolution_input", "convolution", "convolution_output"),
+    )
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
     found = _each([{name: each[name] for name in order if name in each} for each in layers])
     found |= _each([_relative(layer, config.hidden_size) for layer in config.layers])
@@ -225,30 +283,35 @@ def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
 
 
 def _relative(layer: LayerSpec, width: int) -> Mapping[str, tuple[int, int]]:
-    assert isinstance(layer.mixer, AttentionSpec)
-    scheme, sizes = layer.mixer.positions, (layer.mixer.heads * layer.mixer.head_size, width)
+    scheme = layer.positions
     if not isinstance(scheme, Disentangled) or scheme.shared:
         return {}
+    assert isinstance(layer.mixer, AttentionSpec)
+    sizes = layer.mixer.heads * layer.mixer.head_size, width
     scores = {"key": scheme.content_to_position, "query": scheme.position_to_content}
     return {f"position_{part}": sizes for part, added in scores.items() if added}
 
 
 def _norms(config: EncoderConfig, normed: bool) -> Mapping[str, int]:
     layers = [_layer_norms(config, layer, normed) for layer in config.layers]
-    final = {} if config.arrangement == "post" else {"final_norm": config.hidden_size}
+    post = config.arrangement in ("post", "double_post")
+    final = {} if post else {"final_norm": config.hidden_size}
     if isinstance(config.attention.positions, Disentangled):
         final["relative_norm"] = config.hidden_size
     return {"norm": config.embedding_size, **final, **_each(layers)}
 
 
 def _layer_norms(config: EncoderConfig, layer: LayerSpec, normed: bool) -> dict[str, int]:
-    assert isinstance(layer.mixer, AttentionSpec)
-    width, size, sizes = config.hidden_size, layer.mixer.head_size, {}
+    output_norms = {"sandwich": ("attention", "ffn"), "double_post": ("attention",)}
+    sizes = {}
     for part in ("attention", "ffn"):
-        sizes[f"{part}_norm"] = width
-        if config.arrangement == "sandwich":
-            sizes[f"{part}_output_norm"] = width
-    return sizes | ({"query_norm": size, "key_norm": size} if normed else {})
+        if (part, config.arrangement) != ("ffn", "parallel_one_norm"):
+            sizes[f"{part}_norm"] = config.hidden_size
+        if part in output_norms.get(config.arrangement, ()):
+            sizes[f"{part}_output_norm"] = config.hidden_size
+    if normed and isinstance(layer.mixer, AttentionSpec):
+        sizes |= dict.fromkeys(("query_norm", "key_norm"), layer.mixer.head_size)
+    return sizes
 
 
 def _each(layers: Sequence[Mapping[str, Size]]) -> dict[str, Size]:

@@ -9,14 +9,7 @@ DOCUMENTS = ["a copyright", "you", "the license of this work", "any by " * 20]
 LABELS = ["contradiction", "entailment", "neutral"]
 IMAGES = ("first.png", "second.jpg")
 FAMILIES = (
-    "deberta-v2",
-    "distilbert",
-    "gte",
-    "llama",
-    "modernbert",
-    "mpnet",
-    "qwen3",
-    "t5",
-    "xlm-roberta",
+    *("deberta-v2", "distilbert", "gemma2", "gpt_neox", "gptj", "gte", "lfm2", "llama"),
+    *("modernbert", "mpnet", "qwen3", "t5", "umt5", "xlm-roberta", "xlnet"),
 )
 """Families of small embedders with mean pooling."""

@@ -35,10 +35,30 @@ from tests.without_torch.inputs import DOCUMENTS, FAMILIES, IMAGES, LABELS, QUER
 Arrays = dict[str, Any]
 """What a library computes, by the names of the arrays."""
 
-T5 = {
-    **{"vocab_size": SIZES["vocab_size"], "d_model": 64, "d_kv": 32, "d_ff": 128},
+_VOCABULARY = {"vocab_size": SIZES["vocab_size"]}
+_T5 = {
+    **{**_VOCABULARY, "d_model": 64, "d_kv": 32, "d_ff": 128},
     **{"num_layers": 2, "num_heads": 2, "pad_token_id": 0},
 }
+NAMED_OTHERWISE: dict[str, dict[str, Any]] = {
+    "gptj": {
+        **_VOCABULARY,
+        "n_embd": 64,
+        "n_layer": 2,
+        "n_head": 2,
+        "n_inner": 128,
+        "rotary_dim": 16,
+    },
+    "t5": _T5,
+    "umt5": _T5,
+    "xlnet": {**_VOCABULARY, "d_model": 64, "n_layer": 2, "n_head": 2, "d_inner": 128},
+}
+"""Options of model types whose names of sizes differ."""
+MORE: dict[str, dict[str, Any]] = {
+    "gemma2": {**OPTIONS["llama"], "sliding_window": 8, "attn_logit_softcapping": 2.0},
+    "lfm2": {**OPTIONS["llama"], "layer_types": ["conv", "full_attention"]},
+}
+"""Options of model types that have no tests as cross-encoders."""
 
 
 def dense(folder: Path) -> Arrays:
@@ -50,7 +70,7 @@ def family(folder: Path) -> Arrays:
     """An encoder of the family that the folder is named after."""
     name = folder.name
     sizes = {"vocab_size": SIZES["vocab_size"]} if name == "distilbert" else SIZES
-    options = T5 if name == "t5" else {**sizes, **OPTIONS[name]}
+    options = NAMED_OTHERWISE.get(name) or {**sizes, **OPTIONS.get(name, {}), **MORE.get(name, {})}
     auto: Any = AutoModel
     model = auto.from_config(AutoConfig.for_model(name, **options))
     randomize(model)

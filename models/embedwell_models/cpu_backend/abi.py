@@ -50,6 +50,15 @@ class Expert(ctypes.Structure):
     _fields_ = [(name, Matrix) for name in ("up", "down")]
 
 
+class Convolution(ctypes.Structure):
+    """See convolution.h. Zeros mean no convolution."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("weight", "bias")),
+        *((name, c_int64) for name in ("width", "before")),
+    ]
+
+
 class Experts(ctypes.Structure):
     """See experts.h. Zeros mean a single network."""
 
@@ -70,13 +79,14 @@ class Layer(ctypes.Structure):
 
     _fields_ = [
         *((name, Matrix) for name in ("qkv", "output", "up", "down")),
+        ("convolution", Convolution),
         ("experts", Experts),
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
         ("relative", RelativeTables),
         ("gate", InputGate),
-        *((name, c_int64) for name in ("rotation_index", "window")),
+        *((name, c_int64) for name in ("rotation_index", "window", "first_bias")),
     ]
 
 
@@ -88,10 +98,10 @@ class KernelConfig(ctypes.Structure):
         ("heads", Heads),
         *(
             (name, c_int64)
-            for name in ("intermediate_size", "gate_size", "experts", "top", "buckets")
+            for name in ("intermediate_size", "gate_size", "experts", "top", "buckets", "convolves")
         ),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
-        *((name, c_double) for name in ("scale", "norm_eps")),
+        *((name, c_double) for name in ("scale", "softcap", "norm_eps")),
     ]
 
 
@@ -172,8 +182,9 @@ class RowMaximumCall(ctypes.Structure):
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
-        *(Matrix, Norm, PartNorms, InputGate, Heads, Expert, Experts, Layer, RelativeTables),
-        *(KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation, ForwardCall),
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Convolution, Expert, Experts, Layer),
+        *(RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation),
+        ForwardCall,
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
     "threads_abi": [],

@@ -19,7 +19,12 @@ _COLUMNS = 32  # of a product in the kernels, and the distances that they read b
 
 def padded_buckets(scheme: Disentangled) -> int:
     """Return the number of rows of `relative_rows`: 2 * S + 1, as a multiple of 32."""
-    return -(-(2 * scheme.span + 1) // _COLUMNS) * _COLUMNS
+    return padded_rows(2 * scheme.span + 1)
+
+
+def padded_rows(count: int) -> int:
+    """Round a number of rows up to a multiple of 32."""
+    return -(-count // _COLUMNS) * _COLUMNS
 
 
 def relative_rows(
@@ -55,10 +60,13 @@ def _relative_table(config: EncoderConfig, weights: Weights) -> Floats:
 class Distances:
     """The bucket of each distance within texts of up to a length, counted from 0."""
 
-    def __init__(self, length: int, scheme: Disentangled) -> None:
-        distances = np.arange(-length - _COLUMNS, length + _COLUMNS + 1)
-        signed = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance)
-        buckets = signed.clip(-scheme.span, scheme.span) + scheme.span
+    def __init__(self, length: int, scheme: Disentangled | None = None) -> None:
+        """scheme: None for a bucket for each distance."""
+        distances, span = np.arange(-length - _COLUMNS, length + _COLUMNS + 1), length - 1
+        if scheme is not None:
+            distances = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance)
+            span = scheme.span
+        buckets = distances.clip(-span, span) + span
         self._buckets, self._middle = buckets.astype(np.int32), length + _COLUMNS
 
     @property

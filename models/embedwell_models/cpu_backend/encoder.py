@@ -1,13 +1,14 @@
 """Encoder that runs in compiled kernels, with one call for a forward pass."""
 
+import ctypes
 from collections.abc import Sequence
 from ctypes import addressof, c_int64
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec
+from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import (
     EmbeddingTables,
@@ -22,8 +23,7 @@ from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
 from embedwell_models.cpu_backend.linear import ACTIVATIONS
-from embedwell_models.cpu_backend.position_bias import PositionBias
-from embedwell_models.cpu_backend.prepack import PANEL
+from embedwell_models.cpu_backend.position_bias import PositionBias, flat
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
@@ -60,7 +60,7 @@ class KernelEncoder:
             token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
             norm=Norm() if factorized else layers.embedding_norm,
         )
-        network, networks = config.feed_forward, [each.feed_forward for each in config.layers]
+        networks = [each.feed_forward for each in config.layers]
         network, scheme = config.feed_forward, config.attention.positions
         self._disentangled = scheme if isinstance(scheme, Disentangled) else None
         self._config = KernelConfig(
@@ -71,11 +71,13 @@ class KernelEncoder:
             experts=max((each.experts for each in networks), default=0),
             top=max((each.top for each in networks), default=0),
             buckets=padded_buckets(self._disentangled) if self._disentangled else 0,
+            convolves=any(isinstance(each.mixer, ConvolutionSpec) for each in config.layers),
             arrangement=list(NORMS).index(config.arrangement),
             activation=ACTIVATIONS.index(network.activation),
             gated=network.gated,
             causal=config.causal,
             scale=config.attention.scale,
+            softcap=config.attention.softcap,
             norm_eps=config.norm_eps,
         )
 
@@ -125,24 +127,21 @@ class KernelEncoder:
         elif self._inputs.read_by_rows and batch.token_vectors is None:
             vectors = self._inputs.part("token", batch)
             batch = replace(batch, ids=np.arange(len(batch.ids)), token_vectors=vectors)
-        layers, max_length = self._layers, int(batch.lengths.max())
-        bias = self._bias(max_length)
-        scheme = self._disentangled
-        distances = Distances(max_length, scheme) if scheme else None
-        tables = self._tables(batch)
+        max_length = int(batch.lengths.max())
+        relations, tables = self._relations(max_length), self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
         rotations = self._rotations(*map(_rotation, angles))
         caches = self._rope_caches  # if there are several, their rows are equal
         rows = caches[0].rows(batch) if caches else batch.ids  # unused without rotations
-        final_norm = layers.final_norm if num_layers == len(layers.layers) else Norm()
+        final_norm = self._layers.final_norm if num_layers == len(relations.layers) else Norm()
         call = ForwardCall(
-            config=addressof(self._config),
-            layers=addressof(layers.layers),
+            config=addressof(relations.config),
+            layers=addressof(relations.layers),
             num_layers=num_layers,
             final_norm=addressof(final_norm),
             embedding_tables=addressof(tables),
-            position_bias=abi.PositionBias(None if bias is None else bias.ctypes.data, max_length),
-            distances=distances.struct if distances else abi.Distances(),
+            position_bias=relations.position_bias,
+            distances=relations.distances.struct if relations.distances else abi.Distances(),
             rotations=addressof(rotations),
             positions=rows.ctypes.data,
             token_ids=batch.ids.ctypes.data,
@@ -151,7 +150,7 @@ class KernelEncoder:
             num_sequences=len(batch.lengths),
             **outputs,
         )
-        layers.run(call)
+        self._layers.run(call)
 
     def _tables(self, batch: Batch) -> EmbeddingTables:
         vectors = batch.token_vectors
@@ -162,12 +161,36 @@ class KernelEncoder:
         tables.tokens, tables.vocab_size = vectors.ctypes.data, len(vectors)
         return tables
 
-    def _bias(self, length: int) -> Floats | None:
-        if self._position_bias is None:
-            return None
-        # The kernels read whole vector registers; the last read may go past the table's end.
-        biases = self._position_bias(length).astype(np.float32)
-        return np.pad(biases.flatten(), (0, PANEL))
+    def _relations(self, length: int) -> "_Relations":
+        config, layers, scheme = self._config, self._layers.layers, self._disentangled
+        if (scores := self._layers.distance_scores) is not None:
+            tables = scores.tables(length)
+            config = KernelConfig.from_buffer_copy(config)
+            config.buckets = tables.rows
+            layers = tables.layers(layers)
+            return _Relations(config, layers, tables.length, tables.bias, tables.distances, tables)
+        bias = None if self._position_bias is None else flat(self._position_bias(length))
+        distances = Distances(length, scheme) if scheme else None
+        return _Relations(config, layers, length, bias, distances)
+
+
+@dataclass(frozen=True)
+class _Relations:
+    """What a call reads of the distances between the tokens of texts up to a length.
+
+    bias: see `flat`; None for no biases. owner: owner of the memory of `layers`.
+    """
+
+    config: KernelConfig
+    layers: ctypes.Array[abi.Layer]
+    length: int
+    bias: Floats | None
+    distances: Distances | None
+    owner: object = None
+
+    @property
+    def position_bias(self) -> abi.PositionBias:
+        return abi.PositionBias(None if self.bias is None else self.bias.ctypes.data, self.length)
 
 
 def _pooling_index(mode: str) -> int:

@@ -57,7 +57,7 @@ class KernelEncoderFactory:
     def _build(self, isa: str, packing: Packing) -> Encoder:
         config = self.inputs.config
         layers = LayerWeights(config, self.weights, isa, packing)
-        bias = position_bias(config.attention, self.weights)
+        bias = position_bias(config, self.weights)
         exact = KernelLinearFactory(isa, Packing("float32"))
         factorized = FactorizedInput.of(self.inputs, self.weights, exact)
         encoder = KernelEncoder(self.inputs, layers, bias, factorized)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +11,13 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
     AttentionSpec,
+    ConvolutionSpec,
     FeedForwardSpec,
     LayerSpec,
 )
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import (
+    Convolution,
     Expert,
     Experts,
     InputGate,
@@ -27,16 +30,21 @@ from embedwell_models.cpu_backend.abi import (
 from embedwell_models.cpu_backend.disentangled import relative_rows
 from embedwell_models.cpu_backend.library import kernel
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.position_bias import first_bias
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
+from embedwell_models.cpu_backend.transformer_xl import DistanceScores
 from embedwell_models.encoder.batch import Integers
-from embedwell_models.positions.schemes import Disentangled, Scheme
+from embedwell_models.positions.schemes import Disentangled, Scheme, TransformerXL
 from embedwell_models.vectors import Floats
 
 NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a layer's part
     "post": {"sum": "{}_norm"},
     "pre": {"input": "{}_norm"},
     "sandwich": {"input": "{}_norm", "output": "{}_output_norm"},
+    "double_post": {"output": "{}_output_norm", "sum": "{}_norm"},
+    "parallel": {"input": "{}_norm"},
+    "parallel_one_norm": {"input": "{}_norm"},
 }
 _UNLIMITED = 1 << 32  # a window that is wider than any text
 
@@ -52,6 +60,9 @@ class LayerWeights:
         exact = KernelLinearFactory(isa, Packing("float32"))
         build = _Builder(config, weights, WeightPacker(isa, packing), exact)
         self.layers = (Layer * config.num_layers)(*build.layers())
+        self.distance_scores: DistanceScores | None = None
+        if isinstance(config.attention.positions, TransformerXL):
+            self.distance_scores = DistanceScores(config, weights, isa, packing, exact)
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the unpacked weights are freed
@@ -73,24 +84,46 @@ class _Builder:
         return [packed[spec] for spec in self.config.layers]
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:
-        name, attention = f"layers.{spec.weights}", spec.mixer
+        name, shares_norm = f"layers.{spec.weights}", self.config.arrangement == "parallel_one_norm"
+        return Layer(
+            **self._mixer(name, index, spec),
+            **self._network(name, spec.feed_forward),
+            attention_norms=self._norms(f"{name}.attention"),
+            ffn_norms=self._norms(f"{name}.{'attention' if shares_norm else 'ffn'}"),
+            gate=self._gate(name, index),
+        )
+
+    def _mixer(self, layer: str, index: int, spec: LayerSpec) -> dict[str, Any]:
+        if isinstance(spec.mixer, ConvolutionSpec):
+            return self._convolution(layer, spec.mixer)
+        attention = spec.mixer
         assert isinstance(attention, AttentionSpec)  # see kernels_support
         order = paired_order(attention.positions, attention.head_size)
-        return Layer(
-            qkv=self._heads(name, attention, order),
-            output=self._matrix(name, "output"),
-            **self._network(name, spec.feed_forward),
-            heads=abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
-            query_norm=self.norm(f"{name}.query_norm", order),
-            key_norm=self.norm(f"{name}.key_norm", order),
-            value_norm=self._value_norm(attention),
-            attention_norms=self._norms(f"{name}.attention"),
-            ffn_norms=self._norms(f"{name}.ffn"),
-            relative=self._relative(name, attention),
-            gate=self._gate(name, index),
-            rotation_index=self._rotation_index(attention),
-            window=_UNLIMITED if attention.window is None else attention.window,
-        )
+        return {
+            "qkv": self._heads(layer, attention, order),
+            "output": self._matrix(layer, "output"),
+            "heads": abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
+            "query_norm": self.norm(f"{layer}.query_norm", order),
+            "key_norm": self.norm(f"{layer}.key_norm", order),
+            "value_norm": self._value_norm(attention),
+            "relative": self._relative(layer, attention),
+            "rotation_index": self._rotation_index(attention),
+            "window": _UNLIMITED if attention.window is None else attention.window,
+            "first_bias": first_bias(self.config, index),
+        }
+
+    def _convolution(self, layer: str, spec: ConvolutionSpec) -> dict[str, Any]:
+        weight, bias = self._biased(f"{layer}.convolution")
+        before = spec.width - 1 if self.config.causal else spec.width // 2
+        parts = self.packer.retain(weight.T), self.packer.retain(bias)
+        return {
+            "qkv": self._linear(f"{layer}.convolution_input"),
+            "output": self._linear(f"{layer}.convolution_output"),
+            "convolution": Convolution(*parts, spec.width, before),
+        }
+
+    def _linear(self, name: str) -> Matrix:
+        return self.packer.matrix(*self._biased(name), name)
 
     def _relative(self, layer: str, attention: AttentionSpec) -> RelativeTables:
         if not isinstance(attention.positions, Disentangled):
@@ -154,13 +187,13 @@ class _Builder:
 
     def _fused(self, layer: str, name: str) -> tuple[Floats, Floats]:
         """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""
-        parts = [f"{layer}.{part}" for part in FUSED_MATRICES[name]]
-        weights = [self.weights[f"{part}.weight"] for part in parts]
-        biases = [
-            self.weights.get(f"{part}.bias", np.zeros(len(weight), np.float32))
-            for part, weight in zip(parts, weights, strict=True)
-        ]
+        parts = [self._biased(f"{layer}.{part}") for part in FUSED_MATRICES[name]]
+        weights, biases = zip(*parts, strict=True)
         return np.concatenate(weights), np.concatenate(biases)
+
+    def _biased(self, name: str) -> tuple[Floats, Floats]:
+        weight = self.weights[f"{name}.weight"]
+        return weight, self.weights.get(f"{name}.bias", np.zeros(len(weight), np.float32))
 
     def _gate(self, layer: str, index: int) -> InputGate:
         if "gates.weight" not in self.weights:

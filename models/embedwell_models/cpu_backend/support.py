@@ -5,16 +5,25 @@ from dataclasses import replace
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, LayerSpec
 from embedwell_models.cpu_backend.layer_weights import NORMS
-from embedwell_models.positions.schemes import Alibi, Buckets, Disentangled, Rotary, Scheme
+from embedwell_models.positions.schemes import (
+    Alibi,
+    Buckets,
+    Disentangled,
+    Rotary,
+    Scheme,
+    TransformerXL,
+)
 
 _SUPPORTED_TENSORS = {
-    *("token_table", "position_table", "segment_table", "bias_table"),
+    *("token_table", "position_table", "segment_table", "bias_table", "layer_bias_table"),
     *("project", "norm", "final_norm"),
     *("query", "key", "value", "output", "gate", "up", "down", "query_norm", "key_norm"),
     *("attention_norm", "ffn_norm", "attention_output_norm", "ffn_output_norm"),
     *("relative_table", "relative_norm", "position_query", "position_key"),
+    *("relative", "position_bias"),
+    *("convolution_input", "convolution", "convolution_output"),
     *("gates", "gates_norm", "gate_down", "gate_up", "gate_norm", "scale"),
     *("router", "experts", "experts_up", "experts_down"),
 }
@@ -28,25 +37,30 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
         (
             config.hidden_size % 64 == config.feed_forward.inner % 64 == 0,
             all(_network_fits(layer, config) for layer in layers),
-            all(_attention_fits(layer, usual, weights) for layer in layers),
+            all(_mixer_fits(layer, usual, weights) for layer in layers),
             _gates_fit(config, weights),
             _tables_fit(config, weights),
             config.arrangement in NORMS,
             _has_kernel(usual.positions),
-            _have_equal_rows({layer.positions for layer in layers}),
+            _have_equal_rows({each.positions for each in layers if _attends(each)}),
         )
     )
 
 
-def _attention_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> bool:
+def _attends(layer: LayerSpec) -> bool:
+    return isinstance(layer.mixer, AttentionSpec)
+
+
+def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> bool:
     attention = layer.mixer
     if not isinstance(attention, AttentionSpec):
-        return False
+        return isinstance(attention, ConvolutionSpec)
     size = attention.head_size
     names = (f"layers.{layer.weights}.{part}_norm.weight" for part in ("query", "key"))
     by_head = all(len(weights[name]) == size for name in names if name in weights)
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
-    return fits and attention.scale == usual.scale and not attention.softcap
+    same = (attention.scale, attention.softcap) == (usual.scale, usual.softcap)
+    return fits and same
 
 
 def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
@@ -71,7 +85,7 @@ def _gates_fit(config: EncoderConfig, weights: Weights) -> bool:
 
 def _has_kernel(scheme: Scheme) -> bool:
     return (
-        type(scheme) in (Scheme, Alibi, Buckets)
+        type(scheme) in (Scheme, Alibi, Buckets, TransformerXL)
         or _is_rotary(scheme)
         or _has_orderly_buckets(scheme)
     )

@@ -107,7 +107,6 @@ _ROW = Row(
     models="EmbeddingGemma",
     positions="rotary, two bases",
     layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores",
-    torch="Gemma 2",
 )
 _GEMMA = Family(
     model_types=("gemma",),

@@ -65,7 +65,6 @@ FAMILIES = (
                 models="Pythia",
                 positions="rotary",
                 layers="causal, parallel blocks",
-                torch="yes",
             ),
         ),
     ),

@@ -59,7 +59,6 @@ FAMILIES = (
                 models="SGPT",
                 positions="rotary",
                 layers="causal, parallel blocks",
-                torch="yes",
             ),
         ),
     ),

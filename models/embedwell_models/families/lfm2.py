@@ -123,7 +123,6 @@ FAMILIES = (
                 positions="rotary",
                 layers="short convolutions, attention in some layers; pre-norm (RMSNorm), "
                 "gated FFN",
-                torch="yes",
             ),
         ),
     ),

@@ -92,7 +92,6 @@ FAMILIES = (
                 models="GTR, sentence-T5; ByT5 after `embedwell convert`",
                 positions="distance buckets, in umT5 per layer",
                 layers="pre-norm (RMSNorm)",
-                torch="umT5",
             ),
         ),
     ),

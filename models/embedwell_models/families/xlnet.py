@@ -67,6 +67,6 @@ FAMILIES = (
         model_types=("xlnet",),
         read=read,
         tokenizer_override="nothing",
-        rows=(Row(family="XLNet", positions="as Transformer-XL", layers="post-norm", torch="yes"),),
+        rows=(Row(family="XLNet", positions="as Transformer-XL", layers="post-norm"),),
     ),
 )

@@ -10,12 +10,12 @@
 
 // The bias that is added to the scores.
 struct PositionBias {
-  const float* values;  // (H, 2 * max_length - 1) by key minus query position, or null
+  const float* values;  // (rows, 2 * max_length - 1) by key minus query position, or null
   int64_t max_length;   // distances are 0 to max_length - 1, in both directions
 
-  // The bias of a head's query, by the position of the key.
-  const float* row(long head, long query) const {
-    return values ? values + head * (2 * max_length - 1) + max_length - 1 - query : nullptr;
+  // A row of the biases for a query, by the position of the key.
+  const float* row(long index, long query) const {
+    return values ? values + index * (2 * max_length - 1) + max_length - 1 - query : nullptr;
   }
 };
 
@@ -164,7 +164,7 @@ struct Head {
 // softmax it calls add with a block's first row, its number of rows, its keys and unscaled scores.
 template <typename Kind, typename Add, typename Out>
 INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted,
-                   const AttentionMask& mask, long head, const PositionBias& bias, float scale,
+                   const AttentionMask& mask, long bias_row, const PositionBias& bias, float scale,
                    const Head<Kind>& space, Add&& add, Out&& out) {
   const long size = space.size;
   const Panels<Kind> keys{space.keys, size}, values{space.values, space.columns(mask.keys)};
@@ -177,7 +177,7 @@ INLINE void attend(const typename Kind::Operand* queries, long stride, Range wan
     add(t, rows, Range{start, end}, space.scores);
     for (long r = 0; r < rows; r++) {
       const auto [first, last] = mask.visible(t + r);
-      const float* near = bias.row(head, t + r);
+      const float* near = bias.row(bias_row, t + r);
       space.sums[r] = soften(space.scores + r * columns, {first - start, last - start}, columns,
                              scale, near ? near + start : nullptr, space.weights + r * columns);
     }

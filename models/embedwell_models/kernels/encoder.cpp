@@ -73,8 +73,9 @@ bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long co
 extern "C" {
 
 int64_t encoder_abi(int64_t index) {
-  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Expert, Experts, Layer, RelativeTables,
-             KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation, ForwardCall>(index);
+  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Convolution, Expert, Experts, Layer,
+             RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation,
+             ForwardCall>(index);
 }
 
 bool encode_float32(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {

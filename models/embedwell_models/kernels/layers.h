@@ -4,10 +4,12 @@
 
 #include <type_traits>
 
+#include "convolution.h"
 #include "experts.h"
 #include "pool.h"
 #include "relative.h"
 #include "rotation.h"
+#include "softcap.h"
 
 namespace {
 
@@ -35,8 +37,10 @@ struct Heads {
 };
 
 struct Layer {
-  Matrix qkv, output, up, down;  // a gated up alternates panels of gate and up
-  Experts experts;               // in place of up and down, or none
+  Matrix qkv;                // of attention, or the input of a convolution
+  Matrix output, up, down;   // a gated up alternates panels of gate and up
+  Convolution convolution;   // in place of attention, or none
+  Experts experts;           // in place of up and down, or none
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
@@ -44,9 +48,23 @@ struct Layer {
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations
   int64_t window;          // tokens visible on each side
+  int64_t first_bias;      // row of the first head in the call's biases
 };
 
-enum class Arrangement : int64_t { post, pre, sandwich };
+enum class Arrangement : int64_t { post, pre, sandwich, double_post, parallel, parallel_one_norm };
+
+// Whether both parts of a layer read the layer's input.
+inline bool in_parallel(Arrangement arrangement) {
+  return arrangement == Arrangement::parallel || arrangement == Arrangement::parallel_one_norm;
+}
+// Whether a part reads the rows as they are, not normalised.
+inline bool reads_sums(Arrangement arrangement) {
+  return arrangement == Arrangement::post || arrangement == Arrangement::double_post;
+}
+// Whether the output of a part is kept apart from the rows, which are still needed.
+inline bool keeps_input(Arrangement arrangement) {
+  return arrangement != Arrangement::post && arrangement != Arrangement::pre;
+}
 
 // The values of EncoderConfig that the kernels read.
 struct KernelConfig {
@@ -56,10 +74,12 @@ struct KernelConfig {
   int64_t gate_size;          // P, features of an input gate; 0 without one
   int64_t experts, top;       // the maximum of all layers; 0 without experts
   int64_t buckets;            // of the relative tables, a multiple of COLUMNS; 0 without them
+  int64_t convolves;          // whether a layer has a convolution
   Arrangement arrangement;
   Activation activation;
   int64_t gated, causal;
-  double scale;  // of the scores
+  double scale;    // of the scores
+  double softcap;  // limit of the scores, or 0
   double norm_eps;
 };
 
@@ -142,15 +162,15 @@ struct Space {
 
   Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
     const long rows = layers ? tokens + SLACK : 0;
+    const long convolved = config.convolves ? config.hidden_size : 0;
+    const long mixed = std::max(config.heads.qkv_width(), 3 * convolved);
     const long widest =
-        std::max({config.heads.width(), config.intermediate_size, config.gate_size});
-    const bool post = config.arrangement == Arrangement::post;
-    const bool sandwich = config.arrangement == Arrangement::sandwich;
+        std::max({config.heads.width(), config.intermediate_size, config.gate_size, convolved});
     x = arena.take<float>((tokens + SLACK) * config.hidden_size);
-    output_sum = sandwich ? arena.take<float>(rows * config.hidden_size) : x;
-    narrow = post ? take(arena, rows, config.hidden_size, x)
-                  : take<void>(arena, rows, config.hidden_size);
-    qkv = arena.take<Value>(rows * config.heads.qkv_width());
+    output_sum = keeps_input(config.arrangement) ? arena.take<float>(rows * config.hidden_size) : x;
+    narrow = reads_sums(config.arrangement) ? take(arena, rows, config.hidden_size, x)
+                                            : take<void>(arena, rows, config.hidden_size);
+    qkv = arena.take<Value>(rows * mixed);
     stage = arena.take<typename Parts<Kind>::Stage>(rows * widest);
     wide = take(arena, rows, widest, stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);

@@ -25,7 +25,7 @@ class Work {
     for (long i = 0; i < call_.num_layers; i++) {
       const Layer& layer = call_.layers[i];
       mix(layer, i + 1 == call_.num_layers && call_.pools_one_row());
-      settle_rows(layer.attention_norms, {&layer.ffn_norms.input, network_input(layer)});
+      settle_mixed(layer);
       if (layer.experts.count)
         mix_experts(layer.experts);
       else
@@ -64,6 +64,22 @@ class Work {
 
   // Single: of each sequence only the row of the pooled token continues.
   void mix(const Layer& layer, bool single) {
+    const long width = layer.convolution ? config_.hidden_size : layer.heads.width();
+    if (layer.convolution)
+      convolve(layer, single);
+    else
+      attend_heads(layer, single);
+    me_.wait();
+    if (single) keep_pooled();
+    stage_rows(layer.output, 0, rows_, width);
+    add(layer.output, 0, rows_, width);
+  }
+
+  Range wanted_rows(long sequence, bool single) const {
+    return single ? call_.pooled_row(sequence) : Range{0, call_.lengths[sequence]};
+  }
+
+  void attend_heads(const Layer& layer, bool single) {
     project(layer);
     const Heads& heads = layer.heads;
     const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
@@ -76,7 +92,7 @@ class Work {
     for (long i = part_.first; i < part_.last; i++) {
       const long length = call_.lengths[i], keys_seen = call_.key_count(i);
       const AttentionMask mask{keys_seen, layer.window, config_.causal != 0};
-      const Range wanted = single ? call_.pooled_row(i) : Range{0, length};
+      const Range wanted = wanted_rows(i, single);
       const auto* keys = queries + width;
       const auto* values = keys + heads.kv_count * size;
       for (long head = first; head < last; head++) {
@@ -91,15 +107,34 @@ class Work {
       queries += length * stride;
       out += (wanted.last - wanted.first) * width;
     }
-    me_.wait();
-    if (single) keep_pooled();
-    stage_rows(layer.output, 0, rows_, width);
-    add(layer.output, 0, rows_, width);
+  }
+
+  // A thread computes some features of all rows, and reads no others.
+  void convolve(const Layer& layer, bool single) {
+    const long width = config_.hidden_size, stride = 3 * width;
+    const Range mine = columns(width);
+    auto* rows = space_.qkv;
+    for (long start = 0; start < stride; start += width)
+      product(layer.qkv, space_.narrow, 0, part_.tokens, width,
+              {start + mine.first, start + mine.last},
+              [&](long row, long column, Floats y) { store(rows + row * stride + column, y); });
+    auto* out = space_.stage;
+    for (long i = part_.first; i < part_.last; i++) {
+      const GatedRows<Value> sequence{rows, call_.lengths[i], width};
+      // Tokens that are not attended to count as zeros; a centred convolution reads them.
+      if (config_.causal) sequence.clear(call_.key_count(i), layer.qkv.bias, mine);
+      const Range wanted = wanted_rows(i, single);
+      for (long row = wanted.first; row < wanted.last; row++, out += width)
+        for (long d = mine.first; d < mine.last; d += W)
+          store(out + d, sequence.convolve(layer.convolution, row, d));
+      rows += sequence.length * stride;
+    }
   }
 
   using Attention = typename Parts<Kind>::Attention;
+  using Value = typename Attention::Operand;
   struct QueriesAndKeys {  // of a head within a sequence
-    const typename Attention::Operand *queries, *keys;
+    const Value *queries, *keys;
     long stride;
   };
 
@@ -112,14 +147,16 @@ class Work {
                                  call_.distances, desk_.relative, mask.keys);
     const bool relative{layer.relative};
     const long step = relative ? RelativeSpace::QUERIES : wanted.last - wanted.first;
+    const auto scale = static_cast<float>(config_.scale), cap = static_cast<float>(config_.softcap);
     for (long t = wanted.first; t < wanted.last; t += step) {
       const Range some{t, std::min(t + step, wanted.last)};
       if (relative) relation.score_keys(rows.keys, rows.stride, some);
       const auto add = [&](long first, long count, Range keys, float* scores) {
         if (relative) relation.add(rows.queries, rows.stride, first, count, keys, scores);
+        if (cap) cap_scores(scores, count * (keys.last - keys.first), scale, cap);
       };
-      attend(rows.queries, rows.stride, some, mask, head, call_.position_bias,
-             static_cast<float>(config_.scale), space, add, out);
+      attend(rows.queries, rows.stride, some, mask, layer.first_bias + head, call_.position_bias,
+             cap ? 1.0f : scale, space, add, out);
     }
   }
 
@@ -385,6 +422,22 @@ class Work {
   // Number of rows of a sequence that may be pooled.
   long pooled_rows(long length) const { return rows_ == part_.tokens ? length : 1; }
 
+  // The rows that the feed-forward network reads.
+  void settle_mixed(const Layer& layer) {
+    const Reader network{&layer.ffn_norms.input, network_input(layer)};
+    if (in_parallel(config_.arrangement)) return read_rows(network, space_.x);
+    if (config_.arrangement == Arrangement::double_post) add_input();
+    settle_rows(layer.attention_norms, network);
+  }
+
+  // Adds the rows to the output of a part before it is normalised.
+  void add_input() {
+    const long width = config_.hidden_size;
+    const auto [first, last] = me_.share(rows_);
+    for (long i = first * width; i < last * width; i += W)
+      store(space_.output_sum + i, load(space_.output_sum + i) + load(space_.x + i));
+  }
+
   // scale: factor of the sum of x and a normalised output.
   void settle_rows(const PartNorms& norms, Reader next, float scale = 1.0f) {
     const long width = config_.hidden_size;
@@ -415,7 +468,7 @@ class Work {
 
   INLINE void read_row(Reader reader, float* rows, long row) {
     float* x = rows + row * config_.hidden_size;
-    const bool apart = reader.matrix && config_.arrangement != Arrangement::post;
+    const bool apart = reader.matrix && !reads_sums(config_.arrangement);
     float* read = apart ? aside(row) : x;
     normalise(x, config_.hidden_size, *reader.norm, eps(), read);
     if (reader.matrix) prepare(read, config_.hidden_size, *reader.matrix, space_.narrow, row);

@@ -8,6 +8,7 @@ import numpy as np
 
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
+from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.encoder.token_vector_head import TokenVectorHead
 from embedwell_models.hub.sources import DEFAULT, resolve
@@ -92,6 +93,7 @@ class TokenIdEmbedder:
                 input_magnitudes=input_magnitudes,
                 cuda_graphs=cuda_graphs,
             )
+        return_free_memory()  # of weights in the file's format, and of the precisions not chosen
         return cls(loaded, fingerprint)
 
     def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from embedwell.batches.request_lines import RequestLine
 from embedwell.batches.route_calls import RouteCalls, RouteResponse
 from embedwell.errors import Overloaded, ServiceError
-from embedwell.gc_tuning import return_free_memory
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
+from embedwell_models.encoder.free_memory import return_free_memory
 
 _TOGETHER_BYTES = 32 << 20  # memory for the requests that are computed at once
 

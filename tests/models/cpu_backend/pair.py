@@ -54,7 +54,7 @@ class Pair:
         self.sizes = self._sizes()
         self.layers = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
         self.inputs = InputTables.of(config, self.weights)
-        self.bias = position_bias(config.attention, self.weights)
+        self.bias = position_bias(config, self.weights)
         exact = KernelLinearFactory(kernels, Packing("float32"))
         self.factorized = FactorizedInput.of(self.inputs, self.weights, exact)
         self.ours = KernelEncoder(self.inputs, self.layers, self.bias, self.factorized)

@@ -5,30 +5,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from transformers import DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
 
-from embedwell_models import Embedder, families
-from embedwell_models.cpu_backend import library
+from embedwell_models import families
 from embedwell_models.errors import ModelError
-from tests.conftest import precisions
+from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
-    assert_close,
     assert_equal_states,
     assert_same_bits,
     encoder,
-    reference,
     states,
     texts,
     write,
 )
-from tests.models.tiny import VOCABULARY, write_tokenizer
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 
 V3 = {  # as microsoft/deberta-v3-base has them, the buckets smaller
     "relative_attention": True,
@@ -40,14 +35,6 @@ V3 = {  # as microsoft/deberta-v3-base has them, the buckets smaller
     "max_position_embeddings": 48,
     "layer_norm_eps": 0.01,
 }
-COMPILED = {  # sizes that the kernels have
-    **SIZES,
-    "vocab_size": len(VOCABULARY),
-    "num_attention_heads": 2,
-    "intermediate_size": 128,
-}
-LEAST = {"float32": 0.999999, "bfloat16": 0.99, "int8": 0.95}  # cosine, of random weights
-SENTENCES = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
 CASES = [
     Case("deberta-v2", V3),
     Case("deberta-v2", {**V3, "pos_att_type": ["c2p"]}),
@@ -61,11 +48,6 @@ CASES = [
     Case("deberta-v2", {**V3, "hidden_act": "gelu_new", "max_relative_positions": 20}),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{CASES.index(case)}")
-
-
-needs_kernels = pytest.mark.skipif(
-    library.best_isa("float32") is None, reason="no kernels for this processor"
-)
 
 
 @cases
@@ -85,19 +67,8 @@ def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> N
 @cases
 @pytest.mark.full(after=3)
 def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
-    model = write(replace(case, sizes=COMPILED), tmp_path)
-    write_tokenizer(tmp_path)
-    for dtype in precisions():
-        embedder = Embedder.load(tmp_path, device="cpu", dtype=dtype)
-        assert embedder.why_torch is None
-        rows = [torch.tensor(row) for row in embedder.tokenize(SENTENCES)]
-        expected = torch.stack([each[-1][0].mean(dim=0) for each in reference(model, rows)])
-        vectors = torch.from_numpy(embedder.embed(SENTENCES))
-        if dtype == "float32":
-            assert_close(vectors, expected)
-        assert float(F.cosine_similarity(vectors, expected).min()) >= LEAST[dtype]
-        for text, vector in zip(SENTENCES, vectors, strict=True):
-            assert np.array_equal(embedder.embed([text])[0], vector)
+    model = write(replace(case, sizes=compiled.SIZES), tmp_path)
+    assert_kernels_are_faithful(model, tmp_path)
 
 
 @pytest.mark.parametrize("legacy", [True, False])

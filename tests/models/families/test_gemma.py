@@ -1,10 +1,12 @@
 """Tests of Gemma, Gemma 2 and Gemma 3 against transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedwell_models import families
+from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -15,6 +17,7 @@ from tests.models.families.checkpoint import (
     windows,
     write,
 )
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 
 SHARED = {"num_key_value_heads": 2, "head_dim": 24}
 LATER = {**SHARED, "sliding_window": 5, "query_pre_attn_scalar": 20}
@@ -53,6 +56,15 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", [case for case in CASES if case.model_type == "gemma2"], ids=str)
+@pytest.mark.full(after=1)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    options = {**case.options, "head_dim": 32}
+    model = write(replace(case, sizes=compiled.SIZES, options=options), tmp_path)
+    assert_kernels_are_faithful(model, tmp_path)
 
 
 def test_every_second_layer_of_an_older_gemma2_has_the_window(tmp_path: Path) -> None:

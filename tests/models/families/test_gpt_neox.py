@@ -1,10 +1,12 @@
 """Tests of GPT-NeoX against transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedwell_models import families
+from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -14,6 +16,7 @@ from tests.models.families.checkpoint import (
     configure,
     write,
 )
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 
 HALF = {"rope_theta": 500.0, "partial_rotary_factor": 0.5, "rope_type": "default"}
 CASES = [
@@ -39,6 +42,12 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    assert_kernels_are_faithful(write(replace(case, sizes=compiled.SIZES), tmp_path), tmp_path)
 
 
 def test_the_older_keys_of_rotation_say_the_same(tmp_path: Path) -> None:

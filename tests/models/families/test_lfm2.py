@@ -1,5 +1,6 @@
 """Tests of LFM2 against transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from embedwell_models import families
 from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
+from tests.models.families import compiled
 from tests.models.families.checkpoint import (
     SIZES,
     Case,
@@ -23,10 +25,12 @@ from tests.models.families.checkpoint import (
     texts,
     write,
 )
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 
 TYPES = ["conv", "full_attention", "conv"]
 SMALL = {**SIZES, "num_key_value_heads": 2, "block_multiple_of": 32}
 BIASED = {"conv_bias": True, "conv_L_cache": 5, "norm_eps": 0.05, "full_attn_idxs": [0]}
+COMPILED = {**compiled.SIZES, "num_key_value_heads": 1, "block_multiple_of": 64}
 CASES = [
     Case("lfm2", {"layer_types": TYPES}, SMALL),
     Case("lfm2", BIASED, SMALL),
@@ -47,6 +51,12 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", [*CASES[:2], *CASES[3:]], ids=str)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    assert_kernels_are_faithful(write(replace(case, sizes=COMPILED), tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES[:2], ids=str)

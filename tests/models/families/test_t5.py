@@ -1,6 +1,7 @@
 """Tests of T5 and mT5 against transformers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.tiny import VOCABULARY
 
 SIZES = {
     "vocab_size": 99,
@@ -28,6 +31,7 @@ SIZES = {
     "num_heads": 4,
     "layer_norm_epsilon": 0.05,
 }
+COMPILED = {**SIZES, "vocab_size": len(VOCABULARY), "d_kv": 32, "d_ff": 128}
 CASES = [
     Case("t5", {}, SIZES, model=T5EncoderModel),
     Case("t5", {"feed_forward_proj": "gated-gelu"}, SIZES, model=T5EncoderModel),
@@ -58,6 +62,12 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", [case for case in CASES if case.model_type == "umt5"], ids=str)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    assert_kernels_are_faithful(write(replace(case, sizes=COMPILED), tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("model", [T5ForConditionalGeneration, T5ForTokenClassification])

@@ -19,8 +19,6 @@ HEAD_SIZE = 32
 NEED_TORCH = {  # the model types of this test, where the column names a part of a family
     "of code": set[str](),
     "small models": {"electra"},
-    "umT5": {"umt5"},
-    "Gemma 2": {"gemma2"},
 }
 
 

@@ -1,6 +1,7 @@
 """Tests of XLNet against transformers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from transformers import XLNetForSequenceClassification, XLNetLMHeadModel
 from embedwell_models import families
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
+from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.tiny import VOCABULARY
 
 SIZES = {
     "vocab_size": 99,
@@ -19,6 +22,7 @@ SIZES = {
     "n_head": 4,
     "layer_norm_eps": 0.05,
 }
+COMPILED = {**SIZES, "vocab_size": len(VOCABULARY), "n_head": 2, "d_inner": 128}
 CASES = [Case("xlnet", {"ff_activation": name}, SIZES) for name in ("gelu", "relu", "silu")]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -32,6 +36,12 @@ def test_every_layer_equals_transformers(case: Case, tmp_path: Path) -> None:
 def test_a_text_is_the_same_bits_in_every_batch(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
     assert_same_bits(tmp_path)
+
+
+@needs_kernels
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_kernels_alone_are_faithful_in_every_precision(case: Case, tmp_path: Path) -> None:
+    assert_kernels_are_faithful(write(replace(case, sizes=COMPILED), tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("model", [XLNetLMHeadModel, XLNetForSequenceClassification])
