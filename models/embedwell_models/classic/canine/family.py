@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
-from embedwell_models.tokenizer.words.code_points import SIZE
+from embedwell_models.tokenizer.words.code_point_tokenizer import SIZE
 
 RATE, BLOCK = 4, 128
 """Defaults: characters of a downsampled position, and characters of a block of local attention."""
