@@ -16,8 +16,7 @@ from embedwell_models.classic.word_vectors.family import TABLE
 from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
 from embedwell_models.convert.words import weighting
 from embedwell_models.convert.words.binary import read_binary
-from embedwell_models.convert.words.component import remove_common_component
-from embedwell_models.convert.words.fasttext import FastText, is_fasttext
+from embedwell_models.convert.words.fasttext import is_fasttext, read_fasttext
 from embedwell_models.convert.words.plain import read_text
 from embedwell_models.convert.words.source import WordVectors
 from embedwell_models.convert.words.table import TableWriter
@@ -82,14 +81,14 @@ def _reader(path: Path, limit: int | None) -> WordVectors:
         )
     if path.suffix != ".bin":
         return read_text(path, limit)
-    return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
+    return read_fasttext(path, limit) if is_fasttext(path) else read_binary(path, limit)
 
 
 def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
     """Write the files of word vectors to an empty folder; raises ModelError."""
     with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
         words = _write_words(vectors, table)
-        for block in vectors.buckets():
+        for block in vectors.buckets:
             table.write(block)
     if not words:
         raise ModelError("the file has no words")
@@ -114,7 +113,7 @@ def _write_words(vectors: WordVectors, table: TableWriter) -> list[str]:
     words: dict[str, None] = {}  # an ordered set
     repeated = 0
     block: dict[str, Floats] = {}
-    for word, vector in vectors.rows():
+    for word, vector in vectors.rows:
         if word in words:  # the first occurrence is kept, as in gensim
             repeated += 1
             continue
@@ -146,15 +145,14 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - called once
     unknown = weigh("")  # also the weight of n-grams
     table = np.full((rows, 1), unknown, dtype=np.float32)
     table[: len(words), 0] = [*weights.values()]
-    module = folder / "1_WordWeights"
     (folder / "1_Pooling").rename(folder / "2_Pooling")
-    module.mkdir()
-    safetensors_files.write_arrays(module / "model.safetensors", {TABLE: table})
     config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
-    write_json(module / "config.json", config)
+    write_json(folder / "1_WordWeights" / "config.json", config)
+    path = folder / "1_WordWeights" / "model.safetensors"
+    safetensors_files.write_arrays(path, {TABLE: table})
     write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))
     if choices.weights == "sif" and texts:
-        remove_common_component(folder, texts, tokenizer, table[:, 0])
+        weighting.remove_common_component(folder, texts, tokenizer)
         kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
         write_json(folder / "modules.json", modules(*kinds))
 
