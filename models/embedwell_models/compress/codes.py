@@ -47,7 +47,8 @@ def product_quantize(rows: Floats, slices: int) -> tuple[Codes, Floats]:
 def centroids(rows: Floats, count: int, generator: np.random.Generator) -> Floats:
     """Return at most `count` centroids (K, D) of k-means (Lloyd 1982).
 
-    Up to `count` rows are their own centroids. A centroid without rows moves to one of the rows that are farthest from their centroids.
+    Up to `count` rows are their own centroids. A centroid without rows moves to one of the rows
+    that are farthest from their centroids.
     """
     if len(rows) <= count:
         return rows.copy()

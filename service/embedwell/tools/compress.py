@@ -89,8 +89,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 
 
 def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
-    from embedwell_models.compress.methods import Compression
-    from embedwell_models.compress.model import compress_folder
+    from embedwell_models.compress.model import Compression, compress_folder
     from embedwell_models.compress.tiers import parse_bands
     from embedwell_models.convert.words.weighting import lines
 
