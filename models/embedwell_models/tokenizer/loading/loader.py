@@ -94,16 +94,7 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     if is_code_point_tokenizer(folder):
         return _code_points(folder, lowercase, special_tokens)
     reader = None if file_only else readers.find(folder)
-    if not (reader or (folder / "tokenizer.json").exists()):
-        raise ModelError(_missing(folder))
-    try:
-        rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:  # the library raises no narrower exception
-        problem = other_files.json_problem(folder / "tokenizer.json") if reader is None else ""
-        message = f"tokenizer.json {problem or f'cannot be read: {error}'}"
-        raise ModelError(f"{folder}: {message}") from None
+    rust = _read(folder, reader, file_only)
     if not special_tokens:
         rust.post_processor = None
     side = _truncation_side(folder, rust.truncation)
@@ -120,6 +111,19 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
         *(rust, side, {} if file_only else tokenizer_json.special(folder)),
         splits_at_spaces=bool(reader and reader.splits_at_spaces),
     )
+
+
+def _read(folder: Path, reader: readers.Reader | None, file_only: bool) -> Tokenizer:
+    if not (reader or (folder / "tokenizer.json").exists()):
+        raise ModelError(_missing(folder))
+    try:
+        return tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # the library raises no narrower exception
+        problem = other_files.json_problem(folder / "tokenizer.json") if reader is None else ""
+        message = f"tokenizer.json {problem or f'cannot be read: {error}'}"
+        raise ModelError(f"{folder}: {message}") from None
 
 
 def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
