@@ -191,7 +191,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with _ray_actors(settings, flags) as encoder:
             yield encoder
         return
-    from embedwell.bulk.loading import load_local_model
+    from embedwell.bulk.local_model import load_local_model
 
     yield load_local_model(settings, flags["prompt"])
 

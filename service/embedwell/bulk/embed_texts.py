@@ -23,7 +23,7 @@ def embed(embedder: "Embedder", texts: Sequence[str], prompt: str | None) -> Flo
 
     Raises ClickException for a line without tokens, and for a model that does not embed.
     """
-    from embedwell.bulk.loading import check_dense
+    from embedwell.bulk.local_model import check_dense
 
     try:
         check_dense(embedder)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from embedwell.bulk.errors import BulkError
-from embedwell.bulk.server_worker import IN_FLIGHT, ServerWorker, describe_model
+from embedwell.bulk.servers_encoder import IN_FLIGHT, ServerWorker, describe_model
 from embedwell_client import Client
 from tests.conftest import Folder
 from tests.service.local_server import local_server

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from embedwell.bulk.errors import BulkError
+from embedwell.bulk.run import write_behind
 from embedwell.bulk.text_encoder import Encoded
-from embedwell.bulk.write_behind import write_behind
 
 ENCODED = Encoded(np.zeros((0, 1), np.float32), {}, 0)
 
