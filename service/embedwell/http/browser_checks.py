@@ -5,13 +5,32 @@ rebinding can resolve a page's own host name to this server's address. Such requ
 of the server's own page, except for the name in Host.
 """
 
+import re
 import socket
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from embedwell.errors import Forbidden
 from embedwell.http.headers import Headers
-from embedwell.http.local_origins import is_local_origin
+
+PATTERN = (
+    r"(?i)(?:app|file|tauri|vscode-file|vscode-webview)://.*"
+    r"|(?:chrome|moz|ms-browser|safari|safari-web)-extension://.+"
+    r"|https?://(?:localhost|tauri\.localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?::\d{1,5})?"
+)
+"""Regular expression of a whole origin."""
+
+_LOCAL = re.compile(PATTERN)
+
+
+def is_local_origin(origin: str) -> bool:
+    """Return whether an origin is local; `null`, which any page can have, is not."""
+    return _LOCAL.fullmatch(origin) is not None
+
 
 _PORTS = {"http": ":80", "https": ":443"}
 _LOCAL_SUFFIXES = ".internal,.local,.localhost"
@@ -102,3 +121,41 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def with_cors(app: ASGIApp, origins: str, exposed_headers: Sequence[str]) -> ASGIApp:
+    """Allow requests from pages of these origins, and from local ones.
+
+    All headers are allowed: clients send many, and no header that a browser adds by itself, such as
+    a cookie, grants access here.
+
+    exposed_headers: headers of responses that scripts may read.
+    """
+    cors = CORSMiddleware(
+        app,
+        allow_origins=origins.split(",") if origins else (),
+        allow_methods=("DELETE", "GET", "HEAD", "POST"),
+        allow_headers=("*",),
+        allow_origin_regex=PATTERN,
+        expose_headers=exposed_headers,
+    )
+    return cors if origins else LocalCors(app, cors)
+
+
+class LocalCors:
+    """ASGI application with CORS headers for local origins, without any for other requests."""
+
+    def __init__(self, app: ASGIApp, cors: ASGIApp) -> None:
+        """cors: `app` with CORS headers."""
+        self._app, self._cors = app, cors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._cors if _is_local(scope) else self._app
+        await app(scope, receive, send)
+
+
+def _is_local(scope: Scope) -> bool:
+    for name, value in scope.get("headers", ()):
+        if name == b"origin":
+            return is_local_origin(value.decode("latin-1"))
+    return False

@@ -9,7 +9,7 @@ from embedwell.errors import ServiceError
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import RequestDep, api_router, read_body, request_context
-from embedwell.routes.model_cards import Models, model_list
+from embedwell.routes.models import Models, model_list
 from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIEmbeddings, OpenAIResponse
 
 

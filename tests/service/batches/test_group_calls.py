@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches.group_calls import Result, compute_group
 from embedwell.batches.request_lines import RequestLine
-from embedwell.batches.route_calls import RouteCalls
+from embedwell.batches.route_calls import Result, RouteCalls, compute_group
 from embedwell.errors import EngineUnavailable, Overloaded
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell.routes.common.body import Body

@@ -2,7 +2,7 @@
 
 import pytest
 
-from embedwell.http.local_origins import is_local_origin
+from embedwell.http.browser_checks import is_local_origin
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from embedwell.tools.evaluation.analogies import read_analogies
 from embedwell.tools.evaluation.labels import read_classification, read_clustering
 from embedwell.tools.evaluation.pairs import read_similarity
 from embedwell.tools.evaluation.retrieval import read_retrieval
-from embedwell.tools.evaluation.task import Task
+from embedwell.tools.evaluation.scoring import Task
 
 
 def read_tasks(flags: dict[str, Any]) -> list[Task]:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, ClientDisconnected
-from embedwell.http import handlers
+from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
@@ -50,7 +50,7 @@ async def scale(context: RequestDep, body: Numbers, factor: int = 1) -> dict[str
 def fastapi() -> FastAPI:
     app = FastAPI()
     app.router.routes.extend(ROUTES.routes)
-    handlers.install(app)
+    add_exception_handlers(app)
     return app
 
 
