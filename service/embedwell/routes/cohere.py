@@ -212,7 +212,7 @@ class CohereResponse(TypedDict):
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /v2/embed, and /v1/embed for older clients."""
-    models = registry.choice(DenseVectorService.of, DENSE, MULTI)
+    models = registry.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Cohere")
 
     @routes.post(

@@ -1,6 +1,5 @@
 """POST /v1/ranking: rank passages, as NVIDIA's NIM for reranking does."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -8,7 +7,6 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.http.request_context import RequestContext
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -78,24 +76,6 @@ class NIMRanking(TypedDict):
     usage: OpenAIUsage
 
 
-@dataclass(frozen=True)
-class RankingService:
-    """Responds to /v1/ranking with the logits of a reranker, or the scores of vectors."""
-
-    reranker: RerankService
-
-    async def rank(self, context: RequestContext, body: RankingRequest) -> NIMRanking:
-        """Respond to /v1/ranking."""
-        texts = [passage.text for passage in body.passages]
-        options = body.input_options()
-        _, logits = await self.reranker.logits(context, body.query.text, texts, options)
-        order = ranking(logits, body.top_k)
-        return {
-            "rankings": [{"index": index, "logit": float(logits[index])} for index in order],
-            "usage": token_usage(context),
-        }
-
-
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
     models = RerankService.choice(registry)
@@ -108,6 +88,13 @@ def router(registry: ModelRegistry) -> APIRouter:
     )
     @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
     async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
-        return await RankingService(models.choose(body.model)).rank(context, body)
+        texts, options = [passage.text for passage in body.passages], body.input_options()
+        reranker = models.choose(body.model)
+        _, logits = await reranker.logits(context, body.query.text, texts, options)
+        order = ranking(logits, body.top_k)
+        return {
+            "rankings": [{"index": index, "logit": float(logits[index])} for index in order],
+            "usage": token_usage(context),
+        }
 
     return routes

@@ -253,8 +253,8 @@ class OpenAIEmbeddings:
     """Responds to requests of OpenAI's embeddings API."""
 
     def __init__(self, registry: ModelRegistry) -> None:
-        self.models = registry.choice(EmbedService.of, DENSE, MULTI)
-        self._token_vectors = registry.choice(TokenVectorService.of, "embed")
+        self.models = registry.choice(EmbedService, DENSE, MULTI)
+        self._token_vectors = registry.choice(TokenVectorService, "embed")
 
     async def embed(self, context: RequestContext, body: EmbeddingsRequest) -> OpenAIResponse:
         """Respond to /v1/embeddings; raises ServiceError."""
@@ -262,16 +262,16 @@ class OpenAIEmbeddings:
         embedding, request = service.dense, body.to_embed_request(role)
         if request.outputs is not None:
             outputs = await service.outputs(context, request, request.outputs)
-            return _response(_by_input(outputs), embedding.name, context)
+            return _response(_by_input(outputs), service.model.name, context)
         max_length = body.max_length
         if max_length is not None:
-            reader = embedding.pipeline.reader
+            reader = service.model.reader
             max_length = min(max_length, reader.max_length)
             reader.check_max_length(max_length, "truncate_prompt_tokens")
         if body.return_multivector:
             tokens, _ = self._token_vectors.choose_with_role(body.model or None, body.task)
             multivectors = await _multivectors(context, request, max_length, service, tokens)
-            return _response(multivectors, embedding.name, context)
+            return _response(multivectors, service.model.name, context)
         param = "dimensions" if body.output_dimension is None else "output_dimension"
         _, vectors = await embedding.vectors(context, request, param, max_length)
         encoded: Sequence[Vector] = _encode(vectors, request)
@@ -279,7 +279,7 @@ class OpenAIEmbeddings:
             {"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(encoded)
         ]
-        return _response(data, embedding.name, context)
+        return _response(data, service.model.name, context)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
@@ -308,7 +308,7 @@ async def _multivectors(
     """Compute a vector for each token: the model's own kind, or the states of the last layer."""
     inputs = input_list(request.inputs)
     options = request.input_options().with_max_length(max_length)
-    if service.multi_vector.vectors.offered:
+    if service.model.multi_vectors.offered:
         encoded = await service.multi_vector.encoded_vectors(context, inputs, options, request)
     else:
         states = await tokens.last_layer(context, inputs, options)

@@ -87,7 +87,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         return {
             "id": context.id,
             "object": "list",
-            "model": service.name,
+            "model": service.model.name,
             "data": [
                 {"index": index, "object": "score", "score": value}
                 for index, value in enumerate(scores)
