@@ -67,7 +67,7 @@ def create_app(
         paths=paths,
         limits=limits,
         uploads={files.UPLOAD: _upload_limits(settings)},
-        keys=ApiKeys([*settings.keys, *settings.admin_keys] if settings.keys else []),
+        keys=ApiKeys([*settings.keys, *settings.admin_keys]) if settings.keys else None,
         metrics=metrics,
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)

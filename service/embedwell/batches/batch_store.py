@@ -8,7 +8,7 @@ from pathlib import Path
 
 from embedwell.batches.batch import FINAL, Batch, StoredBatch
 from embedwell.batches.file_store import FileStore, remove_abandoned
-from embedwell.batches.ids import BATCH, is_id, new_id, newest_first, read_json, write_json
+from embedwell.batches.folder import BATCH, is_id, new_id, newest_first, read_json, write_json
 from embedwell.batches.limits import BatchLimits
 from embedwell.errors import NotFound
 

@@ -11,7 +11,7 @@ from typing import IO, Literal
 from pydantic import BaseModel
 
 from embedwell.batches.disk_space import DiskSpace
-from embedwell.batches.ids import FILE, is_id, new_id, newest_first, read_json, write_json
+from embedwell.batches.folder import FILE, is_id, new_id, newest_first, read_json, write_json
 from embedwell.batches.limits import BatchLimits
 from embedwell.errors import NotFound
 

@@ -1,4 +1,4 @@
-"""Call the routes of this server without HTTP."""
+"""Call the routes of this server without HTTP, with one request of a batch or several."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from http import HTTPStatus
 from starlette.routing import Route
 from starlette.types import Message, Scope
 
-from embedwell.batches.ids import REQUEST, new_id
+from embedwell.batches.folder import REQUEST, new_id
 from embedwell.batches.request_lines import RequestLine
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.gc_tuning import return_free_memory

@@ -15,7 +15,7 @@ from embedwell.batches.batch import FINAL, Status
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.ids import LOCK
+from embedwell.batches.folder import LOCK
 from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine
 from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group

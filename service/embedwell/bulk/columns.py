@@ -1,4 +1,4 @@
-"""The columns of an input that are read and written."""
+"""The columns of an input that are read and written, and the origin of its rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

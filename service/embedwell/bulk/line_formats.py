@@ -1,4 +1,4 @@
-"""Parse the lines of JSONL, CSV and plain text into records."""
+"""Read the lines of JSONL, CSV and plain text, also compressed, and parse them into records."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A model in this process as a TextEncoder."""
+"""A model in this process as a TextEncoder, loaded as the settings say."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""Split the rows of an input into parts, the same ones in every run."""
+"""Parts of an input, the same ones in every run, and their embedding."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Embed an input, part by part, into a folder."""
+"""Embed an input, part by part, into a folder; a part is written while the next is embedded."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from embedwell.batches.ids import LOCK
+from embedwell.batches.folder import LOCK
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows

@@ -1,4 +1,4 @@
-"""GET /v1/models and /models: lists of the served models; POST /models/NAME/load and unload."""
+"""GET /v1/models and /models: the served models; POST /models/NAME/load and unload."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal

@@ -1,4 +1,6 @@
-"""Spans of requests with the OpenTelemetry SDK; imported only if traces are enabled.
+"""Spans of requests with the OpenTelemetry SDK, and the middleware that records them.
+
+It is imported only if traces are enabled.
 
 The variables OTEL_* configure the destination, the sampling and the service's name:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/

@@ -1,4 +1,4 @@
-"""Plan the processors and GPUs of a cluster's actors."""
+"""The processors, GPUs and settings of a cluster's actors."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

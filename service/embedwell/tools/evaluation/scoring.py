@@ -1,4 +1,4 @@
-"""Score the vectors of a model on tasks, in every requested form."""
+"""Tasks, which have texts to embed, and the scores of a model's vectors in every form."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Render figures as PNG, SVG, or an HTML page that shows texts and values on hover."""
+"""Write figures to files: PNG, SVG, or an HTML page that shows texts and values on hover."""
 
 import io
 import re

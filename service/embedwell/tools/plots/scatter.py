@@ -1,4 +1,4 @@
-"""A map of texts, with one point for each text."""
+"""A map of texts: a point for each, and the texts beside them where there is room."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -14,7 +14,6 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, ClientDisconnected
 from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.request_context import RequestContext
@@ -99,7 +98,7 @@ def post(
         direct_routes(ROUTES.routes),
         root_path="/prefix",
         limits=limits,
-        keys=ApiKeys([]),
+        keys=None,
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )

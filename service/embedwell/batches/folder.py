@@ -1,4 +1,4 @@
-"""Names of files and batches."""
+"""Names and small JSON files in the folder of batches."""
 
 import logging
 import os
