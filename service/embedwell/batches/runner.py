@@ -11,12 +11,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from embedwell.batches.batch import FINAL, Status
+from embedwell.batches.batch import FINAL, BatchLimits, Status
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
 from embedwell.batches.file_store import FileStore
 from embedwell.batches.folder import LOCK
-from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine
 from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 from embedwell.errors import InternalError, ServiceError

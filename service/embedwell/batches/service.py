@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from embedwell.batches.batch import BatchLimits
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.disk_space import DiskSpace
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.limits import BatchLimits
 from embedwell.batches.route_calls import RouteCalls
 from embedwell.batches.runner import BatchRunner
 from embedwell.errors import Forbidden

@@ -23,7 +23,6 @@ from embedwell.routes.common.body import (
     input_list,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -217,11 +216,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(ClassificationService, "classify", "rerank")
     routes = api_router("classify")
 
-    @routes.post(
-        "/predict",
-        summary="Label texts or text pairs",
-        responses=route_responses(),
-    )
+    @routes.post("/predict", summary="Label texts or text pairs")
     async def predict(context: RequestDep, body: PredictRequest) -> Predictions:
         service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"
         items = [body.inputs] if single else body.inputs
@@ -232,11 +227,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         predictions = [_labelled(row, labels, top_k) for row in scores]
         return predictions[0] if single and parameters is None else predictions
 
-    @routes.post(
-        "/classify",
-        summary="Classify texts",
-        responses=route_responses(),
-    )
+    @routes.post("/classify", summary="Classify texts")
     async def classify(context: RequestDep, body: ClassifyRequest) -> Classes:
         return await models.choose(body.model).classify(context, body)
 

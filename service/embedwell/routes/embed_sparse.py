@@ -16,7 +16,6 @@ from embedwell.limits.request_limits import ResponseSize
 from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
@@ -92,11 +91,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(SparseService, SPARSE)
     routes = api_router("embed")
 
-    @routes.post(
-        "/embed_sparse",
-        summary="Embed texts as sparse vectors",
-        responses=route_responses(),
-    )
+    @routes.post("/embed_sparse", summary="Embed texts as sparse vectors")
     async def embed_sparse(context: RequestDep, body: SparseRequest) -> list[list[SparseEntry]]:
         return await models.choose(body.model, body.task).embed(context, body)
 

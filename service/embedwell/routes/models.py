@@ -197,24 +197,15 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
 
     created: creation time of all models, in seconds since 1970.
     """
-    routes, responses = api_router("OpenAI"), route_responses(AUTH_ERRORS, OpenAIError)
+    routes = api_router("OpenAI", AUTH_ERRORS, OpenAIError)
 
-    @routes.get(
-        "/v1/models",
-        summary="List the served models under all of their names",
-        responses=responses,
-        name="models",
-    )
-    async def list_models(
+    @routes.get("/v1/models", summary="List the served models under all of their names")
+    async def models(
         endpoint: Annotated[str | None, Query(description="Of Cohere's list `models`.")] = None,
     ) -> Models:
         return model_list(registry, created, endpoint)
 
-    @routes.get(
-        "/models",
-        summary="List the names of the served models",
-        responses=responses,
-    )
+    @routes.get("/models", summary="List the names of the served models")
     async def infinity_models() -> InfinityModels:
         data: list[InfinityModel] = [
             {
@@ -231,10 +222,9 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     @routes.get(
         "/v1/models/{name:path}",
         summary="Get a model",
-        responses=route_responses((*AUTH_ERRORS, 404), OpenAIError),
-        name="model",
+        responses=route_responses((404,), OpenAIError),
     )
-    async def get_model(name: Annotated[str, _NAME]) -> Model:
+    async def model(name: Annotated[str, _NAME]) -> Model:
         return model_card(name, registry.choose(name), created)
 
     return routes
@@ -250,7 +240,7 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
     check_key: None if the server has no admin key.
     timeout: seconds to wait until a model is loaded or unloaded.
     """
-    routes, responses = api_router("status"), route_responses(_ADMIN_ERRORS)
+    routes = api_router("status", _ADMIN_ERRORS)
 
     def check(request: Request) -> None:
         if check_key is None:
@@ -261,25 +251,17 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
             )
         check_key({name.lower(): value for name, value in request.headers.raw})
 
-    @routes.post(
-        "/models/{name:path}/load",
-        summary="Load a model and wait until it is loaded",
-        responses=responses,
-        name="load_model",
-    )
-    async def load(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+    @routes.post("/models/{name:path}/load", summary="Load a model and wait until it is loaded")
+    async def load_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
         model = registry.choose(name)
         await model.engine.load(timeout)
         return {"model": model.name, "state": model.state}
 
     @routes.post(
-        "/models/{name:path}/unload",
-        summary="Unload a model until the next request for it",
-        responses=responses,
-        name="unload_model",
+        "/models/{name:path}/unload", summary="Unload a model until the next request for it"
     )
-    async def unload(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+    async def unload_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
         model = registry.choose(name)
         try:

@@ -29,7 +29,6 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list, text_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
 from embedwell.routes.common.response_types import token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -185,13 +184,9 @@ class MultiVectorService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multi-vector."""
     models = registry.choice(MultiVectorService, MULTI)
-    routes = api_router("embed")
+    routes = api_router("embed", error_schema=OpenAIError)
 
-    @routes.post(
-        "/v1/multi-vector",
-        summary="Embed texts as a vector for each token (Jina)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
+    @routes.post("/v1/multi-vector", summary="Embed texts as a vector for each token (Jina)")
     async def multi_vector(context: RequestDep, body: MultiVectorRequest) -> JinaMultiVectors:
         return await models.choose(body.model).respond_as_jina(context, body)
 

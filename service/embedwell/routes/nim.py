@@ -10,19 +10,11 @@ from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
-from embedwell.routes.common.options import PairBody, PairOverflow, TruncateWord
+from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
 from embedwell.routes.rerank import RerankService
-
-_OVERFLOW: dict[TruncateWord | None, PairOverflow] = {
-    "NONE": "error",
-    "START": "start",
-    "END": "end",
-    None: "end",
-}
 
 
 class NIMText(Body):
@@ -56,7 +48,7 @@ class RankingRequest(Body):
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options."""
-        return PairBody(on_overflow=_OVERFLOW[self.truncate]).input_options()
+        return PairBody(on_overflow=OVERFLOW[self.truncate or "END"]).input_options()
 
 
 @forbid_extra
@@ -79,13 +71,9 @@ class NIMRanking(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
     models = RerankService.choice(registry)
-    routes = api_router("rerank")
+    routes = api_router("rerank", error_schema=OpenAIError)
 
-    @routes.post(
-        "/v1/ranking",
-        summary="Rank passages (NVIDIA NIM)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
+    @routes.post("/v1/ranking", summary="Rank passages (NVIDIA NIM)")
     @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
     async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
         texts, options = [passage.text for passage in body.passages], body.input_options()

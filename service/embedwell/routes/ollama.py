@@ -15,7 +15,6 @@ from embedwell.routes.common.array_format import Matrix, as_lists
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
@@ -99,15 +98,10 @@ def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /api/embed and /api/embeddings."""
     # Ollama has no limit of texts, and its clients send thousands at once.
     models = registry.choice(partial(DenseVectorService, any_count=True), DENSE, MULTI)
-    routes, responses = api_router("Ollama"), route_responses()
+    routes = api_router("Ollama")
 
-    @routes.post(
-        "/api/embed",
-        summary="Create embeddings (Ollama)",
-        responses=responses,
-        name="ollama",
-    )
-    async def embed(context: RequestDep, body: OllamaRequest) -> OllamaResponse:
+    @routes.post("/api/embed", summary="Create embeddings (Ollama)")
+    async def ollama(context: RequestDep, body: OllamaRequest) -> OllamaResponse:
         embedding, dimensions = models.choose_tagged(body.model), body.dimensions or 0
         shorter = 0 < dimensions < embedding.model.dimensions.full
         request = EmbedRequest(
@@ -126,12 +120,9 @@ def router(registry: ModelRegistry) -> APIRouter:
         }
 
     @routes.post(
-        "/api/embeddings",
-        summary="Create the embedding of one text (Ollama's older route)",
-        responses=responses,
-        name="ollama_prompt",
+        "/api/embeddings", summary="Create the embedding of one text (Ollama's older route)"
     )
-    async def embed_prompt(context: RequestDep, body: OllamaPromptRequest) -> OllamaEmbedding:
+    async def ollama_prompt(context: RequestDep, body: OllamaPromptRequest) -> OllamaEmbedding:
         embedding = models.choose_tagged(body.model)
         request = EmbedRequest(inputs=body.prompt, normalize=False)
         max_length = _max_length(body, embedding.model)

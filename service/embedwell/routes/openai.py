@@ -24,7 +24,6 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -284,13 +283,9 @@ class OpenAIEmbeddings:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/embeddings, which Infinity has at /embeddings."""
-    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI")
+    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI", error_schema=OpenAIError)
 
-    @routes.post(
-        "/v1/embeddings",
-        summary="Create embeddings (OpenAI)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
+    @routes.post("/v1/embeddings", summary="Create embeddings (OpenAI)")
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
         return await service.embed(context, body)

@@ -232,16 +232,15 @@ class PositionService:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes of /positions: POST, and GET with the same fields in the query string."""
     models = registry.choice(PositionService)
-    routes = api_router("tokens")
+    routes = api_router("tokens", ())
 
     @routes.post(
         "/positions",
         summary="Compute position encodings",
         response_model=PositionsResponse,
         responses=route_responses(binary=True),
-        name="positions",
     )
-    async def post(
+    async def positions(
         context: RequestDep, body: PositionsRequest
     ) -> PositionsResponse | BinaryResponse:
         return await models.choose(body.model).encode(context, body)
@@ -253,9 +252,10 @@ def router(registry: ModelRegistry) -> APIRouter:
         summary="Compute position encodings",
         response_model=PositionsResponse,
         responses=route_responses(errors_without_body, binary=True),
-        name="get_positions",
     )
-    async def get(context: RequestDep, query: Annotated[PositionsQuery, Query()]) -> Response:
+    async def get_positions(
+        context: RequestDep, query: Annotated[PositionsQuery, Query()]
+    ) -> Response:
         service = models.choose(query.model)
         return await fastapi_response(context, await service.encode(context, query))
 

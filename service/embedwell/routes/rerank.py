@@ -158,11 +158,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = RerankService.choice(registry)
     routes = api_router("rerank")
 
-    @routes.post(
-        "/rerank",
-        summary="Rank documents by relevance to a query",
-        responses=route_responses(),
-    )
+    @routes.post("/rerank", summary="Rank documents by relevance to a query")
     @routes.post("/v1/rerank", include_in_schema=False)
     @routes.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:

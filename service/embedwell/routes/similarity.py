@@ -24,7 +24,6 @@ from embedwell.routes.common.comparison_input import (
     vector_array,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_types import (
     describe_input,
     describe_inputs,
@@ -163,11 +162,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(SimilarityService, DENSE, MULTI)
     routes = api_router("compare")
 
-    @routes.post(
-        "/similarity",
-        summary="Similarity",
-        responses=route_responses(),
-    )
+    @routes.post("/similarity", summary="Similarity")
     async def similarity(context: RequestDep, body: SimilarityRequest) -> SimilarityResponse:
         return await models.choose(body.model, body.requested_task).similarity(context, body)
 

@@ -12,7 +12,7 @@ from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import BODY_ERRORS, route_responses
+from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.tokenizer.tokenizer import Token
@@ -83,13 +83,9 @@ class TextToken(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /tokenize and /decode."""
     models = registry.choice(lambda model: model.reader)
-    routes, responses = api_router("tokens"), route_responses((*BODY_ERRORS, 404))
+    routes = api_router("tokens", (*BODY_ERRORS, 404))
 
-    @routes.post(
-        "/tokenize",
-        summary="Tokenize texts",
-        responses=responses,
-    )
+    @routes.post("/tokenize", summary="Tokenize texts")
     async def tokenize(context: RequestDep, body: TokenizeRequest) -> list[list[TextToken]]:
         return await models.choose(body.model, body.task).all_tokens(
             *(context, text_list(body.inputs), body.prompt_options()),
@@ -98,11 +94,7 @@ def router(registry: ModelRegistry) -> APIRouter:
             bytes_per_character=_BYTES_PER_CHARACTER,
         )
 
-    @routes.post(
-        "/decode",
-        summary="Decode token ids to texts",
-        responses=responses,
-    )
+    @routes.post("/decode", summary="Decode token ids to texts")
     async def decode(context: RequestDep, body: DecodeRequest) -> list[str]:
         rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
         return await models.choose(body.model).decode(rows, body.skip_special_tokens)
@@ -172,10 +164,9 @@ _META: CohereTokensMeta = {"api_version": {"version": "1"}}
 def cohere_router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /v1/tokenize and /v1/detokenize."""
     models = registry.choice(lambda model: model.reader)
-    routes = api_router("Cohere")
-    responses = route_responses((*BODY_ERRORS, 404), error_schema=OpenAIError)
+    routes = api_router("Cohere", (*BODY_ERRORS, 404), OpenAIError)
 
-    @routes.post("/v1/tokenize", summary="Tokenize a text (Cohere)", responses=responses)
+    @routes.post("/v1/tokenize", summary="Tokenize a text (Cohere)")
     async def cohere_tokenize(context: RequestDep, body: CohereTokenizeRequest) -> CohereTokens:
         [tokens] = await models.choose(body.model).all_tokens(
             *(context, [body.text], InputOptions(prompt="")),
@@ -189,7 +180,7 @@ def cohere_router(registry: ModelRegistry) -> APIRouter:
             "meta": _META,
         }
 
-    @routes.post("/v1/detokenize", summary="Decode token ids (Cohere)", responses=responses)
+    @routes.post("/v1/detokenize", summary="Decode token ids (Cohere)")
     async def cohere_detokenize(context: RequestDep, body: CohereDetokenizeRequest) -> Detokenized:
         rows = [body.tokens]
         [text] = await models.choose(body.model).decode(rows, skip_special=True)

@@ -259,16 +259,11 @@ def router(registry: ModelRegistry) -> APIRouter:
         summary="Token vectors",
         response_model=TokensResponse,
         responses=route_responses(binary=True),
-        name="tokens",
     )
     async def tokens(context: RequestDep, body: TokensRequest) -> TokensResponse | BinaryResponse:
         return await models.choose(body.model, body.task).tokens(context, body)
 
-    @routes.post(
-        "/embed_all",
-        summary="Embed tokens (TEI)",
-        responses=route_responses(),
-    )
+    @routes.post("/embed_all", summary="Embed tokens (TEI)")
     async def embed_all(context: RequestDep, body: EmbedAllRequest) -> list[Matrix]:
         service = models.choose(body.model, body.task)
         inputs, options = input_list(body.inputs), body.options_without_windows()

@@ -14,7 +14,6 @@ from embedwell.routes.common.array_format import Vector, Vectors, as_lists
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
@@ -118,11 +117,7 @@ def router(registry: ModelRegistry, check_ready: Callable[[], None]) -> APIRoute
     models = registry.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")
 
-    @routes.post(
-        "/vectors",
-        summary="Embed a text (Weaviate)",
-        responses=route_responses(),
-    )
+    @routes.post("/vectors", summary="Embed a text (Weaviate)")
     async def weaviate_vectors(
         context: RequestDep, body: VectorsRequest
     ) -> TextVector | TextVectors:

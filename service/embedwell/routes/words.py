@@ -21,7 +21,6 @@ from embedwell.limits.request_limits import check_input_count, check_response_nu
 from embedwell.routes.common.body import FAIL_FAST, Texts, examples
 from embedwell.routes.common.comparison_input import TextsByPath, texts_by_path
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE
@@ -270,25 +269,16 @@ def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /neighbors, /analogy and /doesnt_match."""
     models = registry.choice(WordService, DENSE)
     routes = api_router("compare")
-    responses = route_responses()
 
-    @routes.post(
-        "/neighbors",
-        summary="Find the nearest words or texts",
-        responses=responses,
-    )
+    @routes.post("/neighbors", summary="Find the nearest words or texts")
     async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
         return await models.choose(body.model, body.task).neighbors(context, body)
 
-    @routes.post("/analogy", summary="Analogies", responses=responses)
+    @routes.post("/analogy", summary="Analogies")
     async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
         return await models.choose(body.model, body.task).analogy(context, body)
 
-    @routes.post(
-        "/doesnt_match",
-        summary="Find the text that does not match the others",
-        responses=responses,
-    )
+    @routes.post("/doesnt_match", summary="Find the text that does not match the others")
     async def odd_one_out(context: RequestDep, body: DoesntMatchRequest) -> DoesntMatchResponse:
         return await models.choose(body.model, body.task).doesnt_match(context, body)
 
