@@ -6,7 +6,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from embedwell.batches.route_calls import RouteCalls
-from embedwell.batches.service import batch_service
+from embedwell.batches.service import BatchService
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.browser_checks import BrowserChecks, with_cors
@@ -55,7 +55,9 @@ def create_app(
     )
     routers = create_routers(context, models, metrics, shutting_down)
     json_routes = direct_routes(route for router in routers for route in router.routes)
-    service = batch_service(settings, models, RouteCalls(json_routes, limits.budget))
+    service = None
+    if (folder := settings.batch_folder) is not None:
+        service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
     routers += [files.router(service), batches.router(service)]
     app = fastapi_app(routers, [*background, *([service.run] if service else [])])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))

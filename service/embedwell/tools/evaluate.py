@@ -13,6 +13,7 @@ from embedwell.cli.options import decorate, model_folder, read
 from embedwell.tools.options import TEXT_FILE, output_path, source_options
 
 if TYPE_CHECKING:  # they load numpy
+    from embedwell.tools.evaluation.scoring import Task
     from embedwell.tools.evaluation.variants import Result
     from embedwell.tools.vector_source import VectorSource
 
@@ -196,10 +197,9 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     from embedwell.tools.evaluation.baselines import Baseline
     from embedwell.tools.evaluation.report import report_results, take_report_options
     from embedwell.tools.evaluation.scoring import score
-    from embedwell.tools.evaluation.task_files import read_tasks
 
     report = take_report_options(flags)
-    files = read_tasks(flags)
+    files = _read_tasks(flags)
     dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
     results: list[Result] = []
     for source in _sources(precisions, flags):
@@ -230,6 +230,26 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
     for source in _sources(precisions, flags):
         results += score(mteb_tasks, source.embed, source.precision, dimensions, output_types)
     report_results(results, source.model, **report)
+
+
+def _read_tasks(flags: dict[str, Any]) -> "list[Task]":
+    """Remove the options of files from the flags, and return their tasks. Raises ClickException."""
+    from embedwell.tools.evaluation.analogies import read_analogies
+    from embedwell.tools.evaluation.labels import read_classification, read_clustering
+    from embedwell.tools.evaluation.pairs import read_similarity
+    from embedwell.tools.evaluation.retrieval import read_retrieval
+
+    column, label, split = (flags.pop(name) for name in ("column", "label", "split"))
+    tasks: list[Task] = [
+        *map(read_similarity, [*flags.pop("sts"), *flags.pop("word_similarity")]),
+        *map(read_analogies, flags.pop("analogies")),
+        *(read_clustering(path, column, label) for path in flags.pop("clustering")),
+        *(read_classification(path, column, label) for path in flags.pop("classification")),
+        *(read_retrieval(path, split) for path in flags.pop("retrieval")),
+    ]
+    if not tasks:
+        raise click.UsageError("name at least one file, with --sts, --retrieval, … (see --help)")
+    return tasks
 
 
 def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[VectorSource]":

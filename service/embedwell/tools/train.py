@@ -11,6 +11,7 @@ import click
 from embedwell.cli.extras import require
 from embedwell.cli.options import decorate, model_folder, options, read
 from embedwell.launch.logging import configure_logging
+from embedwell.tools.options import output_option
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,6 @@ def number(name: str, default: float, help: str, **options: Any) -> Callable[[F]
     return click.option(
         name, type=kind, default=default, show_default=True, metavar="NUMBER", help=help, **options
     )
-
-
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder to write; it must not exist.",
-)
 
 
 def corpus_and_output(command: F) -> F:
