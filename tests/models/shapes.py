@@ -165,7 +165,7 @@ KINDS = {
     "capped": shape(positions=Buckets(), softcap=0.7),
     "lfm2": convolving(llama(windows=()), 3, 0, 2),
     "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
-    "convolutions alone": convolving(modern(windows=()), 4, 0, 1, 2),
+    "convolutions alone": convolving(modern(windows=(), causal=True), 4, 0, 1, 2),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
     "content to position": deberta(position_to_content=False, buckets=8, shared=False),

@@ -142,4 +142,6 @@ class _GroupAttention:
             )
         scores = text_products(query, key.mT) * (options.scale / options.softcap)
         weights = (scores.tanh() * options.softcap + mask).softmax(dim=-1)
+        # A query without keys has zeros, as torch's own attention returns.
+        weights = weights.masked_fill((mask == float("-inf")).all(-1, keepdim=True), 0.0)
         return text_products(weights, value)

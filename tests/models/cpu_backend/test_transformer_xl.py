@@ -26,9 +26,9 @@ def scores() -> DistanceScores:
 
 def unpacked(address: int, rows: int) -> Floats:
     """The vectors of a layer (H, R, Dh) in float32, of panels of 16 rows."""
-    size = HEADS * rows * SIZE * 4
-    panels = np.frombuffer((ctypes.c_char * size).from_address(address), np.float32)
-    return panels.reshape(-1, SIZE, 16).transpose(0, 2, 1).reshape(HEADS, rows, SIZE)
+    numbers = (ctypes.c_float * (HEADS * rows * SIZE)).from_address(address)
+    panels = np.array(numbers, dtype=np.float32).reshape(-1, SIZE, 16)
+    return panels.transpose(0, 2, 1).reshape(HEADS, rows, SIZE)
 
 
 @pytest.mark.parametrize("length", [1, 60, 128, 200])
