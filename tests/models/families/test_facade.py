@@ -60,6 +60,7 @@ COMPILED = [
     Case("gemma3_text", {**SPECIAL, **GEMMA}, SIZES),
     Case("gpt2", SPECIAL, {"n_layer": 3, "n_head": 2, "n_embd": 64, **NARROW}),
     Case("gpt_neo", {**SPECIAL, "window_size": 5}, GPT_NEO),
+    Case("gpt_neox", SPECIAL, SIZES),
     Case("gte", {}, SIZES),
     Case("jina_embeddings_v3", {}, SIZES),
     Case("llama", {**SPECIAL, "num_key_value_heads": 1}, SIZES),
@@ -72,11 +73,10 @@ COMPILED = [
     Case("roformer", {}, SIZES),
     Case("roberta", {"pad_token_id": 0}, SIZES),
     Case("t5", {"feed_forward_proj": "gated-gelu"}, T5, model=T5EncoderModel),
+    Case("umt5", {}, T5, model=UMT5EncoderModel),
     Case("xlm-roberta", {"type_vocab_size": 1}, SIZES),
 ]
 ON_TORCH = [
-    Case("gpt_neox", SPECIAL, SIZES),
-    Case("umt5", {}, T5, model=UMT5EncoderModel),
     Case("qwen3", {**SPECIAL, "num_key_value_heads": 1, "head_dim": 16}, SIZES),
 ]
 TEXTS = ["the license", "a copyright of this work, such as it is", "x", "you " * 30]
