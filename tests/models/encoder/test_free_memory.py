@@ -11,7 +11,8 @@ import psutil
 from embedwell_models import Embedder
 from embedwell_models.encoder.free_memory import return_free_memory
 
-steps = {"function": return_free_memory, "load": lambda: Embedder.load(dtype="float32", device="cpu")}
+load = lambda: Embedder.load(dtype="float32", device="cpu")
+steps = {"function": return_free_memory, "load": load}
 blocks = [bytes(2000) for _ in range(200_000)]
 last = blocks.pop()  # a block at the end of the heap prevents its trimming
 blocks.clear()
