@@ -95,10 +95,15 @@ def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
             **_rope_scaling(metadata),
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
             "hidden_act": "silu",
-            "attention_bias": "blk.0.attn_q.bias" in metadata.tensors,
+            # Qwen 2 has these biases always.
+            **({} if model_type == "qwen2" else {"attention_bias": _has_bias(metadata)}),
         }
 
     return config
+
+
+def _has_bias(metadata: Metadata) -> bool:
+    return "blk.0.attn_q.bias" in metadata.tensors
 
 
 def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:

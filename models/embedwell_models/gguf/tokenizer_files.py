@@ -39,6 +39,8 @@ def files(metadata: Metadata) -> dict[str, Json]:
     config: Json = {f"{role}_token": token for role, token in special.items()}
     # A class of transformers would override what the file says.
     config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if build is _word_piece:
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     added = _added(metadata, tokens)
     return {
         "tokenizer.json": {"version": "1.0", "added_tokens": added, **build(metadata)},
@@ -106,7 +108,7 @@ def _byte_level(metadata: Metadata) -> Json:
         "normalizer": {"type": "NFC"} if name == "qwen2" else None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, step]},
         "post_processor": _template(tokens, first, last, _pair(first, last, is_bidirectional)),
-        "decoder": {"type": "ByteLevel"},
+        "decoder": step,
         "model": {
             **_bpe(tokens, [merge.split(" ", 1) for merge in metadata.token_list("merges")]),
             "ignore_merges": name == "llama-bpe",
@@ -256,7 +258,9 @@ def _bpe(tokens: Sequence[str], merges: Sequence[Sequence[str]]) -> Json:
 def _merges(
     tokens: Sequence[str], scores: Sequence[float], kinds: Sequence[int]
 ) -> list[tuple[str, str]]:
-    ids = {token: id for id, token in enumerate(tokens) if kinds[id] == _NORMAL}
+    # Gemma's lines and runs of spaces are symbols of the user, and merged like other pieces.
+    merged = (_NORMAL, _USER_DEFINED)
+    ids = {token: id for id, token in enumerate(tokens) if kinds[id] in merged}
     ranked = []
     for token, id in ids.items():
         halves = ((token[:at], token[at:]) for at in range(1, len(token)))
