@@ -103,7 +103,11 @@ NOMIC = {
     "post_mlp_layernorm": "layer_output_norm",
 }
 DECODERS: Mapping[str, tuple[Any, Any, dict[str, Any]]] = {
-    "qwen3": (Qwen3Model, Qwen3Config(**DECODER, rope_theta=5000.0), {"rope.freq_base": 5000.0}),
+    "qwen3": (
+        Qwen3Model,
+        Qwen3Config(**{**DECODER, "rope_theta": 5000.0}),
+        {"rope.freq_base": 5000.0},
+    ),
     "qwen2": (
         *(Qwen2Model, Qwen2Config(**{**DECODER, **TWO_HEADS})),
         {"attention.head_count": 2, "attention.head_count_kv": 1},
@@ -167,7 +171,7 @@ def _thirds(blocks: Any) -> list[torch.Tensor]:
 
 
 def test_a_reranker_has_the_scores_of_transformers(tmp_path: Path) -> None:
-    config = BertConfig(**SIZES, layer_norm_eps=0.05, num_labels=1)
+    config = BertConfig(**{**SIZES, "layer_norm_eps": 0.05, "num_labels": 1})
     model = random(BertForSequenceClassification(config))
     tensors = renamed("bert", model.bert)
     for ours, layer in (("cls", model.bert.pooler.dense), ("cls.output", model.classifier)):
