@@ -30,8 +30,8 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 # Each package imports only from those before it, and from itself; the rest comes after the core.
 CORE = {
     "embedwell_models": "errors vectors outputs positions config "
-    "tables checkpoint images families tokenizer model_files encoder cpu_backend torch_backend "
-    "precision model_description hub loading embedder",
+    "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
+    "torch_backend precision model_description hub loading embedder",
     "embedwell": "settings errors gc_tuning engine limits http inputs "
     "inference metrics tracing batches routes inherited playground routers "
     "fastapi_app app launch cli asgi __main__",

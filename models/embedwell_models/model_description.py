@@ -3,9 +3,12 @@
 import hashlib
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
 from pathlib import Path
+from typing import Literal
 
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
@@ -204,6 +207,23 @@ class ModelDescription:
         if self.sentence.word_weights is not None:
             paths.insert(0, self.path / self.sentence.word_weights)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
+
+    @cached_property
+    def weights_format(self) -> Literal["safetensors", "GGUF"]:
+        """Format of the encoder's weights: safetensors or GGUF."""
+        return safetensors_files.format_name(self.encoder)
+
+    @cached_property
+    def stored_numbers(self) -> Mapping[str, int]:
+        """Parameters of each type in the files, by the files' names of the types.
+
+        Raises ModelError for a file that cannot be read.
+        """
+        counts: dict[str, int] = {}
+        for folder in self.checkpoints():
+            for header in safetensors_files.headers(folder).values():
+                counts[header.dtype] = counts.get(header.dtype, 0) + prod(header.shape)
+        return counts
 
     def files(self) -> list[Path]:
         """List all files that are read: weights, tokenizer, options and prompts."""

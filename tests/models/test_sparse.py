@@ -14,7 +14,6 @@ from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector
-from embedwell_models.tables.table import PlainTable
 from embedwell_models.torch_backend.encoder import InputEmbeddings
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT, kernels
@@ -163,8 +162,9 @@ def test_a_text_whose_states_are_not_finite_has_no_finite_vector(tmp_path: Path)
     embedder = load(write_splade(tmp_path / "model"))
     ids = embedder.tokenize(["the", "work"])
     assert isinstance(embedder._inputs, InputTables | InputEmbeddings)
-    table = embedder._inputs.tokens
-    rows = table.values if isinstance(table, PlainTable) else table
+    inputs = embedder._inputs
+    rows = inputs.token_rows if isinstance(inputs, InputTables) else inputs.tokens
+    assert rows is not None
     with torch.inference_mode():
         rows[VOCABULARY["work"]] = float("nan")
     finite, broken = (outputs.sparse for outputs in embedder.outputs(ids, [SPARSE]))

@@ -1,11 +1,11 @@
-"""Access to the safetensors files of a checkpoint, without torch."""
+"""Access to the weight files of a checkpoint, safetensors or GGUF, without torch."""
 
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,15 @@ from safetensors.numpy import save
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.gguf import tensors as gguf_tensors
+from embedwell_models.tables.quantized import QuantizedMatrix, Stored
 from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+GGUF = "model.gguf"
+"""Name of a file in GGUF, which a folder may have in place of safetensors files."""
+
 _METADATA = "__metadata__"
 _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
@@ -33,17 +38,18 @@ class TensorHeader:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Tensor in its mapped file, which it keeps mapped. dtype: safetensors' name of its type.
+    """Tensor in its mapped file, which it keeps mapped. dtype: the file's name of its type.
 
     array: the numbers, with those of bfloat16 as unsigned integers; flat bytes of another type.
     """
 
     dtype: str
-    array: Array
+    array: Stored
 
     @property
     def is_float(self) -> bool:
-        return self.dtype in _FLOATS
+        """Whether the numbers can be read as floating-point numbers."""
+        return self.dtype in _FLOATS or isinstance(self.array, QuantizedMatrix)
 
     @property
     def is_integer(self) -> bool:
@@ -57,6 +63,8 @@ class StoredTensor:
     def to_float32(self) -> Floats:
         """Return the numbers as float32; no copy if the file holds float32."""
         assert self.is_float
+        if isinstance(self.array, QuantizedMatrix):
+            return self.array.to_float32()
         if self.dtype == "BF16":  # the upper half of a float32
             wide = self.array.astype(np.uint32)
             wide <<= 16
@@ -84,6 +92,8 @@ def weight_files(folder: Path) -> list[Path]:
     """
     if (single := folder / "model.safetensors").is_file():
         return [single]
+    if (single := folder / GGUF).is_file():
+        return [single]
     index = JsonConfig.optional(folder / "model.safetensors.index.json")
     if "weight_map" not in index:
         return sorted(folder.glob("model-*-of-*.safetensors"))
@@ -92,6 +102,11 @@ def weight_files(folder: Path) -> list[Path]:
     if missing:
         raise ModelError(f"{index.path}: the checkpoint lacks {missing[:4]}; fetch the model again")
     return [folder / name for name in shards]
+
+
+def format_name(folder: Path) -> Literal["safetensors", "GGUF"]:
+    """Name the format of a checkpoint's weights."""
+    return "GGUF" if any(path.name == GGUF for path in weight_files(folder)) else "safetensors"
 
 
 def pickles(folder: Path) -> list[Path]:
@@ -121,8 +136,12 @@ def _without_weights(folder: Path) -> str:
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of a checkpoint's tensors by name, from the headers of the files."""
-    headers = {}
+    headers: dict[str, TensorHeader] = {}
     for path in require_weight_files(folder):
+        if path.name == GGUF:
+            infos = gguf_tensors.infos(path)
+            headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos}
+            continue
         try:
             with safe_open(path, framework="numpy") as checkpoint:
                 for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
@@ -138,8 +157,8 @@ def read_tensor(folder: Path, name: str) -> Floats:
 
     Raises ModelError if the tensor does not hold floating-point numbers.
     """
-    path = next(path for path in require_weight_files(folder) if name in _header(path)[0])
-    stored = dict(map_file(path))[name]
+    files = map(map_file, require_weight_files(folder))
+    stored = next(stored for file in files for other, stored in file if other == name)
     if not stored.is_float:
         raise ModelError(f"{name} {stored.refusal}")
     return stored.to_float32().copy()
@@ -151,6 +170,10 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     The pages are shared between processes until they are written; the file never changes. Raises
     ModelError for a file that cannot be read.
     """
+    if path.name == GGUF:
+        for name, dtype, numbers in gguf_tensors.arrays(path):
+            yield name, StoredTensor(dtype, numbers)
+        return
     header, start = _header(path)
     with path.open("rb") as file:
         content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
@@ -175,7 +198,7 @@ def map_arrays(path: Path) -> dict[str, Array]:
     """
     arrays = {}
     for name, stored in map_file(path):
-        if not (stored.is_float or stored.is_integer):
+        if isinstance(stored.array, QuantizedMatrix) or not (stored.is_float or stored.is_integer):
             raise ModelError(f"{path}: {name} is of type {stored.dtype}")
         arrays[name] = stored.array
     return arrays

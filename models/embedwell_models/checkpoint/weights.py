@@ -16,7 +16,8 @@ from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
 from embedwell_models.tables.names import TABLE, is_part
-from embedwell_models.tables.table import Array, PlainTable, to_float32
+from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
+from embedwell_models.tables.table import Array, PlainTable, Table
 from embedwell_models.vectors import Doubles, Floats
 
 Weights = Mapping[str, Floats]
@@ -34,12 +35,12 @@ class StoredWeights(Weights):
     float32 at a time.
     """
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, arrays: Mapping[str, Stored]) -> None:
         self._arrays = arrays
 
     def __getitem__(self, name: str) -> Floats:
         """Return an array as float32; no copy if it is stored so."""
-        return to_float32(self._arrays[name])
+        return decoded(self._arrays[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays
@@ -50,9 +51,10 @@ class StoredWeights(Weights):
     def __len__(self) -> int:
         return len(self._arrays)
 
-    def table(self, name: str) -> PlainTable:
+    def table(self, name: str) -> Table:
         """Return an array whose rows become float32 when they are read."""
-        return PlainTable(self._arrays[name])
+        array = self._arrays[name]
+        return array if isinstance(array, QuantizedMatrix) else PlainTable(array)
 
 
 def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
@@ -65,7 +67,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     Raises ModelError for a file that cannot be read, and for a tensor that is missing, unknown,
     quantised, not finite or of a wrong shape. The message names the file or tensor.
     """
-    weights: dict[str, Array] = {}
+    weights: dict[str, Stored] = {}
     static = not spec.config.num_layers  # only the table of such a model may hold integers
 
     def is_of_layer(name: str) -> bool:
@@ -85,7 +87,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 if array is freed.array and not is_of_layer(name):
                     array = kept.array
             if (addition := additions.pop(name, None)) is not None:
-                array = (array + addition).astype(np.float32)
+                array = (decoded(array) + addition).astype(np.float32)
             weights |= _parts(spec, names, array)
     if unknown:
         raise ModelError(
@@ -98,7 +100,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     return StoredWeights(plain)
 
 
-def check_shapes(folder: Path, weights: Mapping[str, Array], spec: CheckpointLayout) -> None:
+def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
     The kernels do not check bounds, so this check protects them.
@@ -152,8 +154,13 @@ def to_finite_float32(folder: Path, name: str, tensor: StoredTensor) -> Floats:
     return array
 
 
-def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) -> Array:
-    # Returns a matrix in half precision as it is stored, unless it is computed with; else float32.
+def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) -> Stored:
+    # Returns a matrix in half precision or quantised as it is stored, unless it is computed with;
+    # else float32.
+    if isinstance(tensor.array, QuantizedMatrix):
+        if not tensor.array.is_finite():
+            raise _not_finite(folder, name)
+        return tensor.to_float32() if computed else tensor.array
     if computed or tensor.array.dtype not in _HALF or tensor.array.ndim < 2:
         return to_finite_float32(folder, name, tensor)
     bits, exponent = tensor.array.view("<u2").ravel(), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
@@ -181,6 +188,7 @@ def _additions(folder: Path, spec: CheckpointLayout) -> dict[str, Doubles]:
             raise ModelError(
                 f"{folder}: {name} has {len(tensor.array)} parts for the adapters {adapters.names}"
             )
+        assert not isinstance(tensor.array, QuantizedMatrix)  # GGUF has no adapters
         chosen = replace(tensor, array=tensor.array[adapters.chosen])
         part = to_finite_float32(folder, name, chosen).astype(np.float64)
         factors.setdefault(f"{matrix}.original", {})[factor] = part
@@ -192,9 +200,13 @@ def _additions(folder: Path, spec: CheckpointLayout) -> dict[str, Doubles]:
     return additions
 
 
-def _parts(spec: CheckpointLayout, names: list[str], tensor: Array) -> dict[str, Array]:
+def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:
     # Split a tensor of the file into our tensors, with matrices as (out, in).
     kind = _kind(names[0])
+    if isinstance(tensor, QuantizedMatrix):
+        if _splits_by_rows(spec, names):
+            return dict(zip(names, _split_rows(spec, names, tensor), strict=True))
+        tensor = tensor.to_float32()
     if kind.endswith("norm.weight"):
         tensor = tensor + np.float32(spec.norm_shift)
     if kind.endswith("bias"):  # in XLNet, biases have an axis of heads; so have the matrices below
@@ -223,6 +235,23 @@ def _split(spec: CheckpointLayout, names: list[str], tensor: Array) -> list[Arra
     return [heads[:, index].reshape(-1, *tensor.shape[1:]) for index in range(count)]
 
 
+def _splits_by_rows(spec: CheckpointLayout, names: list[str]) -> bool:
+    # Whether our tensors are consecutive rows of the file's, without any change.
+    kind = _kind(names[0])
+    changed = kind in spec.transposed or spec.by_head or kind.endswith("norm.weight")
+    return not changed and not (kind == TABLE and (spec.spare_rows or spec.placeholders))
+
+
+def _split_rows(
+    spec: CheckpointLayout, names: list[str], matrix: QuantizedMatrix
+) -> list[QuantizedMatrix]:
+    borders = _borders(spec.config, names) if len(names) > 1 else []
+    if isinstance(borders, int):
+        borders = [len(matrix) // borders * part for part in range(1, borders)]
+    ends = [*borders, len(matrix)]
+    return [matrix.rows(start, end) for start, end in zip([0, *borders], ends, strict=True)]
+
+
 def _borders(config: EncoderConfig, names: list[str]) -> int | list[int]:
     # Row indices at which a fused tensor is split; a single number means equal parts.
     if [_kind(name).partition(".")[0] for name in names] != ["query", "key", "value"]:
@@ -232,14 +261,20 @@ def _borders(config: EncoderConfig, names: list[str]) -> int | list[int]:
     return [query, query + key]
 
 
-def _without_mapping(name: str, array: Array) -> Array:
+def _without_mapping(name: str, array: Stored) -> Stored:
     # A view of a norm or bias would keep the whole mapping of the layers in memory.
-    return array.copy() if name.startswith("layers.") and array.ndim == 1 else array
+    if isinstance(array, QuantizedMatrix) or array.ndim > 1 or not name.startswith("layers."):
+        return array
+    return array.copy()
 
 
-def _fold(weights: Mapping[str, Array], spec: CheckpointLayout) -> Mapping[str, Array]:
+def _fold(weights: Mapping[str, Stored], spec: CheckpointLayout) -> Mapping[str, Stored]:
     # Decodes a table of integers, or of several parts, to one float32 row for each token.
-    parts = {name: part for name, part in weights.items() if is_part(name)}
+    parts: dict[str, Array] = {}
+    for name, part in weights.items():
+        if isinstance(part, QuantizedMatrix):
+            return weights
+        parts |= {name: part} if is_part(name) else {}
     floats = (np.dtype("<f4"), *_HALF)
     if all(name == TABLE and part.dtype in floats for name, part in parts.items()):
         return weights

@@ -15,8 +15,11 @@ _MARKS = {
     b"\xff\xfe": "is UTF-16: save it as UTF-8",
     b"\xfe\xff": "is UTF-16: save it as UTF-8",
 }
+GGUF = ".gguf"
+"""Suffix of files that are served by their own path."""
+
 _FORMATS = {
-    ".gguf": "GGUF (llama.cpp)",
+    GGUF: "GGUF (llama.cpp)",
     ".onnx": "ONNX",
     ".h5": "TensorFlow",
     ".msgpack": "Flax",
@@ -64,15 +67,20 @@ def format_name(path: Path) -> str:
 def other_formats(folder: Path) -> str:
     """Describe a model that a folder has in another program's format; "" without one."""
     for path in _files(folder):
-        if name := format_name(path):
-            return f"{path.relative_to(folder).as_posix()} is in the format {name}, {UNREAD}"
+        if format_name(path):
+            return f"{path.relative_to(folder).as_posix()} {other_format(path)}"
     return ""
 
 
-UNREAD = (
-    "which embedwell does not read: give the folder of the original model, with its config.json "
-    "and model.safetensors, or its name on the hub"
-)
+def other_format(path: Path) -> str:
+    """Describe a file in another program's format."""
+    name = format_name(path)
+    if path.suffix.lower() == GGUF:
+        return f"is in the format {name}: give the path of this file as the model"
+    return (
+        f"is in the format {name}, which embedwell does not read: give the folder of the original "
+        "model, with its config.json and model.safetensors, or its name on the hub"
+    )
 
 
 def folders_inside(folder: Path) -> str:

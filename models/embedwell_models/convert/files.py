@@ -37,6 +37,6 @@ def convert_file(source: Path, target: Path, choices: Choices) -> None:
 
 def _refuse_other_kinds(source: Path) -> None:
     other_files.refuse_pointer(source)
-    if name := other_files.format_name(source):
-        raise ModelError(f"{source} is in the format {name}, {other_files.UNREAD}")
+    if other_files.format_name(source):
+        raise ModelError(f"{source} {other_files.other_format(source)}")
     gensim_pickle.refuse_word_vectors(source)

@@ -49,9 +49,9 @@ class KernelEncoder:
         self._rope_caches = [RopeCache(*each) for each in distinct_rotations(config)]
         self._rotations = Rotation * max(1, len(self._rope_caches))  # see Layer.rotation_index
         self._position_table = _position_table(inputs, factorized)
-        table = None if factorized else inputs.positions
+        table, rows = None if factorized else inputs.positions, inputs.token_rows
         self._embedding_tables = EmbeddingTables(
-            tokens=0 if inputs.read_by_rows else inputs.tokens.values.ctypes.data,
+            tokens=0 if rows is None else rows.ctypes.data,
             positions=self._position_table.ctypes.data,
             position_stride=0 if table is None else config.hidden_size,
             padding_id=-1 if factorized else inputs.padding,

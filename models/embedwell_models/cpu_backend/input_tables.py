@@ -11,7 +11,7 @@ from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import schemes, tables
-from embedwell_models.tables.table import PlainTable
+from embedwell_models.tables.table import PlainTable, Table
 from embedwell_models.vectors import Floats
 
 
@@ -19,14 +19,15 @@ from embedwell_models.vectors import Floats
 class InputTables:
     """Embeddings of tokens, positions and segments, in float32 in every precision.
 
-    tokens: (V, E), read by rows if its file has half precision and the input is nothing else.
+    tokens: (V, E), read by rows if its file has half precision or quantised numbers, and the input
+    is nothing else.
     positions: (P, E); None for a model that adds no positions. With `padding`, the
     padding token's row comes first: (1 + P, E). padding: id of a padding token that has no
     position; -1 for none. segments: (segments, E).
     """
 
     config: EncoderConfig
-    tokens: PlainTable
+    tokens: Table
     positions: Floats | None
     padding: int
     segments: Floats
@@ -39,6 +40,7 @@ class InputTables:
         nothing = np.zeros((1, config.embedding_size), dtype=np.float32)
         segments = weights.get("segment_table", nothing)
         alone = positions is None and "segment_table" not in weights
+        tokens: Table
         if alone and isinstance(weights, StoredWeights):
             tokens = weights.table("token_table")
         else:
@@ -48,7 +50,14 @@ class InputTables:
     @property
     def read_by_rows(self) -> bool:
         """Whether rows of `tokens` become float32 when they are read, and are the whole input."""
-        return self.tokens.values.dtype != np.float32
+        return self.token_rows is None
+
+    @property
+    def token_rows(self) -> Floats | None:
+        """Rows of `tokens` in memory; None if they are read by rows."""
+        if isinstance(self.tokens, PlainTable) and self.tokens.values.dtype == np.float32:
+            return self.tokens.values
+        return None
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the embeddings whose sum is the input: (T, E)."""

@@ -116,5 +116,5 @@ def _score_row(folder: Path, module: LogitScore) -> Floats:
             f"{module.vocabulary, module.inputs}"
         )
     ids = [id for id in (module.true_id, module.false_id) if id is not None]
-    rows = weights.to_finite_float32(folder, name, replace(table, array=table.array[ids]))
+    rows = weights.to_finite_float32(folder, name, replace(table, array=table.array[np.array(ids)]))
     return rows[:1] - rows[1:] if len(ids) > 1 else rows

@@ -17,8 +17,8 @@ from embedwell_models.hub.huggingface import log_fetch
 DEFAULT = "all-MiniLM-L6-v2"
 
 _OTHER_FORMATS = (
-    "if it has only files of GGUF, ONNX or another format, which embedwell does not read, give the "
-    "name of the original model"
+    "if it has only files of ONNX or another format, which embedwell does not read, give the name "
+    "of the original model; if it has GGUF files, fetch one and give its path"
 )
 
 log = logging.getLogger(__name__)
@@ -78,14 +78,18 @@ def default_cache() -> Path:
 def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
     """Return the folder of a model; the first use fetches it.
 
-    model: a folder, a name in BUNDLES, or `organisation/name` on the Hugging Face hub. Raises
-    ModelError if the model does not exist, cannot be fetched or cannot be verified.
+    model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
+    Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
+    cache = cache or default_cache()
+    if file := _gguf_file(Path(model)):
+        from embedwell_models.hub.gguf_folder import gguf_folder  # imports numpy
+
+        return gguf_folder(file, cache)
     if Path(model).is_dir():
         return Path(model).resolve()
     if Path(model).is_file():
         raise ModelError(_as_file(Path(model)))
-    cache = cache or default_cache()
     if model in BUNDLES:
         folder = cache / model
         if not folder.is_dir():
@@ -108,9 +112,24 @@ def missing_folder(model: str) -> str:
     return f"there is no folder {os.path.abspath(model)}"
 
 
+def _gguf_file(path: Path) -> Path | None:
+    """Return the GGUF file that a path names, or whose folder has no other weights.
+
+    Raises ModelError for a folder with several.
+    """
+    if path.is_file():
+        return path if path.suffix.lower() == other_files.GGUF else None
+    files = sorted(path.glob(f"*{other_files.GGUF}")) if path.is_dir() else []
+    if not files or any(any(path.glob(pattern)) for pattern in ("*.safetensors", "*.bin")):
+        return None
+    if len(files) > 1:
+        raise ModelError(f"{path} has {len(files)} GGUF files: give one, such as {files[0]}")
+    return files[0]
+
+
 def _as_file(path: Path) -> str:
-    if name := other_files.format_name(path):
-        return f"{path} is in the format {name}, {other_files.UNREAD}"
+    if other_files.format_name(path):
+        return f"{path} {other_files.other_format(path)}"
     if path.suffix in (".safetensors", ".json"):
         return f"{path} is a file: give the folder that has it"
     return (

@@ -46,6 +46,10 @@ def inspect(
         "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
+        "weights": {
+            "format": description.weights_format,
+            **description.stored_numbers,
+        },
         "parameters": footprint.parameters,
         "memory_bytes": dict(footprint.memory),
         "torch": expect_torch(description, device, library.features(isa)),

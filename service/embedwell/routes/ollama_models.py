@@ -3,7 +3,6 @@
 import os
 from datetime import UTC, datetime
 from functools import cached_property
-from math import prod
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -21,7 +20,7 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.checkpoint import safetensors_files
 
 _NEVER = "9999-12-31T23:59:59Z"
-_FLOAT_DTYPES = {"F64", "F32", "F16", "BF16"}
+_INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}
 _QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
 
 
@@ -80,7 +79,7 @@ class Details(TypedDict):
     """
 
     parent_model: Literal[""]
-    format: Literal["safetensors"]
+    format: Literal["safetensors", "gguf"]
     family: str
     families: list[str]
     parameter_size: str
@@ -222,7 +221,7 @@ class OllamaModel:
         engine, family = self._engine.description, self._description.spec.config.family
         return {
             "parent_model": "",
-            "format": "safetensors",
+            "format": "gguf" if self._description.weights_format == "GGUF" else "safetensors",
             "family": family,
             "families": [family],
             "parameter_size": _format_count(self._parameter_count),
@@ -250,9 +249,8 @@ class OllamaModel:
 
     @cached_property
     def _parameter_count(self) -> int:
-        tensors = [safetensors_files.headers(folder) for folder in self._description.checkpoints()]
-        headers = [header for by_name in tensors for header in by_name.values()]
-        return sum(prod(header.shape) for header in headers if header.dtype in _FLOAT_DTYPES)
+        numbers = self._description.stored_numbers
+        return sum(count for kind, count in numbers.items() if kind not in _INTEGERS)
 
 
 def router(registry: ModelRegistry) -> APIRouter:

@@ -84,11 +84,21 @@ class ModelType(TypedDict, total=False):
 
 
 @forbid_extra
+class StoredWeights(TypedDict):
+    """Weights as the files hold them: their format, and parameters by type, such as Q8_0."""
+
+    format: Literal["safetensors", "GGUF"]
+    parameters: dict[str, int]
+
+
+@forbid_extra
 class Info(TypedDict):
     """Description of the server and its model.
 
     - `engine`, `model_dtype`: null until the engine has started. `engine.torch` says what PyTorch
       computes of the model; null if the compiled kernels compute all of it.
+    - `weights`: the format of the files, and the number of parameters of each type in them; the
+      model is computed in `model_dtype`, whatever these are.
     - `adapter`: the task of a model with adapters.
     - `adapters`: the tasks by which a request can choose an adapter.
     - `outputs`: kinds of vectors of a text: dense, sparse, sparse_query (the sparse vector of a
@@ -111,6 +121,7 @@ class Info(TypedDict):
     version: str
     model: str
     task: Task
+    weights: StoredWeights
     adapter: str | None
     adapters: list[str]
     outputs: list[str]
@@ -255,6 +266,7 @@ def server_info(
         "version": __version__,
         "model": settings.name,
         "task": model.task,
+        "weights": {"format": model.weights_format, "parameters": {**model.stored_numbers}},
         "adapter": model.spec.adapter,
         "adapters": [*adapters],
         "outputs": list(model.outputs),

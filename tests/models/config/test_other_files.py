@@ -55,7 +55,6 @@ def test_json_that_begins_with_a_mark_is_named(
 @pytest.mark.parametrize(
     ("name", "format"),
     [
-        ("model-Q8_0.gguf", "GGUF (llama.cpp)"),
         ("onnx/model.onnx", "ONNX"),
         ("openvino/openvino_model.xml", "OpenVINO"),
         ("tf_model.h5", "TensorFlow"),
@@ -90,3 +89,10 @@ def test_folders_of_modules_are_no_models(tmp_path: Path, files: list[str]) -> N
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
     assert other_files.folders_inside(tmp_path) == ""
+
+
+@pytest.mark.parametrize("lacking", ["config.json", "model.safetensors"])
+def test_a_file_in_gguf_is_named_as_the_model_to_give(tmp_path: Path, lacking: str) -> None:
+    (tmp_path / "model-Q8_0.gguf").touch()
+    with pytest.raises(ModelError, match=r"Q8_0\.gguf is in the format GGUF .*: give the path of"):
+        READERS[lacking](tmp_path / lacking)

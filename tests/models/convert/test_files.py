@@ -75,6 +75,6 @@ def test_a_git_lfs_pointer_is_named(tmp_path: Path, name: str) -> None:
 def test_a_file_of_another_program_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").touch()
     with pytest.raises(
-        ModelError, match=r"a\.gguf is in the format GGUF .*does not read: give the"
+        ModelError, match=r"a\.gguf is in the format GGUF .*: give the path of this file"
     ):
         convert_file(tmp_path / "a.gguf", tmp_path / "model", Choices())

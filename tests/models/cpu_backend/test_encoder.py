@@ -210,7 +210,8 @@ def test_of_equal_experts_the_first_are_chosen(kernels: str, dtype: str) -> None
 def test_a_sequence_of_nans_spoils_no_other(kernels: str, dtype: str, broken: int) -> None:
     pair, rows = Pair(kernels, dtype, shape()), [[1] * 3, [2] * 20, [3] * 5]
     clean = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
-    pair.inputs.tokens.values[broken + 1] = float("nan")
+    assert pair.inputs.token_rows is not None
+    pair.inputs.token_rows[broken + 1] = float("nan")
     spoilt = np.split(pair.ours.states(Batch.of(rows), 2), [3, 23])
     for index in {0, 1, 2} - {broken}:
         assert np.array_equal(spoilt[index], clean[index])

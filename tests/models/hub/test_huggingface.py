@@ -230,7 +230,7 @@ def without_extra(tmp_path: Path) -> dict[str, str]:
 def test_a_model_in_the_format_of_another_program_alone_is_refused(
     pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
-    message = "if it has only files of GGUF, ONNX or another format, which embedwell does not read"
+    message = "if it has only files of ONNX or another format, which embedwell does not read"
     with Hub(NAME, {"model-Q8_0.gguf": b"GGUF", "README.md": b"# A model"}) as hub:
         refused = pull(hub)
     assert refused.returncode == 1 and f"{NAME} has no config.json; {message}" in refused.stderr

@@ -3,10 +3,11 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
@@ -252,6 +253,18 @@ def test_a_connection_is_kept_after_an_error(server: Server, path: str) -> None:
 ENDLESS = 1 << 30
 
 
+class WithoutFiles(ModelDescription):
+    """A model without a folder."""
+
+    @cached_property
+    def weights_format(self) -> Literal["safetensors", "GGUF"]:
+        return "GGUF"
+
+    @cached_property
+    def stored_numbers(self) -> Mapping[str, int]:
+        return {"Q8_0": 5}
+
+
 def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
     """Return /info before the engine has started. rate: of the engine, in tokens per second."""
     values = Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
@@ -269,7 +282,14 @@ def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
         norm_eps=0.1,
     )
     spec = CheckpointLayout(config=config, tensors={})
-    return server_info(values, link, ModelDescription(Path(), Path(), spec, sentence), dimensions)
+    return server_info(values, link, WithoutFiles(Path(), Path(), spec, sentence), dimensions)
+
+
+def test_info_says_what_the_files_hold(server: Server) -> None:
+    stored = info(VectorRecipe(max_length=9))["weights"]
+    assert stored == {"format": "GGUF", "parameters": {"Q8_0": 5}}
+    weights = server.client.get("/info").json()["weights"]
+    assert weights["format"] == "safetensors" and weights["parameters"]["F32"] > 22_000_000
 
 
 def test_info_has_teis_fields(server: Server) -> None:

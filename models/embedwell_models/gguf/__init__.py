@@ -1,0 +1,1 @@
+"""Models in GGUF, llama.cpp's format: one file with weights, configuration and tokenizer."""

@@ -1,0 +1,259 @@
+"""Architectures of GGUF files: config.json and the names of the original checkpoint.
+
+The names and values are those that llama.cpp's converter writes.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedwell_models.errors import ModelError
+from embedwell_models.gguf.metadata import Metadata
+
+Config = dict[str, Any]
+"""Content of config.json."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Architecture of a file.
+
+    config: builds config.json. names: llama.cpp's name of a layer's tensor, or one outside the
+    layers -> the original's, without the ending. norm_shift: what the file adds to the weights of
+    norms. interleaved: whether the rows of queries and keys are ordered for rotary positions of
+    neighbouring features.
+    """
+
+    config: Callable[[Metadata], Config]
+    names: Mapping[str, str]
+    norm_shift: float = 0.0
+    interleaved: bool = False
+
+    def rename(self, name: str) -> str:
+        """Return the original name of a tensor; an unknown name stays as it is."""
+        stem, _, ending = name.rpartition(".")
+        layer = re.fullmatch(r"blk\.(\d+)\.(.+)", stem)
+        theirs = self.names.get(f"blk.{layer[2]}" if layer else stem)
+        if theirs is None:
+            return name
+        return f"{theirs.format(layer[1]) if layer else theirs}.{ending}"
+
+
+def has_classifier(metadata: Metadata) -> bool:
+    """Whether a BERT has both layers of a classifier of pairs, as rerankers have."""
+    layers = {f"{name}.{part}" for name in ("cls", "cls.output") for part in ("weight", "bias")}
+    return metadata.architecture == "bert" and layers <= metadata.tensors.keys()
+
+
+def _bert(metadata: Metadata) -> Config:
+    classifier: Config = {"architectures": ["BertModel"]}
+    if has_classifier(metadata):
+        labels = metadata.rows("cls.output.weight")
+        names = {str(index): f"LABEL_{index}" for index in range(labels)}
+        classifier = {"architectures": ["BertForSequenceClassification"], "id2label": names}
+    return {
+        "model_type": "bert",
+        **classifier,
+        **_common(metadata),
+        # The table begins with the first position, whatever the offset of the original.
+        "max_position_embeddings": metadata.rows("position_embd.weight"),
+        "type_vocab_size": metadata.rows("token_types.weight"),
+        "layer_norm_eps": metadata.number("attention.layer_norm_epsilon"),
+        "hidden_act": "gelu",
+    }
+
+
+def _nomic(metadata: Metadata) -> Config:
+    _refuse_scaling(metadata)
+    return {
+        "model_type": "nomic_bert",
+        "architectures": ["NomicBertModel"],
+        "vocab_size": metadata.rows("token_embd.weight"),
+        "n_embd": metadata.size("embedding_length"),
+        "n_layer": metadata.size("block_count"),
+        "n_head": metadata.size("attention.head_count"),
+        "n_inner": metadata.size("feed_forward_length"),
+        "n_positions": metadata.size("context_length"),
+        "type_vocab_size": metadata.rows("token_types.weight"),
+        "layer_norm_epsilon": metadata.number("attention.layer_norm_epsilon"),
+        "activation_function": "swiglu",
+        "rotary_emb_base": metadata.number("rope.freq_base"),
+        "rotary_emb_fraction": 1.0,
+        **dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"), False),
+    }
+
+
+def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
+    def config(metadata: Metadata) -> Config:
+        causal = metadata.optional("attention.causal", True)
+        return {
+            "model_type": model_type,
+            "architectures": [name],
+            **_of_decoder(metadata),
+            **({} if causal else {"is_causal": False}),
+            **_rope_scaling(metadata),
+            "rope_theta": metadata.number("rope.freq_base", 10_000.0),
+            "hidden_act": "silu",
+            # Qwen 2 has these biases always.
+            **({} if model_type == "qwen2" else {"attention_bias": _has_bias(metadata)}),
+        }
+
+    return config
+
+
+def _has_bias(metadata: Metadata) -> bool:
+    return "blk.0.attn_q.bias" in metadata.tensors
+
+
+def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:
+    pattern = metadata.optional("attention.sliding_window_pattern", 6)
+    return {
+        "model_type": "gemma3_text",
+        "architectures": ["Gemma3TextModel"],
+        **_of_decoder(metadata),
+        **_rope_scaling(metadata),
+        "use_bidirectional_attention": bidirectional,
+        "sliding_window": metadata.size("attention.sliding_window"),
+        "sliding_window_pattern": pattern,
+        "query_pre_attn_scalar": _query_scalar(metadata),
+        "rope_theta": metadata.number("rope.freq_base", 1_000_000.0),
+        "rope_local_base_freq": metadata.number("rope.freq_base_swa", 10_000.0),
+        "hidden_activation": "gelu_pytorch_tanh",
+    }
+
+
+def _embedding_gemma(metadata: Metadata) -> Config:
+    return _gemma3(metadata, bidirectional=True)
+
+
+def _query_scalar(metadata: Metadata) -> int:
+    # The file has no value; llama.cpp, too, knows the one model that differs by its layers.
+    if metadata.size("block_count") == _LAYERS_OF_27B:
+        return metadata.size("embedding_length") // metadata.size("attention.head_count")
+    return metadata.size("attention.key_length")
+
+
+_LAYERS_OF_27B = 62
+
+
+def _common(metadata: Metadata) -> Config:
+    return {
+        "vocab_size": metadata.rows("token_embd.weight"),
+        "hidden_size": metadata.size("embedding_length"),
+        "num_hidden_layers": metadata.size("block_count"),
+        "num_attention_heads": metadata.size("attention.head_count"),
+        "intermediate_size": metadata.size("feed_forward_length"),
+    }
+
+
+def _of_decoder(metadata: Metadata) -> Config:
+    heads = metadata.size("attention.head_count")
+    return {
+        **_common(metadata),
+        "num_key_value_heads": metadata.optional("attention.head_count_kv", heads),
+        "head_dim": metadata.optional(
+            "attention.key_length", metadata.size("embedding_length") // heads
+        ),
+        "max_position_embeddings": metadata.size("context_length"),
+        "rms_norm_eps": metadata.number("attention.layer_norm_rms_epsilon"),
+    }
+
+
+def _rope_scaling(metadata: Metadata) -> Config:
+    kind = metadata.optional("rope.scaling.type", "none")
+    if "rope_freqs.weight" in metadata.tensors:
+        raise ModelError(
+            f"{metadata.file.path}: rotary positions with factors (rope_freqs) are not read from "
+            "GGUF: give the folder of the original model, or its name on the hub"
+        )
+    if kind == "none":
+        return {}
+    if kind not in ("linear", "yarn"):
+        raise metadata.unsupported("rope.scaling.type", kind, ("none", "linear", "yarn"))
+    scaling: Config = {"rope_type": kind, "factor": metadata.number("rope.scaling.factor")}
+    if kind == "yarn":
+        original = metadata.size("rope.scaling.original_context_length")
+        scaling["original_max_position_embeddings"] = original
+    return {"rope_scaling": scaling}
+
+
+def _refuse_scaling(metadata: Metadata) -> None:
+    if (kind := metadata.optional("rope.scaling.type", "none")) != "none":
+        raise metadata.unsupported("rope.scaling.type", kind, "none")
+
+
+_BERT_LAYER, _NOMIC_LAYER, _LAYER = "encoder.layer.{}", "encoder.layers.{}", "layers.{}"
+_BERT_INPUT = {
+    "token_embd": "embeddings.word_embeddings",
+    "token_types": "embeddings.token_type_embeddings",
+}
+_BERT = {
+    **_BERT_INPUT,
+    "position_embd": "embeddings.position_embeddings",
+    "token_embd_norm": "embeddings.LayerNorm",
+    "blk.attn_q": f"{_BERT_LAYER}.attention.self.query",
+    "blk.attn_k": f"{_BERT_LAYER}.attention.self.key",
+    "blk.attn_v": f"{_BERT_LAYER}.attention.self.value",
+    "blk.attn_output": f"{_BERT_LAYER}.attention.output.dense",
+    "blk.attn_output_norm": f"{_BERT_LAYER}.attention.output.LayerNorm",
+    "blk.ffn_up": f"{_BERT_LAYER}.intermediate.dense",
+    "blk.ffn_down": f"{_BERT_LAYER}.output.dense",
+    "blk.layer_output_norm": f"{_BERT_LAYER}.output.LayerNorm",
+    "cls": "bert.pooler.dense",
+    "cls.output": "classifier",
+}
+_NOMIC = {
+    **_BERT_INPUT,
+    "token_embd_norm": "emb_ln",
+    "blk.attn_qkv": f"{_NOMIC_LAYER}.attn.Wqkv",
+    "blk.attn_output": f"{_NOMIC_LAYER}.attn.out_proj",
+    "blk.attn_output_norm": f"{_NOMIC_LAYER}.norm1",
+    "blk.ffn_up": f"{_NOMIC_LAYER}.mlp.fc11",
+    "blk.ffn_gate": f"{_NOMIC_LAYER}.mlp.fc12",
+    "blk.ffn_down": f"{_NOMIC_LAYER}.mlp.fc2",
+    "blk.layer_output_norm": f"{_NOMIC_LAYER}.norm2",
+}
+_LLAMA = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "output": "lm_head",
+    "blk.attn_norm": f"{_LAYER}.input_layernorm",
+    "blk.attn_q": f"{_LAYER}.self_attn.q_proj",
+    "blk.attn_k": f"{_LAYER}.self_attn.k_proj",
+    "blk.attn_v": f"{_LAYER}.self_attn.v_proj",
+    "blk.attn_q_norm": f"{_LAYER}.self_attn.q_norm",
+    "blk.attn_k_norm": f"{_LAYER}.self_attn.k_norm",
+    "blk.attn_output": f"{_LAYER}.self_attn.o_proj",
+    "blk.ffn_norm": f"{_LAYER}.post_attention_layernorm",
+    "blk.ffn_gate": f"{_LAYER}.mlp.gate_proj",
+    "blk.ffn_up": f"{_LAYER}.mlp.up_proj",
+    "blk.ffn_down": f"{_LAYER}.mlp.down_proj",
+}
+_GEMMA = {
+    **_LLAMA,
+    "blk.post_attention_norm": f"{_LAYER}.post_attention_layernorm",
+    "blk.ffn_norm": f"{_LAYER}.pre_feedforward_layernorm",
+    "blk.post_ffw_norm": f"{_LAYER}.post_feedforward_layernorm",
+}
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "bert": Architecture(_bert, _BERT),
+    "nomic-bert": Architecture(_nomic, _NOMIC),
+    "qwen2": Architecture(_decoder("qwen2", "Qwen2Model"), _LLAMA),
+    "qwen3": Architecture(_decoder("qwen3", "Qwen3Model"), _LLAMA),
+    "llama": Architecture(_decoder("llama", "LlamaModel"), _LLAMA, interleaved=True),
+    "gemma3": Architecture(_gemma3, _GEMMA, norm_shift=1.0),
+    "gemma-embedding": Architecture(_embedding_gemma, _GEMMA, norm_shift=1.0),
+}
+"""Architectures that are served, by `general.architecture`."""
+
+
+def find(metadata: Metadata) -> Architecture:
+    """Return the architecture of a file; raises ModelError for one that is not served."""
+    if metadata.architecture not in ARCHITECTURES:
+        raise ModelError(
+            f"{metadata.file.path}: GGUF files of the architecture {metadata.architecture!r} are "
+            f"not read; supported: {', '.join(ARCHITECTURES)}. Give the folder of the original "
+            "model, with its config.json and model.safetensors, or its name on the hub"
+        )
+    return ARCHITECTURES[metadata.architecture]

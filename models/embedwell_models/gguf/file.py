@@ -1,0 +1,192 @@
+"""GGUF files: their metadata, and their tensors as they are stored.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+import mmap
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedwell_models.config import other_files
+from embedwell_models.errors import ModelError
+from embedwell_models.tables.block_types import BLOCK_TYPES, Bytes
+from embedwell_models.tables.quantized import QuantizedMatrix, Stored
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_SCALARS = {  # number of a type of values -> code of `struct`
+    **{0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+}
+_FLOAT32, _STRING, _ARRAY = 6, 8, 9
+_PLAIN = {0: ("F32", "<f4"), 1: ("F16", "<f2"), 28: ("F64", "<f8"), 30: ("BF16", "<u2")}
+_BLOCKS = {
+    **{2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 10: "Q2_K", 11: "Q3_K"},
+    **{12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 20: "IQ4_NL", 23: "IQ4_XS"},
+}
+_UNREAD = {
+    **{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S"},
+    **{21: "IQ3_S", 22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 29: "IQ1_M"},
+    **{34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4", 41: "Q1_0"},
+}
+SUPPORTED = (*(name for name, _ in _PLAIN.values()), *BLOCK_TYPES)
+"""Types of tensors that are read."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor of a file. kind: its type. start, stop: place of its bytes in the file."""
+
+    shape: tuple[int, ...]
+    kind: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """Metadata and tensors of a file, by llama.cpp's names."""
+
+    path: Path
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, TensorInfo]
+
+    @classmethod
+    def read(cls, path: Path) -> "GgufFile":
+        """Read the header of a file; raises ModelError for one that cannot be read.
+
+        Raises ModelError also for a tensor of a type that is not read.
+        """
+        with _mapped(path) as content:
+            header = _Header(path, content)
+            try:
+                return header.read()
+            except (struct.error, UnicodeDecodeError, ValueError) as error:
+                raise _damaged(path, str(error)) from None
+
+    def arrays(self) -> Iterator[tuple[str, Stored]]:
+        """Map the file into memory, and yield the name of each tensor with its numbers.
+
+        bfloat16 becomes unsigned integers. The pages are shared until they are written; the file
+        never changes.
+        """
+        with self.path.open("rb") as file:
+            content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
+        for name, info in self.tensors.items():
+            yield name, _stored(info, content[info.start : info.stop])
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    other_files.refuse_pointer(path)
+    try:
+        with path.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # the latter for an empty file
+        raise _damaged(path, str(error)) from None
+
+
+def _stored(info: TensorInfo, content: Bytes) -> Stored:
+    dtypes = dict(_PLAIN.values())
+    if info.kind in dtypes:
+        return np.require(content.view(dtypes[info.kind]).reshape(info.shape), requirements="A")
+    rows = prod(info.shape[:-1])
+    return QuantizedMatrix(content.reshape(rows, -1), BLOCK_TYPES[info.kind])
+
+
+@dataclass(frozen=True)
+class _Info:
+    # A tensor as the header describes it. offset: from the end of the header.
+    name: str
+    shape: tuple[int, ...]
+    type_number: int
+    offset: int
+
+
+class _Header:
+    # Values are read one after another; each read moves `_at`.
+    def __init__(self, path: Path, content: mmap.mmap) -> None:
+        self._path, self._content, self._at = path, content, 0
+
+    def read(self) -> GgufFile:
+        if self._content[:4] != _MAGIC:
+            raise _damaged(self._path, "it does not begin with GGUF")
+        self._at = 4
+        version = self._scalar("I")
+        if version not in _VERSIONS:
+            raise ModelError(f"{self._path} is GGUF version {version}; supported: {_VERSIONS}")
+        tensors, values = self._scalar("Q"), self._scalar("Q")
+        metadata = dict(self._pair() for _ in range(values))
+        infos = [self._info() for _ in range(tensors)]
+        alignment = metadata.get("general.alignment", 32)
+        start = -(-self._at // alignment) * alignment
+        placed = {info.name: self._placed(start, info) for info in infos}
+        return GgufFile(self._path, metadata, placed)
+
+    def _pair(self) -> tuple[str, Any]:
+        return self._string(), self._value(self._scalar("I"))
+
+    def _info(self) -> "_Info":
+        name, axes = self._string(), self._scalar("I")
+        shape = tuple(self._scalar("Q") for _ in range(axes))[::-1]  # its first axis is the last
+        return _Info(name, shape, self._scalar("I"), self._scalar("Q"))
+
+    def _placed(self, start: int, info: "_Info") -> TensorInfo:
+        kind, numbers, size = self._type(info)
+        begin = start + info.offset
+        end = begin + prod(info.shape) // numbers * size
+        if not info.shape or info.shape[-1] % numbers or end > len(self._content):
+            raise _damaged(self._path, f"{info.name} is not whole")
+        return TensorInfo(info.shape, kind, begin, end)
+
+    def _type(self, info: "_Info") -> tuple[str, int, int]:
+        # Name of a type, and numbers and bytes of a block.
+        if plain := _PLAIN.get(info.type_number):
+            return plain[0], 1, np.dtype(plain[1]).itemsize
+        if kind := _BLOCKS.get(info.type_number):
+            return kind, BLOCK_TYPES[kind].numbers, BLOCK_TYPES[kind].size
+        named = _UNREAD.get(info.type_number, info.type_number)
+        raise ModelError(
+            f"{self._path}: {info.name} is of type {named}, which is not read; supported: "
+            f"{', '.join(SUPPORTED)}"
+        )
+
+    def _value(self, kind: int) -> Any:
+        if kind == _STRING:
+            return self._string()
+        if kind == _ARRAY:
+            return self._array(self._scalar("I"), self._scalar("Q"))
+        if kind not in _SCALARS:
+            raise ValueError(f"values of type {kind}")
+        value = self._scalar(_SCALARS[kind])
+        # The shortest decimal number: 1e-12, not 9.999999960041972e-13.
+        return float(str(np.float32(value))) if kind == _FLOAT32 else value
+
+    def _array(self, kind: int, count: int) -> list[Any]:
+        if kind in _SCALARS:
+            code = f"<{count}{_SCALARS[kind]}"
+            values = struct.unpack_from(code, self._content, self._at)
+            self._at += struct.calcsize(code)
+            return [*values]
+        read: Callable[[], Any] = self._string if kind == _STRING else lambda: self._value(kind)
+        return [read() for _ in range(count)]
+
+    def _string(self) -> str:
+        size = self._scalar("Q")
+        begin, self._at = self._at, self._at + size
+        if self._at > len(self._content):
+            raise ValueError("it ends in a string")
+        return self._content[begin : self._at].decode()
+
+    def _scalar(self, code: str) -> Any:
+        (value,) = struct.unpack_from(f"<{code}", self._content, self._at)
+        self._at += struct.calcsize(f"<{code}")
+        return value
+
+
+def _damaged(path: Path, reason: str) -> ModelError:
+    return ModelError(f"{path} cannot be read as GGUF: {reason}; fetch the file again")

@@ -1,0 +1,184 @@
+"""Models of each architecture have the states of transformers on random weights."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    Gemma3TextConfig,
+    Gemma3TextModel,
+    LlamaConfig,
+    LlamaModel,
+    NomicBertConfig,
+    NomicBertModel,
+    Qwen2Config,
+    Qwen2Model,
+    Qwen3Config,
+    Qwen3Model,
+)
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.gguf.architectures import ARCHITECTURES
+from embedwell_models.hub import sources
+from embedwell_models.tables.block_types import BLOCK_TYPES
+from embedwell_models.tables.quantized import QuantizedMatrix
+from tests.models import gguf_files
+from tests.models.random_weights import randomize
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"▁w{number}" for number in range(60))]
+TOKENIZER = {
+    "model": "bert",
+    "tokens": VOCABULARY,
+    "token_type": [3] * 4 + [1] * 60,
+    **{"padding_token_id": 0, "unknown_token_id": 1, "bos_token_id": 2, "seperator_token_id": 3},
+}
+IDS = [int(id) for id in np.random.default_rng(1).integers(4, 64, 30)]
+SIZES: dict[str, Any] = {
+    **{"vocab_size": 64, "hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 7},
+    **{"num_attention_heads": 4, "max_position_embeddings": 128},
+}
+DECODER: dict[str, Any] = {**SIZES, "num_key_value_heads": 2, "head_dim": 32, "rms_norm_eps": 0.01}
+GEMMA: dict[str, Any] = {**DECODER, "sliding_window": 8, "query_pre_attn_scalar": 32}
+KEYS = {
+    **{"block_count": 7, "context_length": 128, "embedding_length": 64},
+    **{"feed_forward_length": 256, "attention.head_count": 4},
+}
+OF_DECODER = {
+    **KEYS,
+    **{"attention.head_count_kv": 2, "attention.key_length": 32, "pooling_type": 3},
+    **{"attention.layer_norm_rms_epsilon": 0.01, "attention.sliding_window": 8},
+}
+OF_BERT = {**KEYS, "attention.layer_norm_epsilon": 0.05, "pooling_type": 1}
+Tensors = dict[str, Any]
+
+
+def load(folder: Path, kind: str, keys: Mapping[str, Any], tensors: Tensors) -> Embedder:
+    metadata = {f"{kind}.{key}": value for key, value in keys.items()}
+    metadata |= {f"tokenizer.ggml.{key}": value for key, value in TOKENIZER.items()}
+    file = gguf_files.write(folder / "a.gguf", {"general.architecture": kind, **metadata}, tensors)
+    return Embedder.load(sources.resolve(str(file), cache=folder), device="cpu", dtype="float32")
+
+
+def renamed(kind: str, model: Any) -> Tensors:
+    """The tensors of a model as llama.cpp's converter writes them."""
+    names = {theirs: ours for ours, theirs in ARCHITECTURES[kind].names.items()}
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        stem, _, ending = name.rpartition(".")
+        layer = re.search(r"(?<=[.])\d+(?=[.])", stem)
+        ours = names.get(stem[: layer.start()] + "{}" + stem[layer.end() :] if layer else stem)
+        if ours:
+            ours = ours.replace("blk.", f"blk.{layer[0]}.") if layer else ours
+            tensors[f"{ours}.{ending}"] = tensor.numpy()
+    return tensors
+
+
+def alternated(matrix: Any, heads: int) -> Any:
+    """The rows of a matrix as llama.cpp's converter orders those of queries and keys."""
+    return matrix.reshape(heads, 2, -1, matrix.shape[1]).swapaxes(1, 2).reshape(matrix.shape)
+
+
+def random(model: Any) -> Any:
+    torch.manual_seed(3)
+    randomize(model)
+    return model.train(False)
+
+
+TWO_HEADS: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 1}
+NOMIC = {
+    "embeddings.word_embeddings": "token_embd",
+    "embeddings.token_type_embeddings": "token_types",
+    "embeddings.LayerNorm": "token_embd_norm",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "attn_output_norm",
+    "mlp.up_proj": "ffn_up",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.down_proj": "ffn_down",
+    "post_mlp_layernorm": "layer_output_norm",
+}
+DECODERS: Mapping[str, tuple[Any, Any, dict[str, Any]]] = {
+    "qwen3": (
+        Qwen3Model,
+        Qwen3Config(**{**DECODER, "rope_theta": 5000.0}),
+        {"rope.freq_base": 5000.0},
+    ),
+    "qwen2": (
+        *(Qwen2Model, Qwen2Config(**{**DECODER, **TWO_HEADS})),
+        {"attention.head_count": 2, "attention.head_count_kv": 1},
+    ),
+    "llama": (LlamaModel, LlamaConfig(**DECODER), {}),
+    "gemma3": (Gemma3TextModel, Gemma3TextConfig(**GEMMA), {}),
+    "gemma-embedding": (
+        *(Gemma3TextModel, Gemma3TextConfig(**GEMMA, use_bidirectional_attention=True)),
+        {"pooling_type": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_a_decoder_has_the_states_of_transformers(tmp_path: Path, kind: str) -> None:
+    make, config, keys = DECODERS[kind]
+    model = random(make(config))
+    tensors = renamed(kind, model)
+    for name, tensor in tensors.items():
+        if kind.startswith("gemma") and name.endswith("norm.weight"):
+            tensors[name] = tensor + 1
+        if kind == "llama" and name.endswith(("attn_q.weight", "attn_k.weight")):
+            tensors[name] = alternated(tensor, 4 if "attn_q" in name else 2)
+    embedder = load(tmp_path, kind, {**OF_DECODER, **keys}, tensors)
+    with torch.inference_mode():
+        states = model(torch.tensor([IDS])).last_hidden_state[0]
+    expected = states.mean(0) if kind == "gemma-embedding" else states[-1]
+    expected = (expected / expected.norm()).numpy()
+    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+
+
+def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
+    config = NomicBertConfig(**SIZES, layer_norm_eps=0.05, hidden_act="silu")
+    model = random(NomicBertModel(config, add_pooling_layer=False))
+    values, tensors = {name: value.numpy() for name, value in model.state_dict().items()}, {}
+    for name, value in values.items():
+        stem, _, ending = name.rpartition(".")
+        _, layer, rest = stem.split(".", 2) if stem.startswith("layers.") else ("", "", stem)
+        if rest in NOMIC:
+            prefix = f"blk.{layer}." if layer else ""
+            tensors[f"{prefix}{NOMIC[rest]}.{ending}"] = value
+    for layer in map(str, range(7)):
+        parts = [values[f"layers.{layer}.self_attn.{part}_proj.weight"] for part in "qkv"]
+        tensors[f"blk.{layer}.attn_qkv.weight"] = gguf_files.quantize(np.concatenate(parts))
+    decoded = {
+        f"layers.{layer}.self_attn.{part}_proj.weight": rows
+        for layer in range(7)
+        for part, rows in zip("qkv", _thirds(tensors[f"blk.{layer}.attn_qkv.weight"]), strict=True)
+    }
+    model.load_state_dict({**model.state_dict(), **decoded})
+    embedder = load(tmp_path, "nomic-bert", {**OF_BERT, "rope.freq_base": 1000.0}, tensors)
+    with torch.inference_mode():
+        states = model(torch.tensor([IDS])).last_hidden_state[0]
+    expected = (states.mean(0) / states.mean(0).norm()).numpy()
+    assert np.abs(embedder.encode([IDS])[0] - expected).max() < 1e-5
+
+
+def _thirds(blocks: Any) -> list[torch.Tensor]:
+    rows = QuantizedMatrix(blocks, BLOCK_TYPES["Q8_0"]).to_float32()
+    return [torch.from_numpy(part.copy()) for part in np.split(rows, 3)]
+
+
+def test_a_reranker_has_the_scores_of_transformers(tmp_path: Path) -> None:
+    config = BertConfig(**{**SIZES, "layer_norm_eps": 0.05, "num_labels": 1})
+    model = random(BertForSequenceClassification(config))
+    tensors = renamed("bert", model.bert)
+    for ours, layer in (("cls", model.bert.pooler.dense), ("cls.output", model.classifier)):
+        tensors |= {f"{ours}.{name}": value.numpy() for name, value in layer.state_dict().items()}
+    embedder = load(tmp_path, "bert", {**OF_BERT, "pooling_type": 4}, tensors)
+    ids, segments = [2, 5, 6, 3, 9, 3], [0, 0, 0, 0, 1, 1]
+    with torch.inference_mode():
+        logits = model(torch.tensor([ids]), token_type_ids=torch.tensor([segments])).logits
+    score = embedder.score([("w1 w2", "w5")])
+    assert np.abs(score - logits.numpy()).max() < 1e-5

@@ -1,0 +1,45 @@
+"""Blocks are decoded as llama.cpp's package `gguf` decodes them."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from embedwell_models.tables.block_types import BLOCK_TYPES, BlockType, Bytes
+from embedwell_models.tables.quantized import QuantizedMatrix
+
+
+def random_blocks(kind: BlockType) -> Bytes:
+    noise = np.random.default_rng(5)
+    blocks = noise.integers(0, 256, (7 * 4, kind.size), dtype=np.uint8)
+    for offset in kind.scales:
+        scales = noise.normal(size=(len(blocks), 1)).astype("<f2")
+        blocks[:, offset : offset + 2] = scales.view(np.uint8)
+    return blocks.reshape(7, -1)
+
+
+@pytest.mark.skipif(find_spec("gguf") is None, reason="needs gguf")
+@pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
+def test_blocks_are_decoded_as_by_llama_cpp(kind: BlockType) -> None:
+    import gguf
+
+    blocks = random_blocks(kind)
+    expected = gguf.dequantize(blocks, gguf.GGMLQuantizationType[kind.name])
+    assert np.array_equal(QuantizedMatrix(blocks, kind).to_float32(), expected)
+
+
+@pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
+def test_rows_are_the_same_alone_and_together(kind: BlockType) -> None:
+    matrix = QuantizedMatrix(random_blocks(kind), kind)
+    every = matrix.to_float32()
+    assert matrix.shape == every.shape == (7, 4 * kind.numbers)
+    assert np.array_equal(matrix[np.array([5, 2])], every[[5, 2]])
+    assert np.array_equal(matrix.rows(2, 4).to_float32(), every[2:4])
+
+
+@pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
+def test_a_scale_that_is_not_finite_is_seen(kind: BlockType) -> None:
+    blocks = random_blocks(kind)
+    assert QuantizedMatrix(blocks, kind).is_finite()
+    blocks[3, kind.scales[-1] + 1] = 0x7C
+    assert not QuantizedMatrix(blocks, kind).is_finite()
