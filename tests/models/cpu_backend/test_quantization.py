@@ -59,7 +59,7 @@ def test_the_sums_of_two_neighbours_fit_16_bits_where_they_must(pair: list[float
 def test_smoothing_and_weight_cancel_out() -> None:
     exact, sizes = weight(), np.linspace(0.01, 40, 64, dtype=np.float32)
     rounded = quantize_weight(exact, sizes, "up")
-    x = np.random.default_rng(2).standard_normal((5, 64)) * sizes
+    x = np.random.default_rng(2).standard_normal((5, 64), np.float32) * sizes
     found = rotate(x * rounded.smoothing) @ (rounded.weight * rounded.scales[:, None]).T
     expected = x @ exact.T
     assert np.linalg.norm(found - expected) < 0.01 * np.linalg.norm(expected)
