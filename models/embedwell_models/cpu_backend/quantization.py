@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.vectors import Floats
 
@@ -64,9 +65,10 @@ def _fourth_root_of_mean(sums: NDArray[np.float64]) -> Floats:
 
 @dataclass(frozen=True)
 class QuantizedWeight:
-    """Weight in int8 with its scales.
+    """Rotated weight in int8 with its scales.
 
-    weight: (N, K). scales, sums: (N,), one for each row. smoothing: (K,), factors of the inputs.
+    weight: (N, K). scales, sums: (N,), one for each row. smoothing: (K,), factors of the inputs
+    before their rotation.
     """
 
     weight: NDArray[np.int8]
@@ -85,17 +87,17 @@ def quantize_weight(
     """Quantise a float32 weight (N, K) with one scale per row (SmoothQuant, arXiv 2211.10438).
 
     input_magnitudes: (K,). A large magnitude divides the input and multiplies the weight, so that
-    both are easy to round. name: name of the linear layer, such as 'layers.0.up'. short_sums:
-    whether the kernels add two neighbouring products in 16 bits. The sum of two neighbours then is
-    from -128 to 128, because inputs are up to 255.
+    both are easy to round; then both are rotated. name: name of the linear layer, such as
+    'layers.0.up'. short_sums: whether the kernels add two neighbouring products in 16 bits. The sum
+    of two neighbours then is from -128 to 128, because inputs are up to 255.
     """
     alpha = _ALPHAS.get(name.rpartition(".")[2], _ALPHA)
     inputs = np.maximum(input_magnitudes.astype(np.float64), 1e-5)
     exact = np.maximum(inputs**alpha / _column_magnitudes(weight) ** (1 - alpha), 1e-5)
-    factors: Floats = exact.astype(np.float32)
+    factors: Floats = exact.astype(np.float32) * signs(weight.shape[1])
     rounded, scales = np.empty(weight.shape, np.int8), np.empty(len(weight), np.float32)
     for rows in _blocks(weight):
-        smooth = weight[rows] * factors
+        smooth = rotate(weight[rows] * (factors / np.float32(mixed(weight.shape[1]))))
         largest = np.abs(smooth).max(axis=1)
         if short_sums:
             largest = np.maximum(largest, np.abs(smooth[:, ::2] + smooth[:, 1::2]).max(axis=1))

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <vector>
+
 #include "multiply.h"
 
 struct Norm {  // a null norm leaves a row unchanged
@@ -16,7 +18,7 @@ struct Matrix {  // (depth, columns), packed
   const float* bias;
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
-  const float* smoothing;  // factor of each element of a row before quantisation
+  const float* smoothing;  // factor of each element of a row before rotation and quantisation
   double* observed;        // (depth + 1,) sums of the rows' fourth powers and number of rows, or null
 
   template <typename Kind>
@@ -89,13 +91,55 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix,
 }
 #endif
 
+// The Walsh-Hadamard transform of each four neighbours.
+INLINE Floats mix_fours(Floats x) {
+  const Ints lane = lanes();
+  x = fma(x, (lane & 1) == 0 ? splat(1.0f) : splat(-1.0f), exchange<1>(x));
+  return fma(x, (lane & 2) == 0 ? splat(1.0f) : splat(-1.0f), exchange<2>(x));
+}
+
+// Spreads large numbers of a row, so that fewer of the 8 bits are for them alone (QuaRot, Ashkboos
+// et al. 2024, arXiv 2404.00456): with fours mixed already, the transform over units of 16 numbers,
+// in the longest parts of a power of two of units that fill the row. rotation.py rotates the weights.
+INLINE void rotate(float* x, long width) {
+  const long units = width / PANEL, end = (units & -units) * PANEL;
+  long gap = PANEL;
+  for (; 2 * gap < end; gap *= 4)  // two steps at once
+    for (long first = 0; first < width; first += 4 * gap)
+      for (float* p = x + first; p < x + first + gap; p += W) {
+        const Floats a = load(p), b = load(p + gap), c = load(p + 2 * gap), d = load(p + 3 * gap);
+        const Floats e = a + b, f = a - b, g = c + d, h = c - d;
+        store(p, e + g);
+        store(p + gap, f + h);
+        store(p + 2 * gap, e - g);
+        store(p + 3 * gap, f - h);
+      }
+  for (long first = 0; gap < end && first < width; first += 2 * gap)
+    for (float* p = x + first; p < x + first + gap; p += W) {
+      const Floats a = load(p), b = load(p + gap);
+      store(p, a + b);
+      store(p + gap, a - b);
+    }
+}
+
+// Memory of the calling thread for a row.
+inline float* rotated_row(long width) {
+  static thread_local std::vector<float> row;
+  if (static_cast<long>(row.size()) < width) row.resize(width);
+  return row.data();
+}
+
 // Asymmetric quantisation of each token: from the minimum of the row to its maximum, zero included.
 // NaN or infinity in a row makes all its results NaN.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
                     long row) {
+  float* rotated = rotated_row(width);
+  for (long d = 0; d < width; d += W)
+    store(rotated + d, mix_fours(load(x + d) * load(matrix.smoothing + d)));
+  rotate(rotated, width);
   Floats least{}, most{}, faults{};
   for (long d = 0; d < width; d += W) {
-    const Floats y = load(x + d) * load(matrix.smoothing + d);
+    const Floats y = load(rotated + d);
     faults = fma(y, splat(0.0f), faults);
     least = smaller(least, y);
     most = larger(most, y);
@@ -103,10 +147,8 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows
   const float low = smallest(least), range = largest(most) - low;
   const float scale = range > 1e-30f ? range / 255.0f : 1e-30f, inverse = 1.0f / scale;
   const float zero = std::nearbyint(-low * inverse);
-  for (long d = 0; d < width; d += W) {
-    const Floats y = load(x + d) * load(matrix.smoothing + d);
-    store(rows.data + row * width + d, fma(y, splat(inverse), splat(zero)));
-  }
+  for (long d = 0; d < width; d += W)
+    store(rows.data + row * width + d, fma(load(rotated + d), splat(inverse), splat(zero)));
   rows.scales[row] = scale + sum(faults);
   rows.zeros[row] = static_cast<int32_t>(zero);
 }

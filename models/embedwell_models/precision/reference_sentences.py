@@ -9,7 +9,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
+from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
@@ -18,10 +18,10 @@ Vectors = Callable[[Encoder, Batch], Floats]
 
 
 class ReferenceSentenceEmbedder:
-    """Embedder of the reference sentences with a model's tokenizer.
+    """Embedder of the reference texts with a model's tokenizer.
 
-    The first use tokenizes the sentences, without those that have token ids outside the token
-    table. It raises ModelError if no ordinary sentence remains.
+    The first use tokenizes them, without those that have token ids outside the token table. It
+    raises ModelError if no sentence remains.
     """
 
     def __init__(
@@ -31,28 +31,29 @@ class ReferenceSentenceEmbedder:
         self._tokenizer, self._vocab_size, self._vectors = tokenizer, vocab_size, vectors
 
     def __call__(self, encoder: Encoder) -> Floats:
-        """Return the unit vectors that an encoder computes for all reference texts: (B, dim)."""
-        return self._vectors(encoder, self._all)
+        """Return the unit vectors that an encoder computes for the judged texts: (B, dim)."""
+        return self._vectors(encoder, self._judged)
 
     def check(self) -> None:
-        """Raise ModelError if no ordinary sentence has token ids of the table alone."""
+        """Raise ModelError if no sentence has token ids of the table alone."""
         _ = self._rows
 
     def calibrate(self, encoder: Encoder) -> None:
         """Run ordinary sentences and an empty text through an encoder that observes its inputs.
 
-        The other odd texts stay out: their outliers would take resolution away from ordinary texts,
-        and a comparison on texts that calibration did not see is the more honest one.
+        The other odd texts stay out: their outliers would take resolution away from ordinary texts.
+        The judged texts are others, because int8 is nearest to float32 on those of the calibration.
         """
-        self._vectors(encoder, self._ordinary)
+        self._vectors(encoder, self._observed)
 
     @cached_property
-    def _ordinary(self) -> Batch:
+    def _observed(self) -> Batch:
         return Batch.of(self._rows + self._encode([""]))
 
     @cached_property
-    def _all(self) -> Batch:
-        return Batch.of(self._rows + self._encode(ODD_TEXTS))
+    def _judged(self) -> Batch:
+        # Of a small table, only words of the sentences may be left.
+        return Batch.of(self._encode((*JUDGED_SENTENCES, *ODD_TEXTS)) or self._rows)
 
     @cached_property
     def _rows(self) -> list[list[int]]:

@@ -1,4 +1,7 @@
-"""Reference sentences, for the calibration of int8 and the comparison of precisions."""
+"""Reference texts, for the calibration of int8 and for the comparison of precisions.
+
+Only the empty text is in both, because there is no other like it.
+"""
 
 SENTENCES = (
     "how to reset a forgotten password",
@@ -41,6 +44,27 @@ SENTENCES = (
     "start the server and open the status page in a browser. If the page does not load, look at "
     "the last lines of the log, which name the setting that is missing or wrong.",
 )
+
+"""Texts that int8 is calibrated with, and the empty text."""
+
+JUDGED_SENTENCES = (
+    "symptoms of vitamin d deficiency",
+    "Who painted the ceiling of the chapel, and when?",
+    "return policy opened item without receipt",
+    "She left the keys under the mat, but nobody thought to look there.",
+    "for i, row in enumerate(rows):\n    total[row.key] += row.price * i  # weighted",
+    "ERROR 1045 (28000): Access denied for user 'root'@'localhost'",
+    "Os preços da gasolina subiram outra vez nesta semana.",
+    "Kun lumi sulaa, joki tulvii pelloille asti.",
+    "mailto:jane.doe+news@mail.example.org?subject=Re%3A%20hello",
+    "x^2 + 3x - 4 = 0, so x = 1 or x = -4",
+    "Enzymes lower the energy that a reaction needs to begin, and are not used up by it: one "
+    "molecule may turn over thousands of others in a second.",
+    "The lease ended in May. By then the roof leaked, two windows were broken and the owner had "
+    "moved abroad, so the firm stored its machines in a barn by the canal until a court could hear "
+    "the case; nine months later most of them had rusted beyond repair.",
+)
+"""Ordinary texts that precisions are compared on, beside the odd ones."""
 
 ODD_TEXTS = (
     "",

@@ -14,8 +14,8 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-MIN_COSINE = 0.9995
-"""Minimum cosine to float32, over all reference sentences, that `auto` accepts."""
+MIN_COSINE, MIN_MEDIAN_COSINE = 0.9995, 0.9997
+"""Least and median cosine to float32, over all reference texts, that `auto` accepts at least."""
 
 LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8": 0.995}
 """Cosine to exact vectors that each precision is expected to reach if it is asked for by name."""
@@ -23,11 +23,14 @@ LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8"
 MIN_SPEEDUP = 1.1
 """Minimum speedup over the best precision so far at which `auto` takes a lower one on a CPU.
 
-The margin keeps noise from deciding between equals.
+Three quarters of the rounds must reach it, so that a machine whose times vary chooses the same each
+time.
 """
 
-MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 3, 15, 0.4
+MIN_ROUNDS, MAX_ROUNDS, ROUNDS_SECONDS = 5, 25, 0.4
 """Limits of the rounds in which `auto` times two precisions in turn, and of their seconds."""
+
+_CLEAR = 1.1  # factor of the minimum speedup beyond which no further round is needed
 
 Clock = Callable[[], float]
 """Monotonic clock in seconds."""
@@ -124,23 +127,25 @@ class _Comparison:
         encoder = self.factory.build(dtype)
         # This first use also warms the encoder up.
         least, middle = _cosines(self.embed(encoder), expected)
-        ratio = self._median_speedup(best.encoder, encoder)
+        accurate = least >= MIN_COSINE and middle >= MIN_MEDIAN_COSINE  # false for NaN
+        ratios = self._speedups(best.encoder, encoder, MAX_ROUNDS if accurate else 1)
         best_speedup = next(trial.speedup for trial in best.trials if trial.dtype == best.dtype)
-        trials = (*best.trials, Trial(dtype, least, middle, round(best_speedup * ratio, 2)))
-        if least >= MIN_COSINE and ratio > MIN_SPEEDUP:
+        speedup = round(best_speedup * float(np.median(ratios)), 2)
+        trials = (*best.trials, Trial(dtype, least, middle, speedup))
+        if accurate and np.quantile(ratios, 0.25) > MIN_SPEEDUP:
             return PrecisionChoice(dtype, encoder, trials)
         return replace(best, trials=trials)
 
-    def _median_speedup(self, baseline: Encoder, encoder: Encoder) -> float:
-        # The encoders take turns and the median counts: other work on the machine then slows both
-        # encoders, or one encoder in a few rounds only.
+    def _speedups(self, baseline: Encoder, encoder: Encoder, most: int) -> list[float]:
+        # The encoders take turns, so that other work on the machine slows both, or one in a few
+        # rounds only. A precision that is not accurate is timed for information alone.
         ratios: list[float] = []
         start = self.clock()
-        while len(ratios) < MIN_ROUNDS or (
-            len(ratios) < MAX_ROUNDS and self.clock() - start < ROUNDS_SECONDS
+        while len(ratios) < min(MIN_ROUNDS, most) or (
+            len(ratios) < most and self.clock() - start < ROUNDS_SECONDS and not _is_clear(ratios)
         ):
             ratios.append(self._seconds(baseline) / self._seconds(encoder))
-        return float(np.median(ratios))
+        return ratios
 
     def half_or_float32(self, dtype: str) -> PrecisionChoice:
         """Build the encoder in bfloat16, or in float16 if that is accurate enough."""
@@ -187,6 +192,11 @@ class _Comparison:
         start = self.clock()
         self.embed(encoder)
         return self.clock() - start
+
+
+def _is_clear(ratios: Sequence[float]) -> bool:
+    low, high = np.quantile(ratios, [0.25, 0.75])
+    return bool(low > MIN_SPEEDUP * _CLEAR or high < MIN_SPEEDUP)
 
 
 def _cosines(vectors: Floats, expected: Floats) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
+from embedwell_models.cpu_backend.rotation import rotate
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS
@@ -142,7 +143,7 @@ class RoundedLinear:
         self.linear, self.smoothing = linear, smoothing
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        smooth = x * self.smoothing
+        smooth = torch.from_numpy(rotate((x * self.smoothing).numpy()))
         least, most = smooth.amin(1, keepdim=True).clamp(max=0), smooth.amax(1, keepdim=True)
         scale = (most.clamp(min=0) - least) / 255
         zero = (-least / scale).round()

@@ -12,7 +12,8 @@ from torch import Tensor
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import InputObserver
+from embedwell_models.cpu_backend.quantization import InputObserver, quantize_weight
+from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
@@ -176,9 +177,14 @@ def test_what_is_multiplied_is_rounded_as_its_precision_says(kernels: str, dtype
 @pytest.mark.parametrize("isa", INT8)
 @pytest.mark.parametrize("row", [[1, 1], [-1, -1], [1, -1], [1, 0.01], [1, 0.4, 0.7, 0.7]], ids=str)
 def test_sums_of_the_largest_integers_are_exact(isa: str, row: list[float]) -> None:
-    weight, bias = torch.tensor([row * (192 // len(row))] * 64), torch.zeros(64)
-    x, sizes = torch.ones(3, 192), np.ones(192, np.float32)
-    x[1, ::3], x[2] = -0.6, -1
+    # The pattern is that of the rotated weights and inputs: smoothing leaves these weights alone.
+    pattern = np.array([row * (192 // len(row))] * 64, np.float32)
+    weight, bias = torch.from_numpy(rotate(pattern) * signs(192)), torch.zeros(64)
+    sizes = ((weight[0].abs() * weight[0].norm().sqrt()) ** 1.5).numpy()
+    y = np.ones((3, 192), np.float32)
+    y[1, ::3], y[2] = -0.6, -1
+    smoothing = quantize_weight(weight.numpy(), sizes, "layer", isa in SHORT_SUMS).smoothing
+    x = torch.from_numpy(rotate(y) / smoothing / mixed(192))
     factories = compiled(isa, Packing("int8", {"layer": sizes})), Rounded(isa, {"layer": sizes})
     found, expected = (build(weight, bias, name="layer")(x) for build in factories)
     torch.testing.assert_close(found, expected, rtol=2e-6, atol=2e-6)

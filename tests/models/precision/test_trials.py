@@ -14,7 +14,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.reference_sentences import ReferenceSentenceEmbedder
-from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
+from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
 from embedwell_models.precision.trials import (
     MIN_COSINE,
     MIN_ROUNDS,
@@ -121,6 +121,51 @@ def test_auto_chooses_the_same_whichever_pass_is_held_up(phase: int) -> None:
     quick = {"float32": (0.012, 1.0), "bfloat16": (0.008, 0.9999), "int8": (0.0079, 0.9999)}
     assert chosen(Busy(phase, **quick)) == "bfloat16"
     assert chosen(Busy(phase, **quick | {"int8": (0.006, 0.9999)})) == "int8"
+
+
+class Varying(Machine):
+    """A device on which a precision takes its time in some passes, and twice as long in others."""
+
+    def __init__(self, slow: Sequence[bool], **precisions: tuple[float, float]) -> None:
+        super().__init__(**precisions)
+        self.slow, self.passes = slow, 0
+
+    def vectors(self, encoder: Encoder) -> Floats:
+        assert isinstance(encoder, Named)
+        if encoder.name == "bfloat16":
+            self.passes += 1
+            self.now += self.slow[self.passes % len(self.slow)] * self.precisions["bfloat16"][0]
+        return super().vectors(encoder)
+
+
+@pytest.mark.parametrize(
+    ("slow", "expected"), [([False] * 5 + [True], "bfloat16"), ([False, False, True], "float32")]
+)
+def test_a_speedup_counts_that_most_rounds_have(slow: Sequence[bool], expected: str) -> None:
+    assert chosen(Varying(slow, float32=(0.012, 1.0), bfloat16=(0.008, 0.9999))) == expected
+
+
+@pytest.mark.parametrize(
+    ("bfloat16", "passes"),
+    [((0.001, 1.0), MIN_ROUNDS), ((0.01, 1.0), MIN_ROUNDS), ((0.001, 0.99), 1)],
+    ids=["faster", "as slow", "wrong"],
+)
+def test_what_is_clear_is_not_tried_for_long(bfloat16: tuple[float, float], passes: int) -> None:
+    machine = Varying([False], float32=(0.01, 1.0), bfloat16=bfloat16)
+    chosen(machine)
+    assert machine.passes == 1 + passes
+
+
+def test_auto_refuses_a_precision_that_loses_a_little_on_every_text() -> None:
+    class Even(Machine):
+        def vectors(self, encoder: Encoder) -> Floats:
+            assert isinstance(encoder, Named)
+            self.now += self.precisions[encoder.name][0]
+            cosine = self.precisions[encoder.name][1]
+            return np.array([[cosine, np.sqrt(1 - cosine**2)]] * 2, dtype=np.float32)
+
+    assert chosen(Even(float32=EXACT, bfloat16=(0.01, 0.9996))) == "float32"
+    assert chosen(Even(float32=EXACT, bfloat16=(0.01, 0.9998))) == "bfloat16"
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.01, 0.1, 10.0])
@@ -234,7 +279,12 @@ def test_calibration_leaves_out_odd_texts_but_the_empty_one(embedder: Embedder) 
     )
     sentences.calibrate(WrongOnShortTexts("float32"))
     sentences(WrongOnShortTexts("float32"))
-    assert seen == [len(SENTENCES) + 1, len(SENTENCES) + len(ODD_TEXTS)]
+    assert seen == [len(SENTENCES) + 1, len(JUDGED_SENTENCES) + len(ODD_TEXTS)]
+
+
+def test_no_precision_is_judged_on_what_it_was_calibrated_with_but_the_empty_text() -> None:
+    assert not {*SENTENCES} & {*JUDGED_SENTENCES, *ODD_TEXTS}
+    assert "" in ODD_TEXTS and "" not in SENTENCES
 
 
 def test_a_vector_that_is_zero_in_both_precisions_counts_as_equal() -> None:
