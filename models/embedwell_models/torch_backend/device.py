@@ -18,9 +18,9 @@ def is_ampere_or_newer(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
-def has_triton() -> bool:
-    """Whether Triton is installed, which torch brings for GPUs on Linux."""
-    return find_spec("triton") is not None
+def runs_triton(device: torch.device) -> bool:
+    """Whether a device is a GPU for our Triton kernels; torch brings Triton on Linux."""
+    return is_ampere_or_newer(device) and find_spec("triton") is not None
 
 
 def try_device(name: str) -> torch.device:

@@ -11,7 +11,7 @@ from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
 )
-from embedwell_models.torch_backend.device import has_triton, is_ampere_or_newer
+from embedwell_models.torch_backend.device import is_ampere_or_newer, runs_triton
 from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
@@ -65,9 +65,10 @@ def choose_attention(
     options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
 ) -> AttentionFunction:
     """Choose a layer's attention by what the device has, see `fastest_attention`."""
-    is_recent = is_ampere_or_newer(device)
     return fastest_attention(
-        options, head_size, dtype, has_flash=is_recent, has_triton=is_recent and has_triton()
+        *(options, head_size, dtype),
+        has_flash=is_ampere_or_newer(device),
+        has_triton=runs_triton(device),
     )
 
 

@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 
 from embedwell_models.encoder.pooling import POOLINGS, pool_rows
+from embedwell_models.torch_backend.pooling import pool as on_torch
+from embedwell_models.torch_backend.pooling import pool_in_kernel
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.pooling import pool
 from tests.models.torch_backend.triton_kernels.packed import LENGTHS, ends_of, rows_of, split
 
@@ -59,6 +62,15 @@ def test_what_is_not_finite_stays_in_its_text_and_column(mode: str, value: float
     split(hidden, lengths)[1][20, 1] = value
     found = pool(hidden, ends_of(lengths), torch.zeros(3, dtype=torch.int32), [mode])
     assert found.isfinite().tolist() == [[True] * 3, [True, False, True], [True] * 3]
+
+
+@pytest.mark.parametrize("skipped", [None, torch.tensor([0, 2, 9])], ids=["none", "some"])
+def test_the_encoder_pools_by_the_kernel_as_without(skipped: torch.Tensor | None) -> None:
+    layout, modes = SequenceLayout([3, 9, 5], torch.device("cpu")), [*POOLINGS]
+    hidden = torch.randn(layout.rows, 20)
+    found = pool_in_kernel(hidden, layout, modes, skipped)
+    expected = on_torch(hidden, layout, modes, skipped)
+    torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-5)
 
 
 def test_without_texts_there_are_no_vectors() -> None:
