@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve torch test test-all test-isa test-clang test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve torch test test-all test-isa test-clang test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -58,6 +58,9 @@ test-isa: .venv/dev            ## the tests of models/ under each lower instruct
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 	$(BIN)/pytest -m compiler tests/models/test_clang.py
 
+test-triton: .venv/dev         ## the kernels for GPUs, in Triton's interpreter
+	TRITON_INTERPRET=1 $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
+
 # Programs with torch write models and what they compute; a server without torch computes the same.
 LIGHT := .venv-light
 LIGHT_TESTS ?= $(addprefix tests/,service/routes service/test_tei.py service/test_long_texts.py \
@@ -90,6 +93,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(BIN)/mypy
 	$(MAKE) test-all
 	$(MAKE) test-clang
+	$(MAKE) test-triton
 	$(MAKE) test-without-torch
 	$(MAKE) test-isa
 	$(MAKE) attacks
@@ -171,6 +175,10 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 	$(PIP) -e '.[torch,test,dev,clients]'
 	# These want older versions of what others need newer ones of, and run with both.
 	$(PIP) --no-deps infinity_client mem0ai boto3 botocore moto s3transfer
+ifeq ($(GPU),)
+	# torch for GPUs brings its own, whose kernels the tests compile, and run in an interpreter.
+	$(PIP) --no-deps triton==3.6.0
+endif
 	@touch .venv/runtime .venv/test $@
 
 # What the package without extras requires, and some tests need, beside the code of this checkout.

@@ -36,7 +36,11 @@ def check(folder: Path, dtype: str, rows: Rows, expected: Floats) -> tuple[bool,
     except Exception:
         *stack, error = traceback.format_exc().strip().splitlines()
         return False, "\n    ".join([f"FAILED: {error[:200]}", *stack[-_TRACEBACK_LINES:]])
-    report = f"{model.dtype}, lowest cosine {cold:.6f}, after warm-up {warm:.6f}"
+    attention = ", ".join(model.graphs.attention) or "none"
+    report = (
+        f"{model.dtype}, lowest cosine {cold:.6f}, after warm-up {warm:.6f}, "
+        f"attention: {attention}, graphs: {len(model.graphs.recorded)}"
+    )
     return math.isfinite(cold + warm), report
 
 

@@ -1,6 +1,7 @@
 """Tests of the GPU's kernel for packed sequences beside attention in blocks."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,10 +9,15 @@ from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.flash_attention import (
+    FlashAttention,
+    choose_attention,
+    fastest_attention,
+)
+from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.gpu.card import since_ampere
-from tests.models.torch_backend.heads import WINDOWS
+from tests.models.torch_backend.heads import RULES, WINDOWS
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 
@@ -24,7 +30,7 @@ every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def rules_of(options: AttentionOptions, size: int) -> AttentionOptions:
-    return AttentionOptions(options.positions, 1 / math.sqrt(size), options.causal, options.window)
+    return replace(options, scale=1 / math.sqrt(size))
 
 
 def heads_of(
@@ -81,6 +87,24 @@ def test_a_sequence_is_the_same_bits_in_every_batch(
             assert torch.equal(found, expected), length
 
 
-def test_what_the_kernel_does_not_compute_is_left_to_the_blocks() -> None:
-    device = torch.device("cuda")
-    assert choose_attention(WINDOWS["plain"], 64, torch.float32, device) is padded_attention
+@pytest.mark.parametrize("dtype", [torch.float32, *DTYPES], ids=str)
+@pytest.mark.parametrize("name", [*WINDOWS, "softcap"])
+def test_the_kernel_of_triton_computes_what_the_blocks_do(name: str, dtype: torch.dtype) -> None:
+    device, size = torch.device("cuda"), 32
+    options = rules_of((RULES | WINDOWS)[name], size)
+    kernel = fastest_attention(options, size, dtype, has_flash=False, has_triton=True)
+    assert isinstance(kernel, PackedAttention)
+    for lengths in LENGTHS:
+        layout = SequenceLayout(lengths, device, dtype)
+        heads = heads_of(layout, (8, 2), size, dtype)
+        found = kernel(*heads, layout, options)[: layout.tokens].float()
+        query, key, value = (part.float() for part in heads)
+        exact = SequenceLayout(lengths, device)
+        expected = padded_attention(query, key, value, exact, options)[: layout.tokens]
+        margin = 1e-5 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(found, expected, atol=margin, rtol=margin)
+
+
+def test_float32_has_the_kernel_of_triton() -> None:
+    chosen = choose_attention(WINDOWS["plain"], 64, torch.float32, torch.device("cuda"))
+    assert isinstance(chosen, PackedAttention)

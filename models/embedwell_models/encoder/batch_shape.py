@@ -33,10 +33,14 @@ def rounded_rows(tokens: int) -> int:
 
 @dataclass
 class RecordedShapes:
-    """Batch shapes of a model that have a CUDA graph, and those whose recording failed."""
+    """Batch shapes of a model that have a CUDA graph, and those whose recording failed.
+
+    attention: the number of layers on a GPU by the kernel of their attention.
+    """
 
     recorded: list[BatchShape] = field(default_factory=list)
     failed: list[BatchShape] = field(default_factory=list)
+    attention: dict[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Describe them; the state is "off" if no shape has a graph."""
@@ -45,4 +49,5 @@ class RecordedShapes:
             "failed": [
                 {"tokens": shape.rows, "texts": shape.max_sequences} for shape in self.failed
             ],
+            **({"attention": self.attention} if self.attention else {}),
         }

@@ -1,6 +1,7 @@
 """Choice of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 
 import torch
 
@@ -15,6 +16,11 @@ _PERMANENT_ERRORS = ("invalid device ordinal", "no kernel image")
 def is_ampere_or_newer(device: torch.device) -> bool:
     """Whether a device is a GPU from Ampere on, which has bfloat16 and FlashAttention."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def runs_triton(device: torch.device) -> bool:
+    """Whether a device is a GPU for our Triton kernels; torch brings Triton on Linux."""
+    return is_ampere_or_newer(device) and find_spec("triton") is not None
 
 
 def try_device(name: str) -> torch.device:

@@ -3,7 +3,8 @@
 On a CPU, its linear layers are those of the compiled kernels, where there are any.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,8 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+
+log = logging.getLogger(__name__)
 
 AddHead = Callable[[Encoder, LinearFactory], Encoder]
 """Function that adds a head of linear layers in the same precision to an encoder."""
@@ -98,12 +101,27 @@ class TorchEncoderFactory:
         embeddings, device = self.embeddings, self.device
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
         graphs = self.graphs
+        if device.type == "cuda":
+            log_attention(layers.attention_names, linear.dtype)
+            if graphs is not None:
+                graphs.attention = layers.attention_names
         if graphs is None or not layers.recordable:
             return TorchEncoder(embeddings, layers)
         return TorchEncoder(
             embeddings,
             layers,
             lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs),
+        )
+
+
+def log_attention(layers: Mapping[str, int], dtype: torch.dtype) -> None:
+    """Log the numbers of layers by the kernel of their attention; warn of the slow one."""
+    names = ", ".join(f"{name} in {count} layers" for name, count in layers.items())
+    log.info("attention in %s: %s", str(dtype).removeprefix("torch."), names or "none")
+    if "padded" in layers:
+        log.warning(
+            "Attention runs in padded blocks, which are slow and have no CUDA graphs: "
+            "no kernel computes this model's scores on this GPU, or Triton is not installed"
         )
 
 

@@ -11,10 +11,12 @@ from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
 )
-from embedwell_models.torch_backend.device import is_ampere_or_newer
+from embedwell_models.torch_backend.device import is_ampere_or_newer, runs_triton
+from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _DTYPES = (torch.bfloat16, torch.float16)
+_LARGEST_HEAD = 256
 
 Kernel = Callable[..., Sequence[Tensor]]
 """Operator aten::_flash_attention_forward, or a function with the same arguments and results.
@@ -62,9 +64,29 @@ class FlashAttention:
 def choose_attention(
     options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
 ) -> AttentionFunction:
-    """Choose a layer's attention: FlashAttention if it supports the options, else padded."""
+    """Choose a layer's attention by what the device has, see `fastest_attention`."""
+    return fastest_attention(
+        *(options, head_size, dtype),
+        has_flash=is_ampere_or_newer(device),
+        has_triton=runs_triton(device),
+    )
+
+
+def fastest_attention(
+    options: AttentionOptions,
+    head_size: int,
+    dtype: torch.dtype,
+    *,
+    has_flash: bool,
+    has_triton: bool,
+) -> AttentionFunction:
+    """Return FlashAttention if it supports the options, else the Triton kernel, else padded."""
     fits = options.positions.adds_no_scores and not options.softcap
-    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= 256
-    if fits and is_ampere_or_newer(device):
+    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= _LARGEST_HEAD
+    if fits and has_flash:
         return FlashAttention(torch.ops.aten._flash_attention_forward)
+    if has_triton and options.positions.has_packed_scores and head_size <= _LARGEST_HEAD:
+        from embedwell_models.torch_backend.triton_kernels.attention import attend
+
+        return PackedAttention(attend)
     return padded_attention

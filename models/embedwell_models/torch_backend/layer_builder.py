@@ -1,5 +1,6 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
@@ -35,6 +36,7 @@ from embedwell_models.torch_backend.layers import (
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
+from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.position_tensors import layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
@@ -69,12 +71,19 @@ class TorchLayers:
         return len(self._layers)
 
     @property
+    def attention_names(self) -> dict[str, int]:
+        """Numbers of layers by the kernel of their attention; `padded` is slow on a GPU."""
+        names: dict[type, str] = {FlashAttention: "flash", PackedAttention: "triton"}
+        return dict(Counter(names.get(type(each.attend), "padded") for each in self._attentions))
+
+    @property
     def recordable(self) -> bool:
         """Whether batches of one shape launch the same kernels, which CUDA graphs can record."""
         attention = {type(each.attend) for each in self._attentions}
         others = {type(layer.ffn) for layer in self._layers}
         everywhere = len(self._attentions) == len(self)
-        return everywhere and attention == {FlashAttention} and others == {FeedForward}
+        kernels = attention <= {FlashAttention, PackedAttention}
+        return everywhere and kernels and others == {FeedForward}
 
     def prepare_layout(self, layout: SequenceLayout) -> None:
         """Compute the layout's values for attention while the device may compute another batch."""

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from embedwell_models.torch_backend.device import runs_triton
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -156,5 +158,9 @@ def torch_linear_factory(device: torch.device, dtype: torch.dtype) -> LinearFact
 
     The factory of the compiled kernels, which are faster still, is in `kernel_linear`.
     """
+    if dtype != torch.float32 and runs_triton(device):
+        from embedwell_models.torch_backend.gpu_linear import GpuLinearFactory
+
+        return GpuLinearFactory(device, dtype)
     onednn = device.type == "cpu" and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return OneDnnLinearFactory(dtype) if onednn else TorchLinearFactory(device, dtype)

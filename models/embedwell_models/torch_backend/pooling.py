@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.torch_backend.async_copy import to_device
+from embedwell_models.torch_backend.device import runs_triton
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
@@ -95,6 +96,8 @@ def pool(
     skipped = prompt_token_counts
     if skipped is not None and not skipped.any():
         skipped = None
+    if runs_triton(hidden.device):
+        return pool_in_kernel(hidden, layout, modes, skipped)
     pooled_rows = _pooled_rows(layout, skipped)
     one_row = all(mode in _OF_ONE_ROW for mode in modes)
     states = hidden if one_row else _states(hidden, layout, skipped)
@@ -103,6 +106,20 @@ def pool(
     ]
     pooled = torch.cat(parts, dim=1)
     return pooled.masked_fill(pooled_rows.lengths[:, None] == 0, 0.0)
+
+
+def pool_in_kernel(
+    hidden: Tensor, layout: SequenceLayout, modes: Sequence[str], skipped: Tensor | None
+) -> Tensor:
+    """Compute the same in one Triton kernel for each pooling, which reads the states once."""
+    from embedwell_models.torch_backend.triton_kernels import pooling
+
+    ends = layout.cu_seqlens[: len(layout.host_lengths) + 1]
+    if skipped is None:
+        counts = torch.zeros_like(layout.lengths, dtype=torch.int32)
+    else:
+        (counts,) = to_device(hidden.device, skipped.to(torch.int32))
+    return pooling.pool(hidden, ends, counts, modes)
 
 
 def _pooled_rows(layout: SequenceLayout, skipped: Tensor | None) -> PooledRows:

@@ -4,6 +4,7 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 """
 
 from collections.abc import Hashable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from embedwell_models.positions import schemes, tables
 from embedwell_models.torch_backend.async_copy import to_device
+from embedwell_models.torch_backend.relative_scores import RelativeScores
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.text_products import text_products
 
@@ -68,6 +70,20 @@ class PositionHooks:
         the row of each pair's distance in `relative`.
         """
         return None
+
+    def packed_scores(self, query: Tensor, key: Tensor) -> RelativeScores:
+        """Return what `bias` and `relative_score` add, for the kernel of packed texts.
+
+        query, key: (T, H, Dh). Raises NotImplementedError if `has_packed_scores` is false.
+        """
+        if not self.adds_no_scores:
+            raise NotImplementedError(type(self).__name__)
+        return RelativeScores()
+
+    @property
+    def has_packed_scores(self) -> bool:
+        """Whether the kernel of packed texts can add the scores."""
+        return self.adds_no_scores or type(self).packed_scores != PositionHooks.packed_scores
 
 
 class PositionTable(PositionHooks):
@@ -157,6 +173,9 @@ class Alibi(PositionHooks):
         distances = torch.arange(1 - length, length, device=self.slopes.device)
         return -self.slopes[:, None] * distances.abs()
 
+    def packed_scores(self, query: Tensor, key: Tensor) -> RelativeScores:
+        return RelativeScores(slopes=self.slopes)
+
 
 class Buckets(PositionHooks):
     """A trained bias for each bucket of distances (Raffel et al. 2020, arXiv 1910.10683)."""
@@ -172,6 +191,14 @@ class Buckets(PositionHooks):
         buckets = tables.t5_buckets(distances, scheme.buckets, scheme.max_distance)
         (rows,) = to_device(self._table.device, torch.from_numpy(buckets))
         return self._table[rows].T
+
+    def packed_scores(self, query: Tensor, key: Tensor) -> RelativeScores:
+        return RelativeScores(table=self._bias_of_all_distances)
+
+    @cached_property
+    def _bias_of_all_distances(self) -> Tensor:
+        # From the largest distance on, the bias stays the same.
+        return self.bias(self.scheme.max_distance + 1).contiguous()
 
 
 class Disentangled(PositionHooks):
@@ -199,6 +226,23 @@ class Disentangled(PositionHooks):
             scores = text_products(key, self._queries.permute(1, 2, 0))
             total += scores.gather(-1, rows.T.expand(scores.shape[:3] + rows.shape[:1])).mT
         return total
+
+    def packed_scores(self, query: Tensor, key: Tensor) -> RelativeScores:
+        scheme = self.scheme
+
+        def products(part: Tensor, table: Tensor) -> Tensor:
+            return part.transpose(0, 1) @ table.permute(1, 2, 0)  # (H, T, R)
+
+        return RelativeScores(
+            query_scores=products(query, self._keys) if scheme.content_to_position else None,
+            key_scores=products(key, self._queries) if scheme.position_to_content else None,
+            index=self._rows_of_all_distances,
+        )
+
+    @cached_property
+    def _rows_of_all_distances(self) -> Tensor:
+        # Beyond the largest distance, the row stays the same.
+        return self.relative_features(self.scheme.max_distance + 2).to(torch.int32)
 
 
 class TransformerXL(PositionHooks):

@@ -88,6 +88,14 @@ class SequenceLayout:
         return cu_seqlens
 
     @cached_property
+    def key_counts(self) -> Tensor:
+        """Attended tokens of the sequences of `cu_seqlens`, all of further ones: int32."""
+        further = self.shape.max_sequences + 1 - len(self.host_lengths)
+        counts = [*self._key_counts.tolist(), *[self.rows] * further]
+        (key_counts,) = to_device(self._device, torch.tensor(counts, dtype=torch.int32))
+        return key_counts
+
+    @cached_property
     def attended(self) -> Tensor:
         """Whether each row is attended to, padding rows included: (rows,)."""
         positions = torch.full((self.rows,), -1)

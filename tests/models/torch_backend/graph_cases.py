@@ -13,3 +13,10 @@ CASES = [
     Case("nomic_bert", DYNAMIC),  # the turns depend on a text's own length
     Case("qwen3", {"num_key_value_heads": 2, "head_dim": 16}),
 ]
+
+RELATIVE_CASES = [  # attention by the kernel of Triton
+    Case("t5", {"relative_attention_max_distance": 12}),
+    Case("mpnet"),
+    Case("deberta-v2"),
+    Case("gemma2"),
+]

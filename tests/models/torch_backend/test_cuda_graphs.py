@@ -16,6 +16,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes, rounded_rows
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.encoder_factory import log_attention
 from embedwell_models.torch_backend.flash_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
@@ -204,6 +205,21 @@ def test_graphs_are_off_if_no_shape_can_be_recorded() -> None:
     graphs.warm()
     assert outcome.as_json()["state"] == "off" and len(outcome.as_json()["failed"]) == len(SMALL)
     assert graphs.shape([1]) == BatchShape.of([1])
+
+
+def test_attention_is_named_with_the_graphs() -> None:
+    outcome = RecordedShapes(attention={"flash": 12})
+    assert outcome.as_json() == {"state": "off", "failed": [], "attention": {"flash": 12}}
+
+
+def test_slow_attention_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        log_attention({"flash": 12}, torch.bfloat16)
+        log_attention({"padded": 2, "triton": 1}, torch.float32)
+    first, second, warning = caplog.records
+    assert first.message == "attention in bfloat16: flash in 12 layers"
+    assert second.message == "attention in float32: padded in 2 layers, triton in 1 layers"
+    assert warning.levelname == "WARNING" and "padded blocks" in warning.message
 
 
 def test_an_error_of_the_code_is_no_failed_recording() -> None:

@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.flash_attention import (
+    FlashAttention,
+    choose_attention,
+    fastest_attention,
+)
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.kernel import kernel
@@ -24,7 +28,6 @@ from tests.models.torch_backend.heads import (
     heads_of,
 )
 
-CUDA = torch.device("cuda")
 every_window = pytest.mark.parametrize("options", WINDOWS.values(), ids=WINDOWS)
 
 
@@ -86,7 +89,22 @@ def test_texts_of_one_token_go_the_way_of_longer_ones() -> None:
 def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(
     options: AttentionOptions, size: int, dtype: torch.dtype
 ) -> None:
-    assert choose_attention(options, size, dtype, CUDA) is padded_attention
+    chosen = fastest_attention(options, size, dtype, has_flash=True, has_triton=False)
+    assert chosen is padded_attention
+
+
+@pytest.mark.parametrize("options", [PLAIN, AttentionOptions(Contents(), SCALE)], ids=str)
+def test_without_kernels_everything_is_left_to_the_blocks(options: AttentionOptions) -> None:
+    chosen = fastest_attention(options, 64, torch.float16, has_flash=False, has_triton=False)
+    assert chosen is padded_attention
+
+
+def test_scores_that_the_kernel_of_triton_does_not_know_are_left_to_the_blocks() -> None:
+    options = AttentionOptions(Contents(), SCALE)
+    chosen = fastest_attention(options, 64, torch.float16, has_flash=True, has_triton=True)
+    assert chosen is padded_attention
+    with pytest.raises(NotImplementedError, match="Contents"):
+        options.positions.packed_scores(torch.zeros(1, 1, 1), torch.zeros(1, 1, 1))
 
 
 def test_a_processor_computes_in_blocks() -> None:

@@ -1,0 +1,79 @@
+"""Tests of the layers' attention by the Triton kernel, in its interpreter, beside blocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from embedwell_models import families
+from embedwell_models.checkpoint import weights
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.batch_shape import BatchShape
+from embedwell_models.torch_backend.attention import (
+    AttentionFunction,
+    AttentionOptions,
+    padded_attention,
+)
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.flash_attention import fastest_attention
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.packed_attention import PackedAttention
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.triton_kernels.attention import attend
+from tests.models.families.checkpoint import Case, write
+from tests.models.torch_backend.graph_cases import RELATIVE_CASES
+from tests.models.torch_backend.heads import CPU, PLAIN, RULES, WINDOWS, heads_of
+
+pytestmark = pytest.mark.interpreter
+
+CASES = [Case("bert"), *RELATIVE_CASES]
+OPTIONS = WINDOWS | {"softcap": RULES["softcap"]}
+
+
+def packed(
+    options: AttentionOptions, size: int, dtype: torch.dtype, device: torch.device
+) -> AttentionFunction:
+    """Attention as on a GPU without FlashAttention."""
+    attention = fastest_attention(options, size, dtype, has_flash=False, has_triton=True)
+    assert isinstance(attention, PackedAttention)
+    return attention
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("shape", [None, BatchShape(32, 4, 32)], ids=["own", "larger"])
+def test_the_kernel_computes_what_the_blocks_do(
+    options: AttentionOptions, shape: BatchShape | None
+) -> None:
+    layout = SequenceLayout([3, 9, 5], CPU, shape=shape)
+    heads = heads_of(layout)
+    mixed = PackedAttention(attend)(*heads, layout, options)[: layout.tokens]
+    expected = padded_attention(*heads, layout, options)[: layout.tokens]
+    torch.testing.assert_close(mixed, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_tokens_that_are_not_attended_to_are_left_out() -> None:
+    layout = SequenceLayout([3, 9], CPU, shape=BatchShape(16, 3, 16), key_counts=[3, 5])
+    heads = heads_of(layout)
+    mixed = PackedAttention(attend)(*heads, layout, PLAIN)[: layout.tokens]
+    expected = padded_attention(*heads, layout, PLAIN)[: layout.tokens]
+    torch.testing.assert_close(mixed, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
+    write(case, tmp_path)
+    spec = families.read(tmp_path)
+    loaded = weights.load(tmp_path, spec)
+    parts, linear = (
+        InputEmbeddings(spec.config, loaded, CPU),
+        TorchLinearFactory(CPU, torch.float32),
+    )
+    blocks = TorchEncoder(parts, TorchLayers(spec.config, loaded, linear, CPU))
+    layers = TorchLayers(spec.config, loaded, linear, CPU, packed)
+    assert layers.recordable and layers.attention_names == {"triton": len(layers)}
+    noise = np.random.default_rng(3)
+    batch = Batch.of([noise.integers(6, 99, length) for length in (1, 33, 4)])
+    found = TorchEncoder(parts, layers).vectors(batch, ["mean"])
+    np.testing.assert_allclose(found, blocks.vectors(batch, ["mean"]), atol=2e-5, rtol=1e-4)
