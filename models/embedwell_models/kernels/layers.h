@@ -115,7 +115,7 @@ struct Parts<SplitFloat32> {
 #endif
 template <>
 struct Parts<Int8> {
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
   using Attention = BFloats;
 #else
   using Attention = Float32;
