@@ -6,11 +6,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from embedwell.batches.route_calls import RouteCalls
-from embedwell.batches.service import batch_service
+from embedwell.batches.service import BatchService
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.fastapi_app import Background, fastapi_app
-from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.cors import with_cors
+from embedwell.http.browser_checks import BrowserChecks, with_cors
 from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
 from embedwell.http.model_paths import ModelPaths
@@ -21,7 +20,7 @@ from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import WorkQueue
-from embedwell.metrics import served_metrics
+from embedwell.metrics.metrics import build_metrics
 from embedwell.routers import create_routers
 from embedwell.routes import batches, files
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
@@ -47,7 +46,7 @@ def create_app(
     """
     settings = context.settings
     models = served_models(context, engines)
-    metrics = served_metrics.build_metrics(models)
+    metrics = build_metrics(models)
     limits = HttpLimits(
         settings.max_body_bytes,
         Timeouts(settings.receive_timeout),
@@ -56,7 +55,9 @@ def create_app(
     )
     routers = create_routers(context, models, metrics, shutting_down)
     json_routes = direct_routes(route for router in routers for route in router.routes)
-    service = batch_service(settings, models, RouteCalls(json_routes, limits.budget))
+    service = None
+    if (folder := settings.batch_folder) is not None:
+        service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
     routers += [files.router(service), batches.router(service)]
     app = fastapi_app(routers, [*background, *([service.run] if service else [])])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
@@ -68,7 +69,7 @@ def create_app(
         paths=paths,
         limits=limits,
         uploads={files.UPLOAD: _upload_limits(settings)},
-        keys=ApiKeys([*settings.keys, *settings.admin_keys] if settings.keys else []),
+        keys=ApiKeys([*settings.keys, *settings.admin_keys]) if settings.keys else None,
         metrics=metrics,
         browsers=BrowserChecks.of(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
@@ -81,8 +82,7 @@ def wrap(app: Middleware, context: InheritedServer) -> ASGIApp:
     """Wrap the application with the middleware that the settings enable: traces, and CORS."""
     traced: ASGIApp = app
     if context.settings.tracing:
-        from embedwell.tracing.middleware import TracingMiddleware
-        from embedwell.tracing.spans import RequestSpans
+        from embedwell.tracing.spans import RequestSpans, TracingMiddleware
 
         names = [model.settings.name for model in context.models]
         traced = TracingMiddleware(app, RequestSpans(names))

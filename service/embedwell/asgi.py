@@ -26,8 +26,7 @@ from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.bootstrap import open_model_contexts
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.model_engines import ModelEngines
-from embedwell.settings.adapters import expand_adapters
-from embedwell.settings.model_settings import model_settings
+from embedwell.settings.model_settings import expand_adapters, model_settings
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)

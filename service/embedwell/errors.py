@@ -168,8 +168,8 @@ class WrongMethod(ServiceError):
 class ConnectionClosed(ServiceError):
     """An error that closes the connection, as the rest of the request may still arrive."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message, retry_after=retry_after)
         self.headers["connection"] = "close"
 
 
@@ -187,10 +187,6 @@ class HeadTooLarge(ConnectionClosed):
 
 class TooManyConnections(ConnectionClosed):
     status, code = 503, "too_many_connections"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.headers["retry-after"] = "1"
 
 
 class TooLarge(ServiceError):

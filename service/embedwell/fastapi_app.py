@@ -3,13 +3,21 @@
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 
 from embedwell import __version__
-from embedwell.http import handlers
+from embedwell.errors import BadRequest, NotFound, ServiceError, WrongMethod
+from embedwell.http.error_body import respond
+from embedwell.http.error_responses import to_service_error
+from embedwell.http.request_context import RequestContext
 from embedwell.routes import openapi_document
 from embedwell.routes.common.router import head_routes
 
@@ -36,7 +44,7 @@ def fastapi_app(routers: Sequence[APIRouter], background: Sequence[Background] =
     for router in routers:  # a flat list, from which errors name the routes
         app.router.routes.extend(router.routes)
         app.router.routes.extend(head_routes(router.routes))
-    handlers.install(app)
+    add_exception_handlers(app)
     document = functools.cache(functools.partial(openapi_document.openapi_document, app))
     app.openapi = document  # type: ignore[method-assign]
     return app
@@ -54,3 +62,59 @@ def _lifespan(
             await asyncio.wait([task])
 
     return lifespan
+
+
+_COMPARED = 100  # characters of an unknown path in the message
+
+
+def add_exception_handlers(app: FastAPI) -> None:
+    """Respond to every exception in the error format of its path.
+
+    FastAPI raises an unexpected exception again, and the middleware logs it.
+    """
+    for kind in (ServiceError, ValidationError, RequestValidationError, Exception):
+        app.add_exception_handler(kind, _respond)
+    app.add_exception_handler(HTTPException, _http)
+
+
+async def _respond(request: Request, error: Exception) -> Response:
+    context: RequestContext = request.state.context
+    return respond(to_service_error(error), context.id, context.path)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kinds: dict[int, Callable[[Request], ServiceError]] = {404: _not_found, 405: _wrong_method}
+    if error.status_code in kinds:
+        return await _respond(request, kinds[error.status_code](request))
+    kind = BadRequest if error.status_code < 500 else ServiceError
+    wrapped = kind(str(error.detail))
+    wrapped.status = error.status_code
+    return await _respond(request, wrapped)
+
+
+def _not_found(request: Request) -> NotFound:
+    methods: dict[str, set[str]] = {}
+    for route, method in _methods(request.app.routes):
+        if method != "HEAD":
+            methods.setdefault(route.path_format, set()).add(method)
+    path = request.url.path
+    similar = get_close_matches(path[:_COMPARED], methods, n=3)
+    names = [f"{method} {match}" for match in similar for method in sorted(methods[match])]
+    question = f"did you mean {', '.join(names)}? " if names else ""
+    return NotFound(f"there is no route {path}; {question}GET /openapi.json lists all routes")
+
+
+def _wrong_method(request: Request) -> WrongMethod:
+    routes: list[BaseRoute] = request.app.routes
+    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    allowed = ", ".join(sorted({method for _, method in _methods(matching)}))
+    return WrongMethod(
+        f"{request.url.path} does not accept {request.method}; use {allowed}", allowed
+    )
+
+
+def _methods(routes: Sequence[BaseRoute]) -> Iterator[tuple[Route, str]]:
+    for route in routes:
+        if isinstance(route, Route):
+            yield from ((route, method) for method in route.methods or ())

@@ -1,21 +1,16 @@
 """Settings and shared descriptors of a server's processes."""
 
+import pickle
 import time
-from collections.abc import Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import socket
-from typing import Any
-
-import orjson
 
 from embedwell.engine.wire.engine_sockets import Connection, request_connection
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.settings.settings import Settings
-
-_FIELDS = ("port", "listener_fds", "started")
-_MODEL_FIELDS = ("index", "rows", "counters_fd", "connect_fd")
-_SECRETS = ("api_key", "admin_key")
 
 
 @dataclass(frozen=True)
@@ -81,43 +76,15 @@ class InheritedServer:
 
     def worker_config(self, row: int) -> bytes:
         """Serialise the context for an HTTP process's standard input, as it holds the API key."""
-        models = [
-            {
-                "settings": _dump(model.settings),
-                "folder": str(model.folder),
-                **{name: getattr(model, name) for name in _MODEL_FIELDS},
-            }
-            for model in self.models
-        ]
-        fields = {name: getattr(self, name) for name in _FIELDS}
-        settings = _dump(self.settings)
-        return orjson.dumps({"settings": settings, "models": models, "row": row, **fields})
+        return b64encode(pickle.dumps((self, row)))
 
     @classmethod
-    def from_worker_config(cls, config: bytes) -> tuple["InheritedServer", int]:
-        """Parse the line of worker_config: the context, and the row."""
-        fields: dict[str, Any] = orjson.loads(config)
-        context = cls(
-            Settings(**fields["settings"]),
-            [_model_context(model) for model in fields["models"]],
-            **{name: fields[name] for name in _FIELDS},
-        )
-        return context, fields["row"]
+    def from_worker_config(cls, line: bytes) -> tuple["InheritedServer", int]:
+        """Return the context and the row of worker_config."""
+        config: tuple[InheritedServer, int] = pickle.loads(b64decode(line))  # noqa: S301 - own
+        return config
 
 
 def counter_rows(settings: Settings) -> int:
     """Return the number of rows of the shared counters of a server with these settings."""
     return settings.workers + 1
-
-
-def _dump(settings: Settings) -> dict[str, Any]:
-    dumped = settings.model_dump(mode="json")
-    for name in _SECRETS:
-        key = getattr(settings, name)
-        dumped[name] = None if key is None else key.get_secret_value()
-    return dumped
-
-
-def _model_context(fields: Mapping[str, Any]) -> InheritedModel:
-    numbers = {name: fields[name] for name in _MODEL_FIELDS}
-    return InheritedModel(Settings(**fields["settings"]), Path(fields["folder"]), **numbers)

@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import config
@@ -98,7 +97,7 @@ async def serve(
         {},
         root_path="",
         limits=limits,
-        keys=ApiKeys([]),
+        keys=None,
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )

@@ -19,10 +19,9 @@ from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.main import describe, load_and_measure
-from embedwell.http.listeners import open_exclusive
 from embedwell.http.protocol.server import config
 from embedwell.inherited import InheritedModel, InheritedServer
-from embedwell.launch.bootstrap import open_model_contexts
+from embedwell.launch.bootstrap import open_exclusive, open_model_contexts
 from embedwell.settings.settings import Settings
 from tests.service.server import MAX_ISA, HttpServer
 

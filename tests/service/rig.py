@@ -111,11 +111,11 @@ class FakeConnection(HttpProcessConnection):
         self.sent: dict[int, Result | Failure] = {}
         self.messages = 0
 
-    def send(self, header: Any, body: Any = b"") -> None:
+    def send(self, header: Any, *body: Any) -> None:
         message_type, content = header
         assert message_type == "results"
         self.messages += 1
-        for number, result in unpack_results(content, body):
+        for number, result in unpack_results(content, b"".join(body)):
             assert number not in self.sent, "the result was sent twice"
             self.sent[number] = result
 
@@ -164,9 +164,9 @@ class Rig:
         connection: FakeConnection | None = None,
     ) -> None:
         job = Job(output, [ids(row) for row in rows], prompt_token_counts)
-        self.connections.received.append(
-            (connection or self.connection, pack_jobs([(number, job)]))
-        )
+        header, *body = pack_jobs([(number, job)])
+        message = header, b"".join(body)
+        self.connections.received.append((connection or self.connection, message))
 
     def cancel(self, number: int) -> None:
         self.connections.received.append((self.connection, (["cancel", number], b"")))

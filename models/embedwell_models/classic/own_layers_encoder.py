@@ -4,7 +4,7 @@ B sequences, T tokens, D width of the states.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,16 +13,48 @@ from torch import Tensor
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
-from embedwell_models.torch_backend.linear import LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.norm import Norm, build_norm
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import to_tensors
+from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 from embedwell_models.vectors import Floats
+
+
+@dataclass(frozen=True)
+class LayerBuilder:
+    """Builder of an encoder's parts from the tensors of a checkpoint.
+
+    options: the folder's config.json. factory: builds linear layers, on a CPU with independent
+    rows.
+    """
+
+    config: EncoderConfig
+    options: JsonConfig
+    weights: Tensors
+    factory: LinearFactory
+    device: torch.device
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a tensor on the device."""
+        return self.weights[name].to(self.device)
+
+    def linear(self, *names: str, activation: str = "none") -> Linear:
+        """Build one linear layer of several that read the same input; biases are optional."""
+        weight = torch.cat([self.weights[f"{name}.weight"] for name in names])
+        biases = [self.weights[f"{name}.bias"] for name in names if f"{name}.bias" in self.weights]
+        bias = torch.cat(biases) if biases else torch.zeros(len(weight))
+        return self.factory(weight, bias, activation, name=names[0])
+
+    def norm(self, name: str) -> Norm:
+        """Build the norm of a name."""
+        return build_norm(self.config, self.weights, name, self.device)
 
 
 @dataclass(frozen=True)
@@ -38,10 +70,10 @@ class PooledStates:
 
 
 class OwnLayersEncoder(SequentialEncoder, ABC):
-    """Encoder in float32; subclasses compute the states after each layer."""
+    """Encoder in float32; subclasses build the layers, and compute the states after each."""
 
-    def __init__(self, config: EncoderConfig, device: torch.device) -> None:
-        self.config, self.device = config, device
+    def __init__(self, build: LayerBuilder) -> None:
+        self.config, self.device = build.config, build.device
 
     @classmethod
     @torch.inference_mode()
@@ -57,18 +89,8 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
             else TorchLinearFactory(place, torch.float32)
         )
         tensors = to_tensors(weights.load(description.encoder, description.spec))
-        return cls.build(description, tensors, linear, place)
-
-    @classmethod
-    @abstractmethod
-    def build(
-        cls,
-        description: ModelDescription,
-        tensors: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> Self:
-        """Build the encoder from its weights, with the options in the folder's config.json."""
+        options = JsonConfig(description.encoder / "config.json")
+        return cls(LayerBuilder(description.spec.config, options, tensors, linear, place))
 
     @abstractmethod
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:

@@ -269,6 +269,11 @@ def affine(theirs: str, ours: str) -> dict[str, str]:
     return {f"{theirs}.{part}": f"{ours}.{part}" for part in ("weight", "bias")}
 
 
+def affine_shapes(ours: str, weight: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a weight and of its bias, which has an entry for each row."""
+    return {f"{ours}.weight": weight, f"{ours}.bias": weight[:1]}
+
+
 def linear(theirs: str, ours: str, bias: bool = False) -> dict[str, str]:
     """Map the weight of a linear layer, and its bias if it has one, to our names."""
     return affine(theirs, ours) if bias else {f"{theirs}.weight": f"{ours}.weight"}

@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic.doc2vec import family as doc2vec
 from embedwell_models.convert import gensim_pickle
-from embedwell_models.convert.finite import check_finite
-from embedwell_models.convert.module_files import modules, write_json
+from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
 from embedwell_models.tokenizer.words.vocabulary import Vocabulary
@@ -25,18 +23,11 @@ def convert_doc2vec(source: Path, target: Path) -> None:
     Raises ModelError for a file that cannot be read, for a model with hierarchical softmax or with
     concatenated word vectors, and if `target` exists.
     """
-    try:
+    with encoder_folder(source, target, "is not a Doc2Vec model of gensim 4") as scratch:
         model: Any = gensim_pickle.read_model(source)
-        config = _config(source, model)
-        with new_folder(target) as scratch:
-            _write_tables(source, model, scratch)
-            write_json(scratch / "config.json", config)
-            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
-            write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} is not a Doc2Vec model of gensim 4: {error}") from None
-    except OSError as error:
-        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+        write_json(scratch / "config.json", _config(source, model))
+        write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
+        _write_tables(source, model, scratch)
 
 
 def _config(source: Path, model: Any) -> dict[str, Any]:

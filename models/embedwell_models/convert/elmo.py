@@ -11,14 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic.elmo import family as elmo
 from embedwell_models.config.json_config import read_object
-from embedwell_models.convert.finite import check_finite
-from embedwell_models.convert.module_files import modules, write_json
+from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.words import character_tokenizer
 
 SUFFIX = ".hdf5"
@@ -38,21 +34,15 @@ def convert_elmo(source: Path, target: Path) -> None:
     except ImportError:
         raise ModelError(f"{source}: its weights are in HDF5: pip install h5py") from None
     options = read_object(_options_file(source))
-    try:
-        with new_folder(target) as scratch, h5py.File(source) as file:
-            config = _config(options)
-            arrays = {**_characters(file, config), **_lstm(file, config), **_mix(options, config)}
-            check_finite(source, arrays)
-            safetensors_files.write_arrays(scratch / "model.safetensors", arrays)
-            write_json(scratch / "config.json", config)
-            write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
-            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
-            write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
-            Footprint.of(ModelDescription.read(scratch))  # raises ModelError for unknown tensors
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} or its options are not files of ELMo: {error}") from None
-    except OSError as error:
-        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+    problem = "or its options are not files of ELMo"
+    with encoder_folder(source, target, problem) as scratch, h5py.File(source) as file:
+        config = _config(options)
+        arrays = {**_characters(file, config), **_lstm(file, config), **_mix(options, config)}
+        check_finite(source, arrays)
+        safetensors_files.write_arrays(scratch / "model.safetensors", arrays)
+        write_json(scratch / "config.json", config)
+        write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
+        write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
 
 
 def _options_file(source: Path) -> Path:

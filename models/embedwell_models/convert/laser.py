@@ -14,15 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic.laser import family as laser
-from embedwell_models.convert import moses, sentencepiece_files, weights
-from embedwell_models.convert.finite import check_finite
-from embedwell_models.convert.module_files import modules, write_json
+from embedwell_models.convert import laser_tokenizer, weights
+from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.conversion import INSTALL, extra_installed
-from embedwell_models.loading.footprint import Footprint
-from embedwell_models.model_description import ModelDescription
 
 SUFFIX = ".pt"
 _SPECIAL = {
@@ -43,17 +39,10 @@ def convert_laser(source: Path, target: Path) -> None:
     if not extra_installed():
         raise ModelError(f"{source}: to read its SentencePiece file, {INSTALL}")
     state = weights.read_pickle(source, [argparse.Namespace])
-    try:
-        with new_folder(target) as scratch:
-            convert = _convert_lstm if "params" in state else _convert_transformer
-            check_finite(source, state["model"])
-            convert(source, state, scratch)
-            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
-            Footprint.of(ModelDescription.read(scratch))  # raises ModelError for unknown tensors
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"{source} is not a checkpoint of LASER 2 or 3: {error!r}") from None
-    except OSError as error:
-        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+    convert = _convert_lstm if "params" in state else _convert_transformer
+    with encoder_folder(source, target, "is not a checkpoint of LASER 2 or 3") as scratch:
+        check_finite(source, state["model"])
+        convert(source, state, scratch)
 
 
 def _convert_lstm(source: Path, state: Mapping[str, Any], folder: Path) -> None:
@@ -125,8 +114,7 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
 
 
 def _tokenizer(source: Path, folder: Path, template: str) -> list[str]:
-    file = _beside(source, ".spm")
-    return sentencepiece_files.convert(file, folder, moses.normalizer_steps(), template)
+    return laser_tokenizer.convert(_beside(source, ".spm"), folder, template)
 
 
 def _beside(source: Path, suffix: str) -> Path:

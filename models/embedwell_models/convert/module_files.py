@@ -1,8 +1,17 @@
-"""JSON files of a model folder in the format of sentence-transformers."""
+"""New model folders in the format of sentence-transformers."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.errors import ModelError
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
 
 SENTENCE_TRANSFORMERS = "sentence_transformers.models."
 
@@ -20,3 +29,30 @@ def modules(*kinds: str) -> list[dict[str, Any]]:
         {"idx": number, "name": str(number), "path": path, "type": SENTENCE_TRANSFORMERS + kind}
         for number, (kind, path) in enumerate(zip(kinds, paths, strict=True))
     ]
+
+
+@contextmanager
+def encoder_folder(source: Path, target: Path, problem: str) -> Iterator[Path]:
+    """Yield an empty folder for an older encoder's config, weights and pooling, then complete it.
+
+    problem: what is wrong with the source if its content is not as expected. After an error, no
+    folder is left.
+
+    Raises ModelError for such a source, and if `target` exists or cannot be written.
+    """
+    try:
+        with new_folder(target) as scratch:
+            yield scratch
+            write_json(scratch / "modules.json", modules("Transformer", "Pooling"))
+            Footprint.of(ModelDescription.read(scratch))  # raises ModelError for unknown tensors
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{source} {problem}: {error!r}") from None
+    except OSError as error:
+        raise ModelError(f"{source} cannot be converted to {target}: {error}") from None
+
+
+def check_finite(source: Path, arrays: Mapping[str, Any]) -> None:
+    """Raise ValueError for an array or tensor with NaN or infinity. source: the file."""
+    for name, array in arrays.items():
+        if not np.isfinite(np.asarray(array)).all():
+            raise ValueError(f"{name} of {source.name} has NaN or infinity")

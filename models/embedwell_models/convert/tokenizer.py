@@ -6,6 +6,7 @@ SentencePiece.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ REPLACED = (*loader.OLDER_FILES, *added_tokens.FILES, "entity_vocab.json")
 _NO_LIMIT = 1 << 20  # tokens
 _UNPRINTABLE = [*range(33), *range(127, 161), 173]
 """Bytes that GPT-2's alphabet maps to the characters from 256 on, in this order."""
-_SPECIAL = ("cls", "eos", "mask", "pad", "unk")
 
 
 def convert(source: Path, target: Path) -> None:
@@ -74,8 +74,6 @@ def _load(source: Path) -> Any:
 
 def _protein_tokenizer(original: Any) -> Any:
     # transformers has ESM's tokenizer only in Python: a token for the letter of each amino acid.
-    from transformers import PreTrainedTokenizerFast
-
     rust = Rust(WordLevel(original.get_vocab(), unk_token=original.unk_token))
     letters = "|".join(re.escape(token) for token in original.get_vocab() if len(token) == 1)
     split = pre_tokenizers.Split(Regex(letters), "isolated")
@@ -88,15 +86,11 @@ def _protein_tokenizer(original: Any) -> Any:
             (original.eos_token, original.eos_token_id),
         ],
     )
-    roles = {f"{role}_token": getattr(original, f"{role}_token") for role in _SPECIAL}
-    wrap: Any = PreTrainedTokenizerFast
-    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+    return _wrapped(rust, original, ("cls", "eos", "mask", "pad", "unk"))
 
 
 def _byte_tokenizer(original: Any) -> Any:
     # transformers has ByT5's tokenizer only in Python: special tokens, then a token for each byte.
-    from transformers import PreTrainedTokenizerFast
-
     added = sorted(original.added_tokens_decoder.items())
     special = {token.content: id for id, token in added}
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -109,9 +103,15 @@ def _byte_tokenizer(original: Any) -> Any:
     rust.post_processor = processors.TemplateProcessing(
         single=f"$A {end}", special_tokens=[(end, original.eos_token_id)]
     )
-    roles = {f"{role}_token": getattr(original, f"{role}_token") for role in ("eos", "pad", "unk")}
+    return _wrapped(rust, original, ("eos", "pad", "unk"))
+
+
+def _wrapped(rust: Rust, original: Any, roles: Sequence[str]) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    special = {f"{role}_token": getattr(original, f"{role}_token") for role in roles}
     wrap: Any = PreTrainedTokenizerFast
-    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **roles)
+    return wrap(tokenizer_object=rust, model_max_length=original.model_max_length, **special)
 
 
 def _byte_of_character(character: str) -> int:

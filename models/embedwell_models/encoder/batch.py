@@ -6,7 +6,8 @@ segment. A sequence of ids therefore describes a pair completely.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import accumulate, chain
+from typing import TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,56 @@ Row = Sequence[int] | npt.NDArray[np.integer]
 Rows = Sequence[Row]
 N = TypeVar("N", bound=np.generic)
 Integers = npt.NDArray[np.int64]
+
+
+class FlatRows(Sequence[npt.NDArray[np.int32]]):
+    """B sequences of token ids that are consecutive parts of one array.
+
+    ids: (T,). lengths: of each sequence.
+    """
+
+    __slots__ = ("_ends", "ids", "lengths")
+
+    def __init__(self, ids: npt.NDArray[np.int32], lengths: list[int]) -> None:
+        self.ids, self.lengths = ids, lengths
+        self._ends: list[int] | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "FlatRows":
+        """Concatenate sequences."""
+        if isinstance(rows, FlatRows):
+            return rows
+        return cls(rows[0] if len(rows) == 1 else np.concatenate(rows), [*map(len, rows)])
+
+    @classmethod
+    def join(cls, parts: Sequence["FlatRows"]) -> "FlatRows":
+        """Concatenate groups of sequences."""
+        if len(parts) == 1:
+            return parts[0]
+        lengths = list(chain.from_iterable([part.lengths for part in parts]))
+        return cls(np.concatenate([part.ids for part in parts]), lengths)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, index: int) -> npt.NDArray[np.int32]: ...
+    @overload
+    def __getitem__(self, index: slice) -> "FlatRows": ...
+    def __getitem__(self, index: int | slice) -> "npt.NDArray[np.int32] | FlatRows":
+        if isinstance(index, slice):
+            return self.part(*index.indices(len(self.lengths))[:2])
+        index = range(len(self.lengths))[index]
+        return self.part(index, index + 1).ids
+
+    def part(self, start: int, stop: int) -> "FlatRows":
+        """Return the sequences from `start` to `stop` - 1."""
+        if stop - start == len(self.lengths):
+            return self
+        if self._ends is None:
+            self._ends = [0, *accumulate(self.lengths)]
+        ids = self.ids[self._ends[start] : self._ends[stop]]
+        return FlatRows(ids, self.lengths[start:stop])
 
 
 def truncate_after(row: Row, end: int) -> Row:
@@ -45,9 +96,13 @@ class Batch:
     @classmethod
     def of(cls, rows: Rows, prompt_token_counts: Sequence[int] = ()) -> "Batch":
         """Concatenate sequences. prompt_token_counts: one for each sequence; by default zeros."""
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
-        return cls(ids, lengths, np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64))
+        if isinstance(rows, FlatRows):
+            lengths, ids = np.array(rows.lengths, dtype=np.int64), rows.ids.astype(np.int64)
+        else:
+            lengths = np.array([len(row) for row in rows], dtype=np.int64)
+            ids = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+        counts = np.array(prompt_token_counts or [0] * len(rows), dtype=np.int64)
+        return cls(ids, lengths, counts)
 
     @classmethod
     def of_vectors(cls, vectors: Floats) -> "Batch":

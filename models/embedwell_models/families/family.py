@@ -16,7 +16,7 @@ Reader = Callable[[JsonConfig], CheckpointLayout]
 TokenizerOverride = Literal["normalizer", "prefix_space", "nothing"]
 """The part of tokenizer.json that a tokenizer class of transformers overrides.
 
-tokenizer.loading.class_overrides has a function for each.
+tokenizer.loading.tokenizer_class has a function for each.
 """
 
 

@@ -1,11 +1,12 @@
 """Download of models from the Hugging Face Hub with its own client."""
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from embedwell_models.errors import ModelError
-from embedwell_models.hub.fetch_log import log_fetch
 from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = [
@@ -13,6 +14,22 @@ _PATTERNS = [
     "bpe.codes",  # PhoBERT's files
 ]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
+
+
+log = logging.getLogger(__name__)
+
+
+def log_fetch(model: str, fetch: Callable[[], Path]) -> Path:
+    """Call `fetch`, which returns the folder with all files of the model, and return the folder."""
+    log.info("%s is being fetched", model)
+    start = time.monotonic()
+    folder = fetch()
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    megabytes, seconds = sum(sizes) / 1e6, time.monotonic() - start
+    log.info(
+        "%s is fetched: %d files, %.1f MB, after %.1f s", model, len(sizes), megabytes, seconds
+    )
+    return folder
 
 
 def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] = ()) -> Path:

@@ -12,7 +12,7 @@ from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
-from embedwell_models.hub.fetch_log import log_fetch
+from embedwell_models.hub.huggingface import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
 

@@ -13,8 +13,7 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
-from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.backends import (
     RowExactLinear,
     choose_backend,

@@ -6,11 +6,10 @@ from typing import Protocol
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
-from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS

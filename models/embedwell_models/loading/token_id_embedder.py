@@ -9,7 +9,7 @@ import numpy as np
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
-from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.encoder.vector_heads import TokenVectorHead
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import explain_missing_torch

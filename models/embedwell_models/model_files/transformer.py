@@ -12,7 +12,10 @@ from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
 from embedwell_models.tokenizer import truncation
 from embedwell_models.tokenizer.truncation import Side
-from embedwell_models.tokenizer.words.code_points import MAX_LENGTH, is_code_point_tokenizer
+from embedwell_models.tokenizer.words.code_point_tokenizer import (
+    MAX_LENGTH,
+    is_code_point_tokenizer,
+)
 
 # The first of these files that exists is read.
 NAMES = tuple(

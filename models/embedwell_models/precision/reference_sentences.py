@@ -7,8 +7,7 @@ import numpy as np
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.pooled_vector_head import PooledVectorHead
-from embedwell_models.encoder.token_vector_head import TokenVectorHead
+from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.tables.table import Array, Chosen
+from embedwell_models.tables.table import Array, Chosen, Table
 from embedwell_models.vectors import Floats
 
 CODEBOOK_SIZE = 256
@@ -15,7 +15,7 @@ CODEBOOK_SIZE = 256
 
 
 @dataclass(frozen=True)
-class CodedTable:
+class CodedTable(Table):
     """Table whose rows are M codes. codes: (N, M) uint8. codebooks: (M, K, D / M) float32.
 
     A slice of a row is every M-th number: codebooks[m][code m] holds the numbers m, M + m, 2 M + m
@@ -28,12 +28,6 @@ class CodedTable:
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        slices, _, width = self.codebooks.shape
-        return int(slices * width)
 
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.tables.table import Array, Chosen, to_float32
+from embedwell_models.tables.table import Array, Chosen, Table, to_float32
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]
@@ -18,7 +18,7 @@ _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 @dataclass(frozen=True)
-class HashedTable:
+class HashedTable(Table):
     """Table whose rows share a pool. pool: (B, D) float32. importance: (N, 2) weights."""
 
     pool: Floats
@@ -26,11 +26,6 @@ class HashedTable:
 
     def __len__(self) -> int:
         return len(self.importance)
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        return int(self.pool.shape[1])
 
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D)."""

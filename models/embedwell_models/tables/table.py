@@ -27,11 +27,11 @@ class Table(Rows, Protocol):
     @property
     def width(self) -> int:
         """Number of dimensions."""
-        ...
+        return int(self[:0].shape[1])
 
 
 @dataclass(frozen=True)
-class PlainTable:
+class PlainTable(Table):
     """Table with rows of any type. values: (N, D); uint16 means the bits of bfloat16."""
 
     values: Array
@@ -39,18 +39,13 @@ class PlainTable:
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        return int(self.values.shape[1])
-
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D)."""
         return to_float32(self.values[rows])
 
 
 @dataclass(frozen=True)
-class SharedRows:
+class SharedRows(Table):
     """Table whose ids share the rows of another table. rows: (N,) row of each id."""
 
     table: Table
@@ -59,18 +54,13 @@ class SharedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        return self.table.width
-
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D)."""
         return self.table[self.rows[rows].astype(np.int64)]
 
 
 @dataclass(frozen=True)
-class ScaledTable:
+class ScaledTable(Table):
     """Table of another table's rows times scales. scales: (N,), one for each row."""
 
     table: Table
@@ -78,11 +68,6 @@ class ScaledTable:
 
     def __len__(self) -> int:
         return len(self.table)
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        return self.table.width
 
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D)."""

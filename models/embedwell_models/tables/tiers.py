@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from embedwell_models.tables.table import Array, Chosen, to_float32
+from embedwell_models.tables.table import Array, Chosen, Table, to_float32
 from embedwell_models.vectors import Floats
 
 
@@ -38,7 +38,7 @@ class Tier:
 
 
 @dataclass(frozen=True)
-class TieredTable:
+class TieredTable(Table):
     """Table with the rows of several tiers, one tier after another."""
 
     tiers: Sequence[Tier]

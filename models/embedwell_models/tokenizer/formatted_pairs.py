@@ -12,7 +12,7 @@ from itertools import takewhile
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments, around
-from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairEncoder, PairTokenizer
+from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 from embedwell_models.tokenizer.truncation import cut, parts
@@ -104,12 +104,8 @@ class FormattedPairTokenizer:
         query, document = self._clean((first, second), 0)
         max_query = max(self._room // 2, 1)
         surroundings = yield from self._surroundings(query, "right", max_query)
-        ids: list[int] = []
-        for part in self._tokenizer.id_chunks(surroundings.text + document, special=False):
-            ids += [id for id, _ in part]
-            if len(ids) > max_tokens + len(surroundings.before):
-                break
-            yield
+        limit = max_tokens + len(surroundings.before)
+        ids = yield from self._tokenizer.ids_without_special(surroundings.text + document, limit)
         before, ids = _split(surroundings, ids)
         size = max(self._max_length - len(before) - len(surroundings.after), 1)
         return [[*before, *ids[part], *surroundings.after] for part in parts(len(ids), size)]
@@ -172,7 +168,7 @@ class FormattedPairTokenizer:
         return one[: _common(one, other)][::-1]
 
 
-def _split(surroundings: _Surroundings, ids: list[int]) -> tuple[list[int], list[int]]:
+def _split(surroundings: _Surroundings, ids: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     # Ids before a document, and its ids: its first token may start in the text before it.
     if not surroundings.text:
         return surroundings.before, ids
@@ -184,6 +180,10 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """Return the length of the longest common prefix."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+PairEncoder = PairTokenizer | FormattedPairTokenizer
+"""Tokenizer of pairs for a model."""
 
 
 def pair_encoder(

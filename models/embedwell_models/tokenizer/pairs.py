@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
@@ -15,30 +14,6 @@ Pair = tuple[str, str | None]
 
 MIN_ROOM = 2
 """Tokens: one of the first text and one of the second."""
-
-
-class PairEncoder(Protocol):
-    """Protocol of a tokenizer of pairs for a model; see PairTokenizer."""
-
-    @property
-    def characters(self) -> int: ...
-
-    @property
-    def min_length(self) -> int: ...
-
-    def with_instruction(self, instruction: str) -> "PairEncoder": ...
-
-    def with_max_length(self, max_length: int) -> "PairEncoder": ...
-
-    def encode(
-        self,
-        pairs: Sequence[Pair],
-        side: Side | None = None,
-        count_limit: float = 0,
-        max_second: int | None = None,
-    ) -> Steps[list[TruncatedIds]]: ...
-
-    def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]: ...
 
 
 class PairTokenizer:
@@ -109,12 +84,7 @@ class PairTokenizer:
         room = self._max_length - len(self._template)
         (row,) = yield from self._tokenizer.encode_in_steps([first], "right")
         a = self._tokenizer.strip(row)[: max(room // 2, 1)]
-        b: list[int] = []
-        for chunk in self._tokenizer.id_chunks(second, special=False):
-            b += [id for id, _ in chunk]
-            if len(b) > max_tokens:
-                break
-            yield
+        b = yield from self._tokenizer.ids_without_special(second, max_tokens)
         size = max(room - len(a), 1)
         return [self._template.join(a, b[part]) for part in parts(len(b), size)]
 

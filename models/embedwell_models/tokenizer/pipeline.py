@@ -7,10 +7,14 @@ from typing import Any
 from tokenizers import Tokenizer, models
 
 
+def steps(part: Any) -> list[dict[str, Any]]:
+    """Return the options of a part of a tokenizer, flattened if it is a sequence; [] for None."""
+    return [] if part is None else [*_flatten(_state(part))]
+
+
 def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
-    """Return the options of all normalizers, then of all pre-tokenizers; flatten sequences."""
-    parts = [part for part in (rust.normalizer, rust.pre_tokenizer) if part is not None]
-    return [step for part in parts for step in _flatten(_state(part))]
+    """Return the options of all normalizers, then of all pre-tokenizers."""
+    return steps(rust.normalizer) + steps(rust.pre_tokenizer)
 
 
 def unknown_id(rust: Tokenizer) -> int | None:
@@ -30,5 +34,6 @@ def _state(part: Any) -> dict[str, Any]:
 def _flatten(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if state["type"] != "Sequence":
         yield state
-    for inner in [*state.get("normalizers", []), *state.get("pretokenizers", [])]:
-        yield from _flatten(inner)
+    for key in ("normalizers", "pretokenizers", "processors"):
+        for inner in state.get(key, []):
+            yield from _flatten(inner)

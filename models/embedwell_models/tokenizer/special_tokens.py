@@ -1,6 +1,5 @@
 """Special tokens that a tokenizer adds around every text, and around and between two texts."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
@@ -10,6 +9,7 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.pipeline import steps
 from embedwell_models.tokenizer.truncation import Side, TruncatedIds, kept
 
 T = TypeVar("T")
@@ -147,13 +147,10 @@ def append_text(rust: tokenizers.Tokenizer, text: str) -> None:
 
 def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:
     # Post-processors that trim the offsets of tokens and add no tokens.
-    if rust.post_processor is None:
-        return []
-    state = json.loads(rust.post_processor.__getstate__())
     names = ("add_prefix_space", "trim_offsets", "use_regex")
     return [
         processors.ByteLevel(**{name: step[name] for name in names})
-        for step in state.get("processors", [state])
+        for step in steps(rust.post_processor)
         if step["type"] == "ByteLevel"
     ]
 

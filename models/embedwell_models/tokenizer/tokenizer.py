@@ -1,5 +1,6 @@
 """Conversion of texts to token ids and back, with truncation."""
 
+import math
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
@@ -169,15 +170,17 @@ class Tokenizer:
         """Return the count_limit that suffices to know how many of the first tokens remain."""
         return self.max_length + first if first and side == "left" else 0
 
-    def ids_without_special(self, text: str) -> Steps[Sequence[int]]:
+    def ids_without_special(self, text: str, limit: float = math.inf) -> Steps[Sequence[int]]:
         """Return all ids of a text, in steps, without special tokens and without truncation.
 
-        Raises UnsplittableTextError.
+        Stops after more than `limit` ids. Raises UnsplittableTextError.
         """
         ids = array("i")
         for span in self._chunked.spans(text):
             chunk = self.special_tokens.strip(self._chunked.chunk_ids(text, span))
             ids.extend(id for id in chunk if id != self._dropped_id)
+            if len(ids) > limit:
+                break
             yield
         return ids
 

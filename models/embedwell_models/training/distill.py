@@ -3,7 +3,6 @@
 Tulkens and van Dongen 2024, "Model2Vec: Fast State-of-the-Art Static Embeddings".
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,9 @@ from model2vec.distill import distill_from_model
 from transformers import AutoModel, AutoTokenizer
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.convert.module_files import modules, write_json
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-
-_MODULES = [
-    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.StaticEmbedding"},
-    {
-        "idx": 1,
-        "name": "1",
-        "path": "1_Normalize",
-        "type": "sentence_transformers.models.Normalize",
-    },
-]
 
 
 def distill(source: Path, folder: Path, dimensions: int) -> None:
@@ -44,8 +34,8 @@ def distill(source: Path, folder: Path, dimensions: int) -> None:
     safetensors_files.write_arrays(folder / "model.safetensors", {"embeddings": rows})
     static.tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     config = {**static.config, "tokenizer_name": source.name, "embedding_dtype": rows.dtype.name}
-    (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
-    (folder / "modules.json").write_text(json.dumps(_MODULES, indent=2), encoding="utf-8")
+    write_json(folder / "config.json", config)
+    write_json(folder / "modules.json", modules("StaticEmbedding", "Normalize"))
     ModelDescription.read(folder).tokenizer()
 
 

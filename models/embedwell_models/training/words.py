@@ -1,19 +1,18 @@
 """Training of word vectors: Word2Vec and fastText with gensim, and GloVe."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from embedwell_models.convert.words.source import PlainVectors, WordVectors
+from embedwell_models.convert.words.source import WordVectors
 from embedwell_models.convert.words.word_embeddings import Choices, write_words
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.table import blocks
 from embedwell_models.tokenizer.words.subwords import Subwords
 from embedwell_models.training.corpus import Corpus, WordSequences
-from embedwell_models.vectors import Floats
 
 Algorithm = Literal["word2vec", "fasttext", "glove"]
-_BLOCK = 1 << 14  # rows
 
 
 @dataclass(frozen=True)
@@ -47,38 +46,26 @@ def train_words(corpus: Corpus, folder: Path, training: WordTraining) -> int:
     return len(vectors.counts)
 
 
-class _FastTextVectors:
-    """Vectors of a gensim model; for the attributes see WordVectors."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-        self.width: int = table.vector_size
-        self.subwords: Subwords | None = Subwords(table.min_n, table.max_n, table.bucket)
-        self.counts = _counts(table)
-
-    def rows(self) -> Iterator[tuple[str, Floats]]:
-        """Yield each word and its vector: the mean of the word's row and its n-grams' rows."""
-        return zip(self._table.index_to_key, self._table.vectors, strict=True)
-
-    def buckets(self) -> Iterator[Floats]:
-        """Yield the vectors of the n-gram buckets in blocks (N, D)."""
-        for start in range(0, len(self._table.vectors_ngrams), _BLOCK):
-            yield self._table.vectors_ngrams[start : start + _BLOCK]
-
-
 def _word2vec(texts: WordSequences, training: WordTraining) -> WordVectors:
     from gensim.models import Word2Vec
 
     table = _by_gensim(Word2Vec(**_options(training)), texts, training)
     rows = zip(table.index_to_key, table.vectors, strict=True)
-    return PlainVectors(training.dimensions, rows, counts=_counts(table))
+    return WordVectors(training.dimensions, rows, counts=_counts(table))
 
 
 def _fasttext(texts: WordSequences, training: WordTraining) -> WordVectors:
     from gensim.models import FastText
 
     model = FastText(bucket=training.buckets, **_options(training))
-    return _FastTextVectors(_by_gensim(model, texts, training))
+    table = _by_gensim(model, texts, training)
+    return WordVectors(
+        training.dimensions,
+        zip(table.index_to_key, table.vectors, strict=True),
+        Subwords(table.min_n, table.max_n, table.bucket),
+        _counts(table),
+        blocks(table.vectors_ngrams),
+    )
 
 
 def _glove(texts: WordSequences, training: WordTraining) -> WordVectors:
@@ -89,7 +76,7 @@ def _glove(texts: WordSequences, training: WordTraining) -> WordVectors:
     ids = {word: id for id, word in enumerate(counts)}
     pairs = glove.cooccurrences(texts, ids, training.window)
     table = glove.fit(pairs, training.dimensions, training.epochs, training.seed)
-    return PlainVectors(training.dimensions, zip(ids, table, strict=True), counts=counts)
+    return WordVectors(training.dimensions, zip(ids, table, strict=True), counts=counts)
 
 
 _ALGORITHMS: Mapping[Algorithm, Callable[[WordSequences, WordTraining], WordVectors]] = {

@@ -1,5 +1,6 @@
 """A batch: requests of a file, and its progress."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -90,3 +91,29 @@ class StoredBatch(BaseModel):
     batch: Batch
     progress: ProcessedBytes = Field(default_factory=ProcessedBytes)
     ending: Ending | None = None
+
+
+MAX_REQUESTS = 50_000
+"""Maximum requests of a batch, as in OpenAI's API."""
+
+MAX_LINES = 2 * MAX_REQUESTS
+"""Maximum lines of a file, with empty ones."""
+
+MAX_NAME = 512
+"""Maximum characters of a request's custom_id, and of a file's name."""
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Limits of files and batches.
+
+    file_bytes: maximum bytes of an uploaded file.
+    folder_bytes: maximum bytes that all files and batches take on the disk.
+    line_bytes: maximum bytes of one request.
+    retention: seconds for which files and finished batches are kept.
+    """
+
+    file_bytes: int
+    folder_bytes: int
+    line_bytes: int
+    retention: float

@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from embedwell.batches.batch import FINAL, Batch, StoredBatch
+from embedwell.batches.batch import FINAL, Batch, BatchLimits, StoredBatch
 from embedwell.batches.file_store import FileStore, remove_abandoned
-from embedwell.batches.ids import BATCH, is_id, new_id, newest_first
-from embedwell.batches.json_file import read_json, write_json
-from embedwell.batches.limits import BatchLimits
+from embedwell.batches.folder import BATCH, is_id, new_id, newest_first, read_json, write_json
 from embedwell.errors import NotFound
 
 _SAVED_BYTES = 1 << 12  # approximate bytes of a saved batch

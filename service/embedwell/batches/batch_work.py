@@ -7,12 +7,19 @@ from pathlib import Path
 
 import orjson
 
-from embedwell.batches.batch import Batch, Ending, Problem, Problems, Status, StoredBatch
+from embedwell.batches.batch import (
+    Batch,
+    BatchLimits,
+    Ending,
+    Problem,
+    Problems,
+    Status,
+    StoredBatch,
+)
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.ids import FILE, REQUEST, new_id
+from embedwell.batches.folder import FILE, REQUEST, new_id
 from embedwell.batches.json_lines import escape_line_ends
-from embedwell.batches.limits import BatchLimits
 from embedwell.batches.request_lines import RequestLine, check_requests, request_groups
 from embedwell.batches.route_calls import RouteResponse
 

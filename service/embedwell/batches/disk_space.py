@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from embedwell.batches.ids import SPACE_LOCK
+from embedwell.batches.folder import SPACE_LOCK
 from embedwell.errors import TooLarge
 
 _BLOCK = 1 << 12  # bytes; a file takes whole blocks of a disk

@@ -10,10 +10,9 @@ from typing import IO, Literal
 
 from pydantic import BaseModel
 
+from embedwell.batches.batch import BatchLimits
 from embedwell.batches.disk_space import DiskSpace
-from embedwell.batches.ids import FILE, is_id, new_id, newest_first
-from embedwell.batches.json_file import read_json, write_json
-from embedwell.batches.limits import BatchLimits
+from embedwell.batches.folder import FILE, is_id, new_id, newest_first, read_json, write_json
 from embedwell.errors import NotFound
 
 _MAX_STEP = 8 << 20  # bytes that an upload reserves ahead

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from embedwell.batches.batch import Problem
-from embedwell.batches.limits import MAX_LINES, MAX_NAME, MAX_REQUESTS
+from embedwell.batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 from embedwell.errors import BadRequest, ServiceError, TooLarge
 from embedwell.limits.json_limits import check_parts
 

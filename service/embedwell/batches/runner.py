@@ -11,15 +11,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from embedwell.batches.batch import FINAL, Status
+from embedwell.batches.batch import FINAL, BatchLimits, Status
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.group_calls import Result, compute_group
-from embedwell.batches.ids import LOCK
-from embedwell.batches.limits import BatchLimits
+from embedwell.batches.folder import LOCK
 from embedwell.batches.request_lines import RequestLine
-from embedwell.batches.route_calls import TEMPORARY, RouteCalls
+from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 from embedwell.errors import InternalError, ServiceError
 from embedwell.http.error_responses import UNEXPECTED
 from embedwell.limits.run_in_thread import access_files_in_thread

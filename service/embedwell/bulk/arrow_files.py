@@ -7,9 +7,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from embedwell.bulk.columns import Rows, text_problems, with_origin
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.origin import Rows, text_problems, with_origin
 
 _BATCH_ROWS = 1024
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store

@@ -1,5 +1,6 @@
 """`embedwell embed`: embed the texts of files into a file or a folder of parts."""
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,20 +9,42 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
-from embedwell.bulk.embed_options import check_workers, folder_options, ray_options, server_options
 from embedwell.cli.atomic_file import replacing, writing
 from embedwell.cli.extras import require
-from embedwell.cli.options import ENGINE, MODEL, options, read
+from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.bulk.run import BulkJob
     from embedwell.bulk.text_encoder import TextEncoder
     from embedwell.settings.settings import Settings
 
+_FORMATS = ("parquet", "npy")  # those of part_files, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def _check_ray(
+    context: click.Context, parameter: click.Parameter, address: str | None
+) -> str | None:
+    if address and not re.fullmatch(r"auto|local|[^/\s]+:\d+", address):
+        raise click.BadParameter(
+            f"{address} is no address of a cluster: put --ray behind the sources, or write "
+            "--ray=auto"
+        )
+    return address
+
+
+def _shard(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", value)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise click.BadParameter(f"{value}: write I/N, such as 1/4, with I from 1 to N")
+    return int(match[1]), int(match[2])
 
 
 @click.command()
@@ -36,9 +59,63 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
     ),
 )
 @click.option("--prompt", default=None, help="Text to put before every text.")
-@folder_options
-@server_options
-@ray_options
+@click.option("--column", metavar="COLUMN", help="Column of the texts.  [default: text]")
+@click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies a row.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column to write beside the vectors; may be given several times.  [default: all]",
+)
+@click.option(
+    "--format", type=click.Choice(_FORMATS), help="Format of the parts.  [default: parquet]"
+)
+@click.option(
+    "--part-rows",
+    type=click.IntRange(1, 1 << 24),
+    help="Maximum rows of a part; parts are kept in memory.  [default: 16384]",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    callback=_shard,
+    help="Compute every N-th part from the I-th on, to share one folder among N machines.",
+)
+@click.option("--resume", is_flag=True, help="Continue a run that was stopped, or begin it.")
+@click.option(
+    "--server",
+    "servers",
+    metavar="URL",
+    multiple=True,
+    callback=check_urls,
+    help="Use a running server instead of loading a model; may be given several times.",
+)
+@click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="API key of the servers.")
+@click.option(
+    "--ray",
+    is_flag=False,
+    flag_value="auto",
+    metavar="[ADDRESS]",
+    callback=_check_ray,
+    help=(
+        "Embed on the machines of a Ray cluster: host:port; `auto` for the cluster of "
+        "this machine or RAY_ADDRESS; `local` to start one here."
+    ),
+)
+@click.option(
+    "--actors",
+    type=click.IntRange(1, 10_000),
+    metavar="NUMBER",
+    help=(
+        "Number of processes with the model.  [default: one for each GPU, or else for each node]"
+    ),
+)
+@click.option(
+    "--actor-cpus",
+    type=click.IntRange(1, 1024),
+    metavar="NUMBER",
+    help="Processors and threads of an actor.  [default: those of its node]",
+)
 @options(*MODEL, *ENGINE)
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     """Embed the texts of each SOURCE into a file or a folder.
@@ -55,7 +132,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
         name: flags.pop(name)
         for name in ("column", "id_column", "keep", "format", "part_rows", "shard", "resume")
     }
-    check_workers(flags)
+    _check_workers(flags)
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -74,6 +151,15 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
         )
     else:
         _embed_folder(sources, output, folder_flags, flags)
+
+
+def _check_workers(flags: Mapping[str, Any]) -> None:
+    """Raise UsageError for options of servers and actors that cannot be combined."""
+    if flags["ray"] and flags["servers"]:
+        raise click.UsageError("give either --ray or --server, not both")
+    for name in ("actors", "actor_cpus"):
+        if flags[name] and not flags["ray"]:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
 
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
@@ -191,7 +277,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with _ray_actors(settings, flags) as encoder:
             yield encoder
         return
-    from embedwell.bulk.loading import load_local_model
+    from embedwell.bulk.local_model import load_local_model
 
     yield load_local_model(settings, flags["prompt"])
 

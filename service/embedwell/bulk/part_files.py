@@ -14,7 +14,6 @@ from embedwell.bulk.columns import EMBEDDING
 from embedwell_models.vectors import Floats
 
 PARQUET, NPY = "parquet", "npy"
-FORMATS = (PARQUET, NPY)
 
 
 def part_files(

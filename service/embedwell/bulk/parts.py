@@ -1,11 +1,17 @@
-"""Split the rows of an input into parts, the same ones in every run."""
+"""Parts of an input, the same ones in every run, and their embedding."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from embedwell.bulk.origin import Rows
+from embedwell.bulk.columns import FILE, POSITION, REASON, ROW, Columns, Rows, input_columns
+from embedwell.bulk.progress import EmbedProgress, WindowProgress
+from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
+from embedwell_models.vectors import Floats
 
 MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
@@ -48,3 +54,96 @@ def cut_into_parts(
                 waiting, count, size = [], 0, 0
     if waiting:
         yield Part(index, first_row, pa.Table.from_batches(waiting), before, done)
+
+
+@dataclass(frozen=True)
+class EmbeddedPart:
+    """n rows, their vectors (n, dim), the rows without a vector, and counts."""
+
+    rows: pa.Table
+    vectors: Floats
+    errors: list[dict[str, Any]]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class PartEmbedding:
+    """A part whose texts are being embedded.
+
+    texts: texts of the rows that have one.
+    reasons: why a row has no text; None for the others.
+    """
+
+    part: Part
+    columns: Columns
+    texts: Sequence[int]
+    reasons: list[str | None]
+    window: Window
+    progress: WindowProgress
+
+    @classmethod
+    def begin(
+        cls, part: Part, columns: Columns, encoder: TextEncoder, progress: EmbedProgress
+    ) -> "PartEmbedding":
+        """Like TextEncoder.begin. Raises BulkError."""
+        reasons = _reasons(part.rows, columns.id)
+        texts = [index for index, reason in enumerate(reasons) if reason is None]
+        column = input_columns(part.rows)[columns.text].take(pa.array(texts, pa.int64()))
+        progress.begin(part.before)
+        window_progress = WindowProgress(progress, len(texts), part.before, part.after)
+        window = Window.begin(encoder, column.to_pylist(), window_progress.advance)
+        return cls(part, columns, texts, reasons, window, window_progress)
+
+    def done(self) -> bool:
+        """Whether `encoded` would not wait."""
+        return self.window.pending.done()
+
+    def encoded(self) -> Encoded:
+        """Wait for the vectors. Raises BulkError."""
+        encoded = self.window.result()
+        self.progress.end()
+        return encoded
+
+    def embedded(self, encoded: Encoded) -> EmbeddedPart:
+        """Combine the vectors with the rows that have one."""
+        values, reasons = input_columns(self.part.rows), [*self.reasons]
+        for index, reason in encoded.rejected.items():
+            reasons[self.texts[index]] = reason
+        with_vector = [index for index, reason in enumerate(reasons) if reason is None]
+        has_vector = [index not in encoded.rejected for index in range(len(self.texts))]
+        indices = pa.array(with_vector, pa.int64())
+        rows = values.select(self.columns.written(values.column_names)).take(indices)
+        if self.columns.id is None:
+            rows = rows.add_column(0, ROW, pc.add(indices, self.part.first_row))
+        counts = {
+            "rows": len(reasons),
+            "embedded": len(with_vector),
+            "errors": len(reasons) - len(with_vector),
+            "computed": encoded.computed,
+        }
+        errors = _errors(self.part, self.columns.id, reasons)
+        return EmbeddedPart(rows, encoded.vectors[has_vector], errors, counts)
+
+
+def _reasons(rows: pa.Table, id: str | None) -> list[str | None]:
+    reasons: list[str | None] = rows[REASON].to_pylist()
+    if id is not None:
+        for index in np.flatnonzero(input_columns(rows)[id].is_null()).tolist():
+            reasons[index] = reasons[index] or f"{id} is null"
+    return reasons
+
+
+def _errors(part: Part, id: str | None, reasons: Sequence[str | None]) -> list[dict[str, Any]]:
+    errors = []
+    for index, reason in enumerate(reasons):
+        if reason is not None:
+            row = part.rows.slice(index, 1)
+            error = {
+                "file": row[FILE][0].as_py(),
+                "position": row[POSITION][0].as_py(),
+                ROW: part.first_row + index,
+            }
+            if id is not None:
+                error["id"] = input_columns(row)[id][0].as_py()
+            errors.append({**error, "reason": reason})
+    return errors

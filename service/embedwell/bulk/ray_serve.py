@@ -22,8 +22,7 @@ from starlette.types import ASGIApp
 
 from embedwell.asgi import create
 from embedwell.bulk.ray.autoscaling import LoadMeter, LoadPolicy
-from embedwell.bulk.ray.resources import actor_defaults
-from embedwell.bulk.ray.settings import check_names
+from embedwell.bulk.ray.resources import actor_defaults, check_names
 
 _MAX_REQUESTS = 1000  # requests of a replica, whose engine batches them, or rejects them with 429
 _STOP_SECONDS = 65.0  # seconds for the requests of a replica that is removed

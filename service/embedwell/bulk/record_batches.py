@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from embedwell.bulk.line_formats import Record
-from embedwell.bulk.line_reader import LineReader
-from embedwell.bulk.origin import Rows, with_origin
+from embedwell.bulk.columns import Rows, with_origin
+from embedwell.bulk.line_formats import LineReader, Record
 
 log = logging.getLogger(__name__)
 

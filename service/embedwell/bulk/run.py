@@ -1,18 +1,19 @@
-"""Embed an input, part by part, into a folder."""
+"""Embed an input, part by part, into a folder; a part is written while the next is embedded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from embedwell.bulk.columns import Columns
 from embedwell.bulk.files import OutputFolder, find_inputs
 from embedwell.bulk.manifest import Manifest, describe_inputs, read_manifest
-from embedwell.bulk.part_embedding import PartEmbedding
 from embedwell.bulk.part_files import PARQUET, part_files
-from embedwell.bulk.parts import cut_into_parts
+from embedwell.bulk.parts import PartEmbedding, cut_into_parts
 from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.source import Source
 from embedwell.bulk.text_encoder import Encoded, TextEncoder
-from embedwell.bulk.write_behind import write_behind
 
 PART_ROWS = 16384
 
@@ -89,3 +90,42 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     write_behind(embeddings, write)
     progress.end()
     return manifest.write(folder, complete=True)
+
+
+class Embedding(Protocol):
+    """A part that is being embedded."""
+
+    def done(self) -> bool:
+        """Whether `encoded` would not wait."""
+
+    def encoded(self) -> Encoded:
+        """Wait for the vectors."""
+
+
+E = TypeVar("E", bound=Embedding)
+
+
+def write_behind(embeddings: Iterable[E], write: Callable[[E, Encoded], None]) -> None:
+    """Write parts in order, in a thread; at most two are begun and not written.
+
+    embeddings: each is begun when it is requested.
+    """
+    begun: deque[E] = deque()
+    with ThreadPoolExecutor(1) as thread:
+        written = thread.submit(lambda: None)
+
+        def write_first() -> None:
+            nonlocal written
+            encoded = begun[0].encoded()
+            written.result()
+            written = thread.submit(write, begun.popleft(), encoded)
+
+        for embedding in embeddings:
+            begun.append(embedding)
+            while len(begun) == 2 or (begun and begun[0].done()):
+                write_first()
+            if begun:
+                written.result()
+        while begun:
+            write_first()
+        written.result()

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_text_column, open_arrow
-from embedwell.bulk.columns import Columns
+from embedwell.bulk.columns import Columns, Rows
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.line_formats import Parser, csv_parser, parse_jsonl, parse_text
-from embedwell.bulk.line_reader import open_lines, uncompressed_suffix
-from embedwell.bulk.origin import Rows
+from embedwell.bulk.line_formats import (
+    Parser,
+    csv_parser,
+    open_lines,
+    parse_jsonl,
+    parse_text,
+    uncompressed_suffix,
+)
 from embedwell.bulk.record_batches import infer_schema, record_batches, warn_of_late_columns
 
 _PARSERS: Mapping[str, Parser] = {

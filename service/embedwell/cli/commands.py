@@ -24,7 +24,7 @@ from embedwell.cli.options import (
 )
 from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.signals import install_signal_handlers
-from embedwell.settings.adapters import expand_adapters
+from embedwell.settings.model_settings import expand_adapters
 from embedwell_models.errors import TORCH_MISSING, ModelError
 
 # The server imports nothing of bulk and tools.

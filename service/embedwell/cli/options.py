@@ -28,6 +28,21 @@ ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "thre
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def decorate(command: F, *decorators: Callable[[F], F]) -> F:
+    """Decorate a command, the first decorator outermost, so that --help lists options in order."""
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def check_urls(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the address of a server, or several; raises BadParameter for another scheme."""
+    for url in [value] if isinstance(value, str) else value or ():
+        if not url.startswith(("http://", "https://")):
+            raise click.BadParameter(f"{url}: the address must begin with http:// or https://")
+    return value
+
+
 def options(*names: str) -> Callable[[F], F]:
     """Click options for settings, all of them by default; help and defaults come from Settings."""
 

@@ -1,21 +1,43 @@
-"""Reject requests that foreign web pages make browsers send to a server without a key.
+"""Requests that web pages make browsers send: which are rejected, and which pages may read.
 
 Any page can send a POST of text/plain to any address; the browser names the page in Origin. DNS
 rebinding can resolve a page's own host name to this server's address. Such requests look like those
 of the server's own page, except for the name in Host.
 """
 
+import re
 import socket
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from embedwell.errors import Forbidden
 from embedwell.http.headers import Headers
-from embedwell.http.local_origins import is_local_origin
 
 _PORTS = {"http": ":80", "https": ":443"}
 _LOCAL_SUFFIXES = ".internal,.local,.localhost"
 """Ends of names that public DNS does not have; Docker and Podman give such names to their host."""
+
+_LOCAL_ORIGIN = (
+    r"(?i)(?:app|file|tauri|vscode-file|vscode-webview)://.*"
+    r"|(?:chrome|moz|ms-browser|safari|safari-web)-extension://.+"
+    r"|https?://(?:localhost|tauri\.localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?::\d{1,5})?"
+)
+"""Regular expression of an origin that no public web page has.
+
+Those are pages of this machine, desktop programs and extensions: the ones that Ollama allows by
+default, with IPv6 and the host of Tauri's pages on Windows. A browser sets Origin by itself, so a
+page cannot claim another one.
+"""
+_LOCAL = re.compile(_LOCAL_ORIGIN)
+
+
+def is_local_origin(origin: str) -> bool:
+    """Return whether an origin is local; `null`, which any page can have, is not."""
+    return _LOCAL.fullmatch(origin) is not None
 
 
 class BrowserChecks:
@@ -30,7 +52,13 @@ class BrowserChecks:
         self._suffixes = tuple(name for name in names if name.startswith("."))
         self._names = frozenset(names).difference(self._suffixes)
         self._origins = frozenset(origins.split(","))
+        self._any_host, self._any_origin = "*" in self._names, "*" in self._origins
         self._allowed = lru_cache(maxsize=64)(self._is_allowed)
+
+    @property
+    def allow_all(self) -> bool:
+        """Whether every request passes."""
+        return self._any_host and self._any_origin
 
     @classmethod
     def of(cls, host: str, allowed_hosts: str, origins: str, has_key: bool) -> "BrowserChecks":
@@ -49,13 +77,13 @@ class BrowserChecks:
     def check(self, headers: Headers) -> None:
         """Raise Forbidden for a host or an origin that is not allowed."""
         host = headers.get(b"host")  # browsers always send Host
-        if host is not None and not self._allowed(host):
+        if not self._any_host and host is not None and not self._allowed(host):
             raise Forbidden(
                 f"host {host.decode('latin-1')!r} is not allowed; list it in "
                 "EMBEDWELL_ALLOWED_HOSTS, or set EMBEDWELL_API_KEY",
                 code="host_not_allowed",
             )
-        if b"origin" in headers and "*" not in self._origins:
+        if b"origin" in headers and not self._any_origin:
             self._check_origin(headers[b"origin"].decode("latin-1").lower(), headers)
 
     def _check_origin(self, origin: str, headers: Headers) -> None:
@@ -74,8 +102,6 @@ class BrowserChecks:
 
     def _is_allowed(self, host: bytes) -> bool:
         """Return whether a host is listed, localhost, or an address, which cannot be rebound."""
-        if "*" in self._names:
-            return True
         name = _name(host.decode("latin-1").lower())
         return (
             name in self._names
@@ -102,3 +128,42 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def with_cors(app: ASGIApp, origins: str, exposed_headers: Sequence[str]) -> ASGIApp:
+    """Let pages of these origins, and local ones, read responses.
+
+    https://fetch.spec.whatwg.org/#cors-protocol
+    All headers are allowed: clients send many, and no header that a browser adds by itself, such as
+    a cookie, grants access here.
+
+    exposed_headers: headers of responses that scripts may read.
+    """
+    cors = CORSMiddleware(
+        app,
+        allow_origins=origins.split(",") if origins else (),
+        allow_methods=("DELETE", "GET", "HEAD", "POST"),
+        allow_headers=("*",),
+        allow_origin_regex=_LOCAL_ORIGIN,
+        expose_headers=exposed_headers,
+    )
+    return cors if origins else LocalCors(app, cors)
+
+
+class LocalCors:
+    """ASGI application with CORS headers for local origins, without any for other requests."""
+
+    def __init__(self, app: ASGIApp, cors: ASGIApp) -> None:
+        """cors: `app` with CORS headers."""
+        self._app, self._cors = app, cors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._cors if _is_local(scope) else self._app
+        await app(scope, receive, send)
+
+
+def _is_local(scope: Scope) -> bool:
+    for name, value in scope.get("headers", ()):
+        if name == b"origin":
+            return is_local_origin(value.decode("latin-1"))
+    return False

@@ -10,7 +10,7 @@ _ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
 
 
 class ApiKeys:
-    """API keys of a server, each of which grants access; without keys, every request has it."""
+    """API keys of a server, each of which grants access."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = [key.encode() for key in keys]
@@ -20,8 +20,6 @@ class ApiKeys:
 
         https://www.rfc-editor.org/rfc/rfc6750#section-2.1
         """
-        if not self._keys:
-            return
         scheme, token = _credentials(headers)
         # Every key is compared in constant time, so that the time reveals no key.
         matches = [hmac.compare_digest(token.strip(), key) for key in self._keys]

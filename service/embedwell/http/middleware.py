@@ -75,7 +75,7 @@ class Middleware:
         paths: Collection[str] = (),
         limits: HttpLimits,
         uploads: Mapping[str, HttpLimits] = MappingProxyType({}),
-        keys: ApiKeys,
+        keys: ApiKeys | None,
         metrics: RequestCounter,
         browsers: BrowserChecks,
         models: ModelPaths | None = None,
@@ -86,12 +86,14 @@ class Middleware:
         paths: all paths of `app`.
         uploads: size limits of the paths that stream a body other than JSON instead of keeping it
             in memory.
+        keys: None for a server without a key.
         models: the models that a path may begin with.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
         self.limits, self._uploads = limits, uploads
-        self._keys, self._metrics, self._browsers = keys, metrics, browsers
+        self._keys, self._metrics = keys, metrics
+        self._browsers = None if browsers.allow_all else browsers
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
         self._models = models or ModelPaths({})
@@ -118,26 +120,11 @@ class Middleware:
             scope["path"], route = self._root_path + path, self._direct_routes.get(path)
         scope["route"] = route
         limits = self._uploads.get(path, self.limits)
-        task, accept = asyncio.current_task(), headers.get(b"accept", b"")
-        context = RequestContext(
-            request_id_of(headers), path, task, accept, memory=Reservation(limits.budget)
-        )
-        state = scope.setdefault("state", {})
-        if "has_hung_up" in state:  # uvicorn's connection is ours
-            context.started, context.has_hung_up = state["started"], state["has_hung_up"]
-        state["context"] = context
+        context = _new_context(scope, headers, path, limits)
         request_body = LimitedReceive(receive, limits, context)
         sender = _ResponseSender(self._metrics, self._failures, scope, send)
         try:
-            posted = scope["method"] == "POST"
-            check_single_host(scope["headers"], headers, scope["http_version"])
-            self._browsers.check(headers)
-            needs_key = not _is_open(path) or (posted and route is not None)
-            self._check(needs_key, headers, scope, limits.size)
-            app: ASGIApp = self._app
-            if posted and path not in self._uploads:
-                check_content_type(headers.get(b"content-type", JSON))
-                app = route.app if route else app
+            app = self._checked_app(scope, headers, path, limits.size)
             await app(scope, _decompressed(request_body, headers, limits, context), sender)
         except (Exception, asyncio.CancelledError) as error:
             await sender.fail(error)
@@ -170,14 +157,23 @@ class Middleware:
         if large:
             self._free_memory.return_soon()
 
-    def _check(self, needs_key: bool, headers: Headers, scope: Scope, max_size: int) -> None:
-        if needs_key:
+    def _checked_app(self, scope: Scope, headers: Headers, path: str, max_size: int) -> ASGIApp:
+        """Return the application that responds to a request; raises ServiceError."""
+        route, posted = scope["route"], scope["method"] == "POST"
+        check_single_host(scope["headers"], headers, scope["http_version"])
+        if self._browsers is not None:
+            self._browsers.check(headers)
+        if self._keys is not None and ((posted and route is not None) or not _is_open(path)):
             self._keys.check(headers)
         if b"transfer-encoding" in headers:
             check_transfer_encoding(headers[b"transfer-encoding"], scope["http_version"])
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > max_size:
             raise body_too_large_error(max_size)
+        if not posted or path in self._uploads:
+            return self._app
+        check_content_type(headers.get(b"content-type", JSON))
+        return self._app if route is None else route.app
 
 
 class _ResponseSender:
@@ -221,6 +217,21 @@ class _ResponseSender:
             await self({"type": "http.response.body", "body": response.body})
         elif isinstance(error, asyncio.CancelledError) and self._context.fault is None:
             raise error  # the server stops; uvicorn closes the connection
+
+
+def _new_context(scope: Scope, headers: Headers, path: str, limits: HttpLimits) -> RequestContext:
+    context = RequestContext(
+        request_id_of(headers),
+        path,
+        asyncio.current_task(),
+        headers.get(b"accept", b""),
+        memory=Reservation(limits.budget),
+    )
+    state = scope.setdefault("state", {})
+    if "has_hung_up" in state:  # uvicorn's connection is ours
+        context.started, context.has_hung_up = state["started"], state["has_hung_up"]
+    state["context"] = context
+    return context
 
 
 def _decompressed(

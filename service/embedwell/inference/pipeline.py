@@ -33,6 +33,7 @@ from embedwell.inputs.windows import (
     window_input_indices,
 )
 from embedwell.limits.admission import Admission
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.outputs.text_outputs import TextOutputs
@@ -348,7 +349,7 @@ def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
     tokens: tokens of all jobs of the request.
     """
     prompt_token_counts = [row.prompt_token_count for row in rows]
-    ids, image_tokens = [row.ids for row in rows], rows[0].image_tokens
+    ids, image_tokens = FlatRows.of([row.ids for row in rows]), rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
     kind = IMAGE if image_tokens else output
     return Job(kind, ids, counts, size_class(tokens), image_tokens=image_tokens)

@@ -34,6 +34,7 @@ State = Literal["loaded", "loading", "unloaded"]
 class ServedModel:
     """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
+    name: the model's name in responses.
     engine: the current engine.
     index: position among the served models.
     replay: resubmits the jobs of an engine that died.
@@ -64,7 +65,7 @@ class ServedModel:
             engine,
             index,
         )
-        self.comparisons = comparisons
+        self.comparisons, self.name = comparisons, settings.name
         tokenizer = description.tokenizer(MAX_UNSPLIT_CHARACTERS)
         self.reader = _reader(settings, description, tokenizer, queue, index)
         self.admission = _admission(settings, engine)
@@ -85,11 +86,6 @@ class ServedModel:
         self.dimensions = AllowedDimensions.from_setting(
             settings.dimensions, description.dim, lengths
         )
-
-    @property
-    def name(self) -> str:
-        """The model's name in responses."""
-        return self.settings.name
 
     @property
     def config(self) -> EncoderConfig:

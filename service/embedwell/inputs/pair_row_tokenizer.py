@@ -12,7 +12,7 @@ from embedwell.inputs.row_tokenizer import RowTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.request_limits import check_window_tokens, tokenization_errors
 from embedwell_models.errors import InstructionTooLongError, UnpairedTextError
-from embedwell_models.tokenizer.pairs import PairEncoder
+from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps
 
 

@@ -21,7 +21,7 @@ from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.run_in_thread import run_in_thread
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.tokenizer.pairs import PairEncoder
+from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
 

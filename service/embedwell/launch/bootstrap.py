@@ -1,18 +1,19 @@
 """Start a server: open its sockets, then watch its processes."""
 
 import asyncio
+import errno
 import logging
 import resource
+import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from socket import socket
+from typing import Any
 
-from embedwell.batches.ids import LOCK
+from embedwell.batches.folder import LOCK
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
-from embedwell.http.listeners import open_exclusive, open_shared
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
@@ -78,7 +79,7 @@ def open_model_contexts(
     return contexts, engine_fds
 
 
-def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
+def _listen(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:
     """Open the sockets of each HTTP process."""
     groups = [open_exclusive(settings.host, settings.port)]
     port = groups[0][0].getsockname()[1]
@@ -86,3 +87,56 @@ def _listen(settings: Settings, stack: ExitStack) -> list[list[socket]]:
     for listener in chain(*groups):
         stack.enter_context(listener)
     return groups
+
+
+_BACKLOG = 2048  # connections not accepted yet; the system may allow fewer
+# Errors for an address family that the machine lacks, such as localhost without IPv6.
+_UNAVAILABLE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+def open_exclusive(host: str, port: int) -> list[socket.socket]:
+    """Listen on a port that no other server uses, on any free port for 0; raises OSError."""
+    try:
+        sockets = _open(host, port)
+    except OSError as error:
+        raise OSError(
+            f"cannot listen on {host} port {port}: {error}; choose others with --host or --port"
+        ) from None
+    for listener in sockets:
+        # SO_REUSEPORT set before bind would share the port with another server.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return sockets
+
+
+def open_shared(host: str, port: int) -> list[socket.socket]:
+    """Listen on the port of `open_exclusive` for one more HTTP process; raises OSError.
+
+    The system distributes new connections over the processes (SO_REUSEPORT). With one shared socket
+    most connections of a burst would go to the process that is awake.
+    """
+    return _open(host, port, reuse_port=True)
+
+
+def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    with ExitStack() as opened:
+        for family, (name, _, *rest) in _addresses(host):
+            address = (name, sockets[0].getsockname()[1] if sockets else port, *rest)
+            try:
+                listener = socket.create_server(
+                    address, family=family, backlog=_BACKLOG, reuse_port=reuse_port
+                )
+            except OSError as error:
+                if error.errno not in _UNAVAILABLE:
+                    raise
+            else:
+                sockets.append(opened.enter_context(listener))
+        opened.pop_all()
+    if not sockets:
+        raise OSError(errno.EADDRNOTAVAIL, "this machine has no such address")
+    return sockets
+
+
+def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
+    infos = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, address) for family, *_, address in infos))

@@ -9,8 +9,10 @@ from embedwell.errors import ServiceError
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
 from embedwell.routes.common.router import RequestDep, api_router, read_body, request_context
-from embedwell.routes.model_cards import Models, model_list
-from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIEmbeddings, OpenAIResponse
+from embedwell.routes.embed import EmbedService
+from embedwell.routes.models import Models, model_list
+from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIResponse, create_embeddings
+from embedwell_models.outputs.names import DENSE, MULTI
 
 
 def _known_or_null(value: Any) -> Any:
@@ -28,19 +30,21 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
 
     created: creation time of all models, in seconds since 1970.
     """
-    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI")
+    models, routes = registry.choice(EmbedService, DENSE, MULTI), api_router("OpenAI")
 
     @routes.post("/openai/v1/embeddings", include_in_schema=False)
     async def azure_embeddings(context: RequestDep, body: AzureRequest) -> OpenAIResponse:
-        return await service.embed(context, body)
+        return await create_embeddings(models, context, body)
 
     @routes.post("/openai/deployments/{name:path}/embeddings", include_in_schema=False)
     async def deployment(request: Request) -> Response:
         context, name = request_context(request), request.path_params["name"]
-        service.models.choose_with_role(name)  # before the body is read
+        models.choose_with_role(name)  # before the body is read
         body = await read_body(AzureRequest, context, request.receive)
         try:
-            content = await service.embed(context, body.model_copy(update={"model": name}))
+            content = await create_embeddings(
+                models, context, body.model_copy(update={"model": name})
+            )
         except ServiceError as error:
             error.name_field(body.model_fields_set)
             raise

@@ -63,7 +63,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     service: None if the server computes no batches.
     """
-    routes = api_router("batches")
+    routes = api_router("batches", ())
     responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
@@ -71,9 +71,8 @@ def router(service: BatchService | None) -> APIRouter:
         summary="Create a batch from an uploaded file",
         response_model=Batch,
         responses=route_responses((*BODY_ERRORS, 404, 507), OpenAIError),
-        name="create_batch",
     )
-    async def create(context: RequestDep, body: BatchRequest) -> dict[str, Any]:
+    async def create_batch(context: RequestDep, body: BatchRequest) -> dict[str, Any]:
         enabled_service = require_enabled(service)
         if body.endpoint not in enabled_service.endpoints:
             known = ", ".join(sorted(enabled_service.endpoints))
@@ -92,29 +91,22 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/batches",
         summary="List all batches, newest first",
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
-        name="batches",
     )
-    def list_batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Batches:
+    def batches(limit: Annotated[int, Query(ge=1, le=100)] = 20, after: str = "") -> Batches:
         batches = require_enabled(service).batches.newest_first(after)
         page, data = newest_first_page(batches, limit)
         return {**page, "data": data}
 
-    @routes.get(
-        "/v1/batches/{id}",
-        summary="Get a batch and its progress",
-        responses=responses,
-        name="batch",
-    )
-    def get_batch(id: Annotated[str, _ID]) -> Batch:
+    @routes.get("/v1/batches/{id}", summary="Get a batch and its progress", responses=responses)
+    def batch(id: Annotated[str, _ID]) -> Batch:
         return require_enabled(service).batches.get(id)
 
     @routes.post(
         "/v1/batches/{id}/cancel",
         summary="Cancel a batch; finished results are kept",
         responses=route_responses((*AUTH_ERRORS, 404, 507), OpenAIError),
-        name="cancel_batch",
     )
-    def cancel(id: Annotated[str, _ID]) -> Batch:
+    def cancel_batch(id: Annotated[str, _ID]) -> Batch:
         return require_enabled(service).batches.cancel(id)
 
     return routes

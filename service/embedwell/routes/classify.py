@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
@@ -11,7 +11,6 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
@@ -24,7 +23,6 @@ from embedwell.routes.common.body import (
     input_list,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -170,18 +168,9 @@ class Classes(TypedDict):
 
 @dataclass(frozen=True)
 class ClassificationService:
-    """Labels texts and text pairs.
+    """Labels texts and text pairs."""
 
-    name: the model's name in responses.
-    """
-
-    pipeline: Pipeline
-    name: str
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(model.pipeline, model.name)
+    model: ServedModel
 
     async def scores(
         self,
@@ -195,26 +184,26 @@ class ClassificationService:
         function: see `logits_to_scores`.
         """
         self._reserve(context, len(texts))
-        _, logits = await self.pipeline.score(context, texts, options)
-        return logits_to_scores(function, logits, self.pipeline.classifier)
+        _, logits = await self.model.pipeline.score(context, texts, options)
+        return logits_to_scores(function, logits, self.model.pipeline.classifier)
 
     def _reserve(self, context: RequestContext, inputs: int) -> None:
         """Reserve the memory of a response; raises BadRequest for an embedder."""
-        context.memory.grow_by_numbers(inputs * len(self.pipeline.classifier.labels))
+        context.memory.grow_by_numbers(inputs * len(self.model.pipeline.classifier.labels))
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Classes:
         """Respond to /classify."""
         inputs: Any = input_list(body.input)
         self._reserve(context, len(inputs))
-        logits = await self.pipeline.classify(context, inputs, body.input_options())
+        logits = await self.model.pipeline.classify(context, inputs, body.input_options())
         function: ScoreFunction | None = "none" if body.wants_logits else None
-        scores = logits_to_scores(function, logits, self.pipeline.classifier)
-        labels = self.pipeline.classifier.labels
+        scores = logits_to_scores(function, logits, self.model.pipeline.classifier)
+        labels = self.model.pipeline.classifier.labels
         infinity = "raw_scores" in body.model_fields_set
         return {
             "id": context.id,
             "object": "classify" if infinity else "list",
-            "model": self.name,
+            "model": self.model.name,
             "data": [_labelled(row, labels) for row in scores]
             if infinity
             else [_best(index, row, labels) for index, row in enumerate(scores)],
@@ -224,29 +213,21 @@ class ClassificationService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /predict and /classify."""
-    models = registry.choice(ClassificationService.of, "classify", "rerank")
+    models = registry.choice(ClassificationService, "classify", "rerank")
     routes = api_router("classify")
 
-    @routes.post(
-        "/predict",
-        summary="Label texts or text pairs",
-        responses=route_responses(),
-    )
+    @routes.post("/predict", summary="Label texts or text pairs")
     async def predict(context: RequestDep, body: PredictRequest) -> Predictions:
         service, single = models.choose(body.model), _inputs_kind(body.inputs) != "<batch>"
         items = [body.inputs] if single else body.inputs
         texts = [TextPair(*([item] if isinstance(item, str) else item)) for item in items]
         scores = await service.scores(context, texts, body.input_options(), body.function)
-        labels, parameters = service.pipeline.classifier.labels, body.parameters
+        labels, parameters = service.model.pipeline.classifier.labels, body.parameters
         top_k = None if parameters is None else parameters.top_k
         predictions = [_labelled(row, labels, top_k) for row in scores]
         return predictions[0] if single and parameters is None else predictions
 
-    @routes.post(
-        "/classify",
-        summary="Classify texts",
-        responses=route_responses(),
-    )
+    @routes.post("/classify", summary="Classify texts")
     async def classify(context: RequestDep, body: ClassifyRequest) -> Classes:
         return await models.choose(body.model).classify(context, body)
 

@@ -18,7 +18,6 @@ from embedwell.routes.common.array_format import Matrix, as_lists, convert_vecto
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
@@ -212,14 +211,10 @@ class CohereResponse(TypedDict):
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /v2/embed, and /v1/embed for older clients."""
-    models = registry.choice(DenseVectorService.of, DENSE, MULTI)
-    routes = api_router("Cohere")
+    models = registry.choice(DenseVectorService, DENSE, MULTI)
+    routes = api_router("Cohere", error_schema=CohereError)
 
-    @routes.post(
-        "/v2/embed",
-        summary="Create embeddings (Cohere)",
-        responses=route_responses(error_schema=CohereError),
-    )
+    @routes.post("/v2/embed", summary="Create embeddings (Cohere)")
     async def cohere(context: RequestDep, body: CohereRequest) -> CohereResponse:
         embedding, request = models.choose(body.model), body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
@@ -231,11 +226,7 @@ def router(registry: ModelRegistry) -> APIRouter:
             "response_type": "embeddings_by_type",
         }
 
-    @routes.post(
-        "/v1/embed",
-        summary="Create embeddings (Cohere, version 1)",
-        responses=route_responses(error_schema=CohereError),
-    )
+    @routes.post("/v1/embed", summary="Create embeddings (Cohere, version 1)")
     async def cohere_v1(
         context: RequestDep, body: CohereV1Request
     ) -> CohereFloats | CohereResponse:

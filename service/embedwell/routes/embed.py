@@ -1,8 +1,7 @@
 """POST /embed: sentence vectors, in TEI's request and response formats with more options."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NotRequired, Self
+from typing import NotRequired
 
 import numpy as np
 from fastapi import APIRouter
@@ -115,24 +114,15 @@ class _ComputedOutputs(TypedDict):
     inputs: list[Input]
 
 
-@dataclass(frozen=True)
 class EmbedService:
     """Responds to /embed with any kind of vectors of a text.
 
-    max_values: maximum count of numbers in sparse vectors, and in the vectors of tokens.
     multi_vector: responds if the model computes a vector for each token and no dense vector.
     """
 
-    dense: DenseVectorService
-    multi_vector: MultiVectorService
-    max_values: int
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(
-            DenseVectorService.of(model), MultiVectorService.of(model), model.settings.max_values
-        )
+    def __init__(self, model: ServedModel) -> None:
+        self.model, self.dense = model, DenseVectorService(model)
+        self.multi_vector = MultiVectorService(model)
 
     async def embed(
         self, context: RequestContext, body: EmbedRequest
@@ -140,7 +130,7 @@ class EmbedService:
         """Respond to /embed."""
         if body.outputs is not None:
             return await self.outputs(context, body, body.outputs)
-        if self.multi_vector.vectors.alone:
+        if self.model.multi_vectors.alone:
             return await self._embed_tokens(context, body)
         if body.partial:
             return await self._embed_partial(context, body)
@@ -164,12 +154,12 @@ class EmbedService:
         self, context: RequestContext, body: EmbedRequest, names: Sequence[OutputName]
     ) -> Outputs:
         """Compute the named kinds of vectors of each input; raises BadRequest, TooLarge."""
-        if self.multi_vector.vectors.alone:
-            self.dense.pipeline.check_outputs(names)
+        if self.model.multi_vectors.alone:
+            self.model.pipeline.check_outputs(names)
             return await self._token_vectors(context, body)
         self.dense.check_offered(names, body.dimensions)
         outputs = await self._compute_outputs(context, body, names)
-        dimensions = body.dimensions or self.dense.dimensions.full
+        dimensions = body.dimensions or self.model.dimensions.full
         return {**outputs, **self._details(context, body, dimensions)}
 
     async def _token_vectors(self, context: RequestContext, body: EmbedRequest) -> Outputs:
@@ -179,12 +169,12 @@ class EmbedService:
             "token_ids": [as_lists(ids) for ids in texts.token_ids],
             "inputs": describe_inputs(texts.rows),
         }
-        return {**outputs, **self._details(context, body, self.dense.dimensions.full)}
+        return {**outputs, **self._details(context, body, self.model.dimensions.full)}
 
     async def _embed_tokens(
         self, context: RequestContext, body: EmbedRequest
     ) -> EmbedResponse | BinaryResponse:
-        self.dense.pipeline.check_outputs(())
+        self.model.pipeline.check_outputs(())
         if body.details:
             return await self._token_vectors(context, body)
         return await self.multi_vector.embed(context, body)
@@ -192,7 +182,7 @@ class EmbedService:
     async def _embed_partial(self, context: RequestContext, body: EmbedRequest) -> Partial:
         check_json_fields(context, partial=True)
         results = await self.dense.results(context, body)
-        pooled = _stack_vectors(results, self.dense.dimensions.full)
+        pooled = _stack_vectors(results, self.model.dimensions.full)
         vectors = truncate_and_normalize(pooled, body.dimensions, body.normalize)
         described = _partial_results(results, vectors, body)
         return {
@@ -205,7 +195,7 @@ class EmbedService:
         self, context: RequestContext, body: EmbedRequest, requested: Sequence[OutputName]
     ) -> _ComputedOutputs:
         _check_fields(context, body)
-        pipeline, numbers_per_token = self.dense.pipeline, self.dense.dimensions.full
+        pipeline, numbers_per_token = self.model.pipeline, self.model.dimensions.full
         kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
         names = list(dict.fromkeys(kinds[name] for name in requested))
         pipeline.check_outputs(names)
@@ -213,9 +203,11 @@ class EmbedService:
             context, input_list(body.inputs), body.options_without_windows()
         )
         if MULTI in requested:
-            check_response_numbers(context.tokens * numbers_per_token, self.max_values)
+            check_response_numbers(
+                context.tokens * numbers_per_token, self.model.settings.max_values
+            )
             context.memory.grow_by_numbers(context.tokens * numbers_per_token)
-        outputs = await _compute(pipeline, context, rows, names, self.max_values)
+        outputs = await _compute(pipeline, context, rows, names, self.model.settings.max_values)
         response: _ComputedOutputs = {"inputs": describe_inputs(rows)}
         if DENSE in requested:
             vectors = np.stack([text.dense for text in outputs if text.dense is not None])
@@ -237,9 +229,9 @@ class EmbedService:
         return response
 
     def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> _Details:
-        prompt = self.dense.pipeline.reader.resolve_prompt(body.input_options())
+        prompt = self.model.pipeline.reader.resolve_prompt(body.input_options())
         return {
-            "model": self.dense.name,
+            "model": self.model.name,
             "dimensions": dimensions,
             **describe_request(context, prompt),
         }
@@ -247,7 +239,7 @@ class EmbedService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /embed, which is also at the root for TEI's clients."""
-    models = registry.choice(EmbedService.of, DENSE, MULTI)
+    models = registry.choice(EmbedService, DENSE, MULTI)
     routes = api_router("embed")
 
     @routes.post(

@@ -1,7 +1,7 @@
 """POST /embed_sparse: sparse vectors, as in TEI."""
 
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 from fastapi import APIRouter
@@ -16,7 +16,6 @@ from embedwell.limits.request_limits import ResponseSize
 from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
@@ -64,26 +63,18 @@ class SparseArrays(TypedDict):
 
 @dataclass(frozen=True)
 class SparseService:
-    """Computes sparse vectors.
+    """Computes sparse vectors."""
 
-    max_values: maximum count of numbers in a response.
-    """
-
-    pipeline: Pipeline
-    max_values: int
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(model.pipeline, model.settings.max_values)
+    model: ServedModel
 
     async def embed(self, context: RequestContext, body: SparseRequest) -> list[list[SparseEntry]]:
         """Respond to /embed_sparse."""
-        output = sparse_output_name(self.pipeline, body)
-        self.pipeline.check_outputs([output])
+        pipeline = self.model.pipeline
+        output = sparse_output_name(pipeline, body)
+        pipeline.check_outputs([output])
         inputs = input_list(body.inputs)
-        rows = await self.pipeline.reader.read(context, inputs, body.options_without_windows())
-        size = ResponseSize(context.memory, self.max_values)
+        rows = await pipeline.reader.read(context, inputs, body.options_without_windows())
+        size = ResponseSize(context.memory, self.model.settings.max_values)
 
         def keep(text: TextOutputs) -> SparseVector:
             assert text.sparse is not None
@@ -91,20 +82,16 @@ class SparseService:
             size.grow(response_numbers(vector))
             return vector
 
-        vectors = await self.pipeline.compute_in_parts(context, rows, [output], keep)
+        vectors = await pipeline.compute_in_parts(context, rows, [output], keep)
         return [as_pairs(vector) for vector in vectors]
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /embed_sparse."""
-    models = registry.choice(SparseService.of, SPARSE)
+    models = registry.choice(SparseService, SPARSE)
     routes = api_router("embed")
 
-    @routes.post(
-        "/embed_sparse",
-        summary="Embed texts as sparse vectors",
-        responses=route_responses(),
-    )
+    @routes.post("/embed_sparse", summary="Embed texts as sparse vectors")
     async def embed_sparse(context: RequestDep, body: SparseRequest) -> list[list[SparseEntry]]:
         return await models.choose(body.model, body.task).embed(context, body)
 

@@ -20,8 +20,8 @@ _HOSTED = "/hf-inference"
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create routes like /embed and /similarity for clients that put the model in the path."""
-    models = registry.choice(EmbedService.of, DENSE, MULTI)
-    comparing = registry.choice(SimilarityService.of, DENSE, MULTI)
+    models = registry.choice(EmbedService, DENSE, MULTI)
+    comparing = registry.choice(SimilarityService, DENSE, MULTI)
     routes = APIRouter(include_in_schema=False)
 
     async def feature_extraction(request: Request) -> Response:

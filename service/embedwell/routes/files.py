@@ -12,8 +12,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
+from embedwell.batches.batch import MAX_NAME
 from embedwell.batches.file_store import Purpose, StoredFile, Upload
-from embedwell.batches.limits import MAX_NAME
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_body import OpenAIError, forbid_extra
@@ -93,7 +93,7 @@ def router(service: BatchService | None) -> APIRouter:
 
     service: None if the server computes no batches.
     """
-    routes = api_router("batches")
+    routes = api_router("batches", ())
     responses = route_responses((*AUTH_ERRORS, 404), OpenAIError)
 
     @routes.post(
@@ -103,9 +103,8 @@ def router(service: BatchService | None) -> APIRouter:
         openapi_extra={
             "requestBody": {"content": {MULTIPART: {"schema": _FORM}}, "required": True}
         },
-        name="upload_file",
     )
-    async def upload(request: Request) -> StoredFile:
+    async def upload_file(request: Request) -> StoredFile:
         store = require_enabled(service).files
         kind, _, parameters = request.headers.get("content-type", "").partition(";")
         if kind.strip().lower() != MULTIPART or not parameters:
@@ -126,9 +125,8 @@ def router(service: BatchService | None) -> APIRouter:
         UPLOAD,
         summary="List all files, newest first",
         responses=route_responses((*AUTH_ERRORS, 400), OpenAIError),
-        name="files",
     )
-    def list_files(
+    def files(
         purpose: Purpose | None = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
         after: str = "",
@@ -138,13 +136,8 @@ def router(service: BatchService | None) -> APIRouter:
         page, data = newest_first_page(chosen, limit)
         return {**page, "data": data}
 
-    @routes.get(
-        "/v1/files/{id}",
-        summary="Get the description of a file",
-        responses=responses,
-        name="file",
-    )
-    def get_file(id: Annotated[str, _ID]) -> StoredFile:
+    @routes.get("/v1/files/{id}", summary="Get the description of a file", responses=responses)
+    def file(id: Annotated[str, _ID]) -> StoredFile:
         return require_enabled(service).files.get(id)
 
     @routes.get(
@@ -152,9 +145,8 @@ def router(service: BatchService | None) -> APIRouter:
         summary="Download a file of JSON lines",
         response_class=JsonLinesResponse,
         responses=responses,
-        name="file_content",
     )
-    def get_content(id: Annotated[str, _ID]) -> JsonLinesResponse:
+    def file_content(id: Annotated[str, _ID]) -> JsonLinesResponse:
         return JsonLinesResponse(
             require_enabled(service).files.content(id), media_type=JsonLinesResponse.media_type
         )
@@ -163,7 +155,6 @@ def router(service: BatchService | None) -> APIRouter:
         "/v1/files/{id}",
         summary="Delete a file; batches that read it continue",
         responses=responses,
-        name="delete_file",
     )
     def delete_file(id: Annotated[str, _ID]) -> DeletedFile:
         require_enabled(service).files.remove(id)

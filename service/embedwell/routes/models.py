@@ -1,20 +1,161 @@
-"""GET /v1/models and /models: lists of the served models; POST /models/NAME/load and unload."""
+"""GET /v1/models and /models: the served models; POST /models/NAME/load and unload."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import NonNegativeInt
+from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.http.model_paths import PREFIX
+from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
-from embedwell.routes.model_cards import Model, Models, model_card, model_list, named
+from embedwell.routes.common.scores import rerank_score
 from embedwell_models.hub.sources import DEFAULT
+from embedwell_models.model_files.classifier import Task
+from embedwell_models.outputs.names import DENSE, MULTI
+
+Endpoint = Literal["embed", "rerank", "classify"]
+"""Cohere's name of an API that a model answers."""
+
+_MODEL_TYPES: dict[Task, Literal["embedding", "rerank", "classify"]] = {
+    "embed": "embedding",
+    "multi_vector": "embedding",
+    "rerank": "rerank",
+    "classify": "classify",
+}
+
+
+@forbid_extra
+class MistralCapabilities(TypedDict):
+    completion_chat: Literal[False]
+    completion_fim: Literal[False]
+    function_calling: Literal[False]
+    fine_tuning: Literal[False]
+    vision: Literal[False]
+    classification: bool
+
+
+@forbid_extra
+class Model(TypedDict):
+    """A served model.
+
+    - `created`: start time of the server, in seconds since 1970.
+    - `adapter`: the task of a model with adapters.
+    - `dimensions`: dimensions of the vectors; null for a model that reranks or classifies.
+    - `name`, `endpoints`, `context_length`: for Cohere's clients.
+    - `type`, `capabilities`, `max_context_length`: for Mistral's clients.
+    - `model_type`: for Xinference's clients.
+    """
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    task: Task
+    adapter: str | None
+    dimensions: NonNegativeInt | None
+    state: Literal["loaded", "loading", "unloaded"]
+    name: str
+    endpoints: list[Endpoint]
+    context_length: PositiveInt
+    type: Literal["base"]
+    capabilities: MistralCapabilities
+    max_context_length: PositiveInt
+    model_type: Literal["embedding", "rerank", "classify"]
+
+
+@forbid_extra
+class CohereModel(TypedDict):
+    """A served model in Cohere's format."""
+
+    name: str
+    endpoints: list[Endpoint]
+    finetuned: Literal[False]
+    context_length: PositiveInt
+    default_endpoints: list[Endpoint]
+
+
+@forbid_extra
+class Models(TypedDict):
+    """The served models under all of their names.
+
+    - `models`: the same for Cohere's clients.
+    """
+
+    object: Literal["list"]
+    data: list[Model]
+    models: list[CohereModel]
+
+
+def model_list(registry: ModelRegistry, created: int, endpoint: str | None = None) -> Models:
+    """List the served models under all of their names.
+
+    created: creation time of all models, in seconds since 1970.
+    endpoint: list only the models of an endpoint for Cohere's clients.
+    """
+    data = [model_card(name, model, created) for name, model in named(registry)]
+    chosen = [card for card in data if endpoint is None or endpoint in card["endpoints"]]
+    return {"object": "list", "data": data, "models": [_cohere(card) for card in chosen]}
+
+
+def named(registry: ModelRegistry) -> Iterator[tuple[str, ServedModel]]:
+    """Yield each name with its model."""
+    return ((name, model) for model in registry.models for name in model.settings.names)
+
+
+def model_card(name: str, model: ServedModel, created: int) -> Model:
+    """Describe a model under one of its names."""
+    length = model.reader.max_length
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "self-hosted",
+        "task": model.task,
+        "adapter": model.adapter,
+        "dimensions": model.dimensions.full if model.description.outputs else None,
+        "state": model.state,
+        "name": name,
+        "endpoints": _endpoints(model),
+        "context_length": length,
+        "type": "base",
+        "capabilities": {
+            "completion_chat": False,
+            "completion_fim": False,
+            "function_calling": False,
+            "fine_tuning": False,
+            "vision": False,
+            "classification": model.task == "classify",
+        },
+        "max_context_length": length,
+        "model_type": _MODEL_TYPES[model.task],
+    }
+
+
+def _endpoints(model: ServedModel) -> list[Endpoint]:
+    description = model.description
+    endpoints: list[Endpoint] = []
+    if {DENSE, MULTI} & {*description.outputs}:
+        endpoints.append("embed")
+    if rerank_score(description.outputs, description.classifier) is not None:
+        endpoints.append("rerank")
+    return endpoints if description.classifier is None else [*endpoints, "classify"]
+
+
+def _cohere(card: Model) -> CohereModel:
+    return {
+        "name": card["name"],
+        "endpoints": card["endpoints"],
+        "finetuned": False,
+        "context_length": card["context_length"],
+        "default_endpoints": [],
+    }
+
 
 _NAME = Path(examples=[DEFAULT])
 _ADMIN_ERRORS = (*BODY_ERRORS, 404, 503, 504)
@@ -56,24 +197,15 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
 
     created: creation time of all models, in seconds since 1970.
     """
-    routes, responses = api_router("OpenAI"), route_responses(AUTH_ERRORS, OpenAIError)
+    routes = api_router("OpenAI", AUTH_ERRORS, OpenAIError)
 
-    @routes.get(
-        "/v1/models",
-        summary="List the served models under all of their names",
-        responses=responses,
-        name="models",
-    )
-    async def list_models(
+    @routes.get("/v1/models", summary="List the served models under all of their names")
+    async def models(
         endpoint: Annotated[str | None, Query(description="Of Cohere's list `models`.")] = None,
     ) -> Models:
         return model_list(registry, created, endpoint)
 
-    @routes.get(
-        "/models",
-        summary="List the names of the served models",
-        responses=responses,
-    )
+    @routes.get("/models", summary="List the names of the served models")
     async def infinity_models() -> InfinityModels:
         data: list[InfinityModel] = [
             {
@@ -90,10 +222,9 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     @routes.get(
         "/v1/models/{name:path}",
         summary="Get a model",
-        responses=route_responses((*AUTH_ERRORS, 404), OpenAIError),
-        name="model",
+        responses=route_responses((404,), OpenAIError),
     )
-    async def get_model(name: Annotated[str, _NAME]) -> Model:
+    async def model(name: Annotated[str, _NAME]) -> Model:
         return model_card(name, registry.choose(name), created)
 
     return routes
@@ -109,7 +240,7 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
     check_key: None if the server has no admin key.
     timeout: seconds to wait until a model is loaded or unloaded.
     """
-    routes, responses = api_router("status"), route_responses(_ADMIN_ERRORS)
+    routes = api_router("status", _ADMIN_ERRORS)
 
     def check(request: Request) -> None:
         if check_key is None:
@@ -120,25 +251,17 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
             )
         check_key({name.lower(): value for name, value in request.headers.raw})
 
-    @routes.post(
-        "/models/{name:path}/load",
-        summary="Load a model and wait until it is loaded",
-        responses=responses,
-        name="load_model",
-    )
-    async def load(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+    @routes.post("/models/{name:path}/load", summary="Load a model and wait until it is loaded")
+    async def load_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
         model = registry.choose(name)
         await model.engine.load(timeout)
         return {"model": model.name, "state": model.state}
 
     @routes.post(
-        "/models/{name:path}/unload",
-        summary="Unload a model until the next request for it",
-        responses=responses,
-        name="unload_model",
+        "/models/{name:path}/unload", summary="Unload a model until the next request for it"
     )
-    async def unload(request: Request, name: Annotated[str, _NAME]) -> ModelState:
+    async def unload_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:
         check(request)
         model = registry.choose(name)
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
+from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.routes.common.array_format import (
@@ -29,7 +29,6 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list, text_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
 from embedwell.routes.common.response_types import token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -85,20 +84,9 @@ class JinaMultiVectors(TypedDict):
 
 @dataclass(frozen=True)
 class MultiVectorService:
-    """Computes a vector for each token.
+    """Computes a vector for each token."""
 
-    name: the model's name in responses.
-    max_values: maximum count of numbers in a response.
-    """
-
-    vectors: MultiVectors
-    name: str
-    max_values: int
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(model.multi_vectors, model.name, model.settings.max_values)
+    model: ServedModel
 
     async def embed(
         self, context: RequestContext, body: EmbedRequest
@@ -119,7 +107,7 @@ class MultiVectorService:
             context, outputs=described, encoding_format=body.encoding_format != "float"
         )
         inputs, options = input_list(body.inputs), body.options_without_windows()
-        texts = await self.vectors.vectors(context, inputs, options, self.max_values)
+        texts = await self._vectors(context, inputs, options)
         return texts, _convert(texts, body.output_dtype)
 
     async def encoded_vectors(
@@ -131,7 +119,7 @@ class MultiVectorService:
     ) -> list[Vectors]:
         """Return the vectors of each input in the format of another API's response."""
         self.check_fields(body)
-        texts = await self.vectors.vectors(context, inputs, options, self.max_values)
+        texts = await self._vectors(context, inputs, options)
         return [
             encode_rows(matrix, body.encoding_format)
             for matrix in _convert(texts, body.output_dtype)
@@ -144,13 +132,13 @@ class MultiVectorService:
         self._check_dimensions(body.dimensions)
         options = InputOptions(truncate=body.truncate, role=body.input_type)
         inputs = text_list(body.input)
-        texts = await self.vectors.vectors(context, inputs, options, self.max_values)
+        texts = await self._vectors(context, inputs, options)
         integer = body.embedding_type in ("int8", "uint8")
         dtype: OutputType = body.embedding_type if integer else "float32"  # type: ignore[assignment]
         encoding: EncodingFormat = "base64" if body.embedding_type == "base64" else "float"
         values = [encode_block(matrix, encoding) for matrix in _convert(texts, dtype)]
         return {
-            "model": self.name,
+            "model": self.model.name,
             "object": "list",
             "usage": token_usage(context),
             "data": [
@@ -176,12 +164,18 @@ class MultiVectorService:
             )
         self._check_dimensions(body.dimensions)
 
+    async def _vectors(
+        self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
+    ) -> TokenVectors:
+        max_values = self.model.settings.max_values
+        return await self.model.multi_vectors.vectors(context, inputs, options, max_values)
+
     def _check_dimensions(self, dimensions: int | None) -> None:
-        self.vectors.check_offered()
-        if dimensions not in (None, self.vectors.dim):
+        self.model.multi_vectors.check_offered()
+        dim = self.model.multi_vectors.dim
+        if dimensions not in (None, dim):
             raise BadRequest(
-                f"dimensions is {dimensions}, but a token's vector has {self.vectors.dim}; "
-                "leave dimensions out",
+                f"dimensions is {dimensions}, but a token's vector has {dim}; leave dimensions out",
                 code="dimensions_not_offered",
                 param="dimensions",
             )
@@ -189,14 +183,10 @@ class MultiVectorService:
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/multi-vector."""
-    models = registry.choice(MultiVectorService.of, MULTI)
-    routes = api_router("embed")
+    models = registry.choice(MultiVectorService, MULTI)
+    routes = api_router("embed", error_schema=OpenAIError)
 
-    @routes.post(
-        "/v1/multi-vector",
-        summary="Embed texts as a vector for each token (Jina)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
+    @routes.post("/v1/multi-vector", summary="Embed texts as a vector for each token (Jina)")
     async def multi_vector(context: RequestDep, body: MultiVectorRequest) -> JinaMultiVectors:
         return await models.choose(body.model).respond_as_jina(context, body)
 

@@ -1,6 +1,5 @@
 """POST /v1/ranking: rank passages, as NVIDIA's NIM for reranking does."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -8,23 +7,14 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.http.request_context import RequestContext
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
-from embedwell.routes.common.options import PairBody, PairOverflow, TruncateWord
+from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
 from embedwell.routes.rerank import RerankService
-
-_OVERFLOW: dict[TruncateWord | None, PairOverflow] = {
-    "NONE": "error",
-    "START": "start",
-    "END": "end",
-    None: "end",
-}
 
 
 class NIMText(Body):
@@ -58,7 +48,7 @@ class RankingRequest(Body):
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options."""
-        return PairBody(on_overflow=_OVERFLOW[self.truncate]).input_options()
+        return PairBody(on_overflow=OVERFLOW[self.truncate or "END"]).input_options()
 
 
 @forbid_extra
@@ -78,36 +68,21 @@ class NIMRanking(TypedDict):
     usage: OpenAIUsage
 
 
-@dataclass(frozen=True)
-class RankingService:
-    """Responds to /v1/ranking with the logits of a reranker, or the scores of vectors."""
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
+    models = RerankService.choice(registry)
+    routes = api_router("rerank", error_schema=OpenAIError)
 
-    reranker: RerankService
-
-    async def rank(self, context: RequestContext, body: RankingRequest) -> NIMRanking:
-        """Respond to /v1/ranking."""
-        texts = [passage.text for passage in body.passages]
-        options = body.input_options()
-        _, logits = await self.reranker.logits(context, body.query.text, texts, options)
+    @routes.post("/v1/ranking", summary="Rank passages (NVIDIA NIM)")
+    @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
+    async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
+        texts, options = [passage.text for passage in body.passages], body.input_options()
+        reranker = models.choose(body.model)
+        _, logits = await reranker.logits(context, body.query.text, texts, options)
         order = ranking(logits, body.top_k)
         return {
             "rankings": [{"index": index, "logit": float(logits[index])} for index in order],
             "usage": token_usage(context),
         }
-
-
-def router(registry: ModelRegistry) -> APIRouter:
-    """Create the route /v1/ranking, which NVIDIA's hosted API has under another path."""
-    models = RerankService.choice(registry)
-    routes = api_router("rerank")
-
-    @routes.post(
-        "/v1/ranking",
-        summary="Rank passages (NVIDIA NIM)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
-    @routes.post("/v1/retrieval/nvidia/reranking", include_in_schema=False)
-    async def rank_passages(context: RequestDep, body: RankingRequest) -> NIMRanking:
-        return await RankingService(models.choose(body.model)).rank(context, body)
 
     return routes

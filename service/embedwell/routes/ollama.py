@@ -1,7 +1,7 @@
 """POST /api/embed and the older /api/embeddings: Ollama's embeddings API."""
 
 import sys
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -10,13 +10,11 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
-from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.array_format import Matrix, as_lists
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
@@ -96,22 +94,23 @@ class OllamaEmbedding(TypedDict):
     embedding: list[float]
 
 
-@dataclass(frozen=True)
-class OllamaService:
-    """Computes sentence vectors for Ollama's routes."""
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /api/embed and /api/embeddings."""
+    # Ollama has no limit of texts, and its clients send thousands at once.
+    models = registry.choice(partial(DenseVectorService, any_count=True), DENSE, MULTI)
+    routes = api_router("Ollama")
 
-    embedding: DenseVectorService
-
-    async def embed(self, context: RequestContext, body: OllamaRequest) -> OllamaResponse:
-        """Respond to /api/embed."""
-        max_length, dimensions = self._num_ctx(body), body.dimensions or 0
-        shorter = 0 < dimensions < self.embedding.dimensions.full
+    @routes.post("/api/embed", summary="Create embeddings (Ollama)")
+    async def ollama(context: RequestDep, body: OllamaRequest) -> OllamaResponse:
+        embedding, dimensions = models.choose_tagged(body.model), body.dimensions or 0
+        shorter = 0 < dimensions < embedding.model.dimensions.full
         request = EmbedRequest(
             inputs=input_list(body.input),
             on_overflow=OVERFLOW[body.truncate is not False],
             dimensions=dimensions if shorter else None,
         )
-        _, vectors = await self.embedding.vectors(context, request, max_length=max_length)
+        max_length = _max_length(body, embedding.model)
+        _, vectors = await embedding.vectors(context, request, max_length=max_length)
         return {
             "model": body.model,
             "embeddings": as_lists(vectors),
@@ -120,51 +119,23 @@ class OllamaService:
             "prompt_eval_count": context.tokens,
         }
 
-    async def embed_prompt(
-        self, context: RequestContext, body: OllamaPromptRequest
-    ) -> OllamaEmbedding:
-        """Respond to /api/embeddings."""
-        max_length = self._num_ctx(body)
+    @routes.post(
+        "/api/embeddings", summary="Create the embedding of one text (Ollama's older route)"
+    )
+    async def ollama_prompt(context: RequestDep, body: OllamaPromptRequest) -> OllamaEmbedding:
+        embedding = models.choose_tagged(body.model)
         request = EmbedRequest(inputs=body.prompt, normalize=False)
-        _, (vector,) = await self.embedding.vectors(context, request, max_length=max_length)
+        max_length = _max_length(body, embedding.model)
+        _, (vector,) = await embedding.vectors(context, request, max_length=max_length)
         return {"embedding": as_lists(vector)}
-
-    def _num_ctx(self, body: OllamaBody) -> int | None:
-        """Return num_ctx if it is below the model's limit, else None."""
-        num_ctx, reader = body.num_ctx(), self.embedding.pipeline.reader
-        if not 0 < num_ctx < reader.max_length:
-            return None
-        reader.check_max_length(num_ctx, "options.num_ctx")
-        return num_ctx
-
-
-def router(registry: ModelRegistry) -> APIRouter:
-    """Create the routes /api/embed and /api/embeddings."""
-    models = registry.choice(_any_number_of_texts, DENSE, MULTI)
-    routes, responses = api_router("Ollama"), route_responses()
-
-    @routes.post(
-        "/api/embed",
-        summary="Create embeddings (Ollama)",
-        responses=responses,
-        name="ollama",
-    )
-    async def embed(context: RequestDep, body: OllamaRequest) -> OllamaResponse:
-        return await OllamaService(models.choose_tagged(body.model)).embed(context, body)
-
-    @routes.post(
-        "/api/embeddings",
-        summary="Create the embedding of one text (Ollama's older route)",
-        responses=responses,
-        name="ollama_prompt",
-    )
-    async def embed_prompt(context: RequestDep, body: OllamaPromptRequest) -> OllamaEmbedding:
-        ollama = OllamaService(models.choose_tagged(body.model))
-        return await ollama.embed_prompt(context, body)
 
     return routes
 
 
-def _any_number_of_texts(model: ServedModel) -> DenseVectorService:
-    # Ollama has no limit, and its clients send thousands of texts at once.
-    return replace(DenseVectorService.of(model), any_count=True)
+def _max_length(body: OllamaBody, model: ServedModel) -> int | None:
+    """Return num_ctx if it is below the model's limit, else None."""
+    num_ctx = body.num_ctx()
+    if not 0 < num_ctx < model.reader.max_length:
+        return None
+    model.reader.check_max_length(num_ctx, "options.num_ctx")
+    return num_ctx

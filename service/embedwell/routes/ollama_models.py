@@ -25,32 +25,40 @@ _FLOAT_DTYPES = {"F64", "F32", "F16", "BF16"}
 _QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
 
 
-class OllamaShowRequest(Body):
-    """Request body of /api/show.
-
-    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
-    """
+class OllamaNameBody(Body):
+    """The name of a model: `model`, or `name` from older clients."""
 
     model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
 
     model: str | None = None
     name: str | None = None
+
+    @property
+    def checked_name(self) -> str:
+        """Return the name; raises BadRequest if it is missing."""
+        if name := self.model or self.name:
+            return name
+        raise BadRequest("the field model is missing: give a model's name", param="model")
+
+
+class OllamaShowRequest(OllamaNameBody):
+    """Request body of /api/show.
+
+    - `model`, or `name` from older clients: name of a model. The other fields are ignored.
+    """
+
     verbose: bool | None = None
     system: str | None = None
     template: str | None = None
     options: dict[str, Any] | None = None
 
 
-class OllamaPullRequest(Body):
+class OllamaPullRequest(OllamaNameBody):
     """Request body of /api/pull.
 
     - `model`, or `name` from older clients: name of a model. The other fields are ignored.
     """
 
-    model_config = examples({"model": "all-MiniLM-L6-v2"}, {"name": "all-MiniLM-L6-v2"})
-
-    model: str | None = None
-    name: str | None = None
     insecure: bool | None = None
     stream: bool | None = None
     username: str | None = None
@@ -250,29 +258,17 @@ class OllamaModel:
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes that describe models as Ollama does."""
     models = registry.choice(OllamaModel)
-    routes, responses = api_router("Ollama"), route_responses(AUTH_ERRORS)
+    routes, responses = api_router("Ollama", ()), route_responses(AUTH_ERRORS)
 
-    @routes.get(
-        "/api/tags",
-        summary="List the served models (Ollama)",
-        responses=responses,
-    )
+    @routes.get("/api/tags", summary="List the served models (Ollama)", responses=responses)
     async def ollama_tags() -> Tags:
         return {"models": [tag for model in models.services for tag in model.tags()]}
 
-    @routes.get(
-        "/api/ps",
-        summary="List the loaded models (Ollama)",
-        responses=responses,
-    )
+    @routes.get("/api/ps", summary="List the loaded models (Ollama)", responses=responses)
     async def ollama_ps() -> Loaded:
         return {"models": [each for model in models.services for each in model.loaded()]}
 
-    @routes.get(
-        "/api/version",
-        summary="Get the server's version (Ollama)",
-        responses=responses,
-    )
+    @routes.get("/api/version", summary="Get the server's version (Ollama)", responses=responses)
     async def ollama_version() -> Version:
         return {"version": __version__}
 
@@ -280,29 +276,20 @@ def router(registry: ModelRegistry) -> APIRouter:
         "/api/show",
         summary="Describe a model (Ollama)",
         responses=route_responses((*BODY_ERRORS, 404)),
-        name="show",
     )
-    async def ollama_show(context: RequestDep, body: OllamaShowRequest) -> Shown:
-        return models.choose_tagged(_name(body)).show()
+    async def show(context: RequestDep, body: OllamaShowRequest) -> Shown:
+        return models.choose_tagged(body.checked_name).show()
 
     @routes.post(
         "/api/pull",
         summary="Check that a model is served (Ollama)",
         responses=route_responses((*BODY_ERRORS, 404)),
-        name="pull",
     )
-    async def ollama_pull(context: RequestDep, body: OllamaPullRequest) -> Pulled:
-        models.choose_tagged(_name(body))
+    async def pull(context: RequestDep, body: OllamaPullRequest) -> Pulled:
+        models.choose_tagged(body.checked_name)
         return {"status": "success"}
 
     return routes
-
-
-def _name(body: OllamaShowRequest | OllamaPullRequest) -> str:
-    name = body.model or body.name
-    if not name:
-        raise BadRequest("the field model is missing: give a model's name", param="model")
-    return name
 
 
 def _format_count(count: int) -> str:

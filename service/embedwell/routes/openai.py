@@ -23,8 +23,7 @@ from embedwell.routes.common.array_format import (
 )
 from embedwell.routes.common.body import WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
-from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -249,51 +248,42 @@ class OpenAIResponse(TypedDict):
     usage: EmbeddingUsage
 
 
-class OpenAIEmbeddings:
-    """Responds to requests of OpenAI's embeddings API."""
-
-    def __init__(self, registry: ModelRegistry) -> None:
-        self.models = registry.choice(EmbedService.of, DENSE, MULTI)
-        self._token_vectors = registry.choice(TokenVectorService.of, "embed")
-
-    async def embed(self, context: RequestContext, body: EmbeddingsRequest) -> OpenAIResponse:
-        """Respond to /v1/embeddings; raises ServiceError."""
-        service, role = self.models.choose_with_role(body.model or None, body.task)
-        embedding, request = service.dense, body.to_embed_request(role)
-        if request.outputs is not None:
-            outputs = await service.outputs(context, request, request.outputs)
-            return _response(_by_input(outputs), embedding.name, context)
-        max_length = body.max_length
-        if max_length is not None:
-            reader = embedding.pipeline.reader
-            max_length = min(max_length, reader.max_length)
-            reader.check_max_length(max_length, "truncate_prompt_tokens")
-        if body.return_multivector:
-            tokens, _ = self._token_vectors.choose_with_role(body.model or None, body.task)
-            multivectors = await _multivectors(context, request, max_length, service, tokens)
-            return _response(multivectors, embedding.name, context)
-        param = "dimensions" if body.output_dimension is None else "output_dimension"
-        _, vectors = await embedding.vectors(context, request, param, max_length)
-        encoded: Sequence[Vector] = _encode(vectors, request)
-        data: list[OpenAIEmbedding] = [
-            {"object": "embedding", "index": index, "embedding": vector}
-            for index, vector in enumerate(encoded)
-        ]
-        return _response(data, embedding.name, context)
+async def create_embeddings(
+    models: ModelChoice[EmbedService], context: RequestContext, body: EmbeddingsRequest
+) -> OpenAIResponse:
+    """Respond to a request of OpenAI's embeddings API; raises ServiceError."""
+    service, role = models.choose_with_role(body.model or None, body.task)
+    embedding, request = service.dense, body.to_embed_request(role)
+    if request.outputs is not None:
+        outputs = await service.outputs(context, request, request.outputs)
+        return _response(_by_input(outputs), service.model.name, context)
+    max_length = body.max_length
+    if max_length is not None:
+        reader = service.model.reader
+        max_length = min(max_length, reader.max_length)
+        reader.check_max_length(max_length, "truncate_prompt_tokens")
+    if body.return_multivector:
+        multivectors = await _multivectors(context, request, max_length, service)
+        return _response(multivectors, service.model.name, context)
+    param = "dimensions" if body.output_dimension is None else "output_dimension"
+    _, vectors = await embedding.vectors(context, request, param, max_length)
+    encoded: Sequence[Vector] = _encode(vectors, request)
+    data: list[OpenAIEmbedding] = [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(encoded)
+    ]
+    return _response(data, service.model.name, context)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /v1/embeddings, which Infinity has at /embeddings."""
-    service, routes = OpenAIEmbeddings(registry), api_router("OpenAI")
+    models = registry.choice(EmbedService, DENSE, MULTI)
+    routes = api_router("OpenAI", error_schema=OpenAIError)
 
-    @routes.post(
-        "/v1/embeddings",
-        summary="Create embeddings (OpenAI)",
-        responses=route_responses(error_schema=OpenAIError),
-    )
+    @routes.post("/v1/embeddings", summary="Create embeddings (OpenAI)")
     @routes.post("/embeddings", include_in_schema=False)
     async def embeddings(context: RequestDep, body: EmbeddingsRequest) -> OpenAIResponse:
-        return await service.embed(context, body)
+        return await create_embeddings(models, context, body)
 
     return routes
 
@@ -303,15 +293,14 @@ async def _multivectors(
     request: EmbedRequest,
     max_length: int | None,
     service: EmbedService,
-    tokens: TokenVectorService,
 ) -> list[JinaEmbeddings]:
     """Compute a vector for each token: the model's own kind, or the states of the last layer."""
     inputs = input_list(request.inputs)
     options = request.input_options().with_max_length(max_length)
-    if service.multi_vector.vectors.offered:
+    if service.model.multi_vectors.offered:
         encoded = await service.multi_vector.encoded_vectors(context, inputs, options, request)
     else:
-        states = await tokens.last_layer(context, inputs, options)
+        states = await TokenVectorService(service.model).last_layer(context, inputs, options)
         encoded = [
             _encode(truncate_and_normalize(each, None, request.normalize), request)
             for each in states

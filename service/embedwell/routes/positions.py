@@ -2,8 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, Literal, NotRequired, Self
+from functools import cached_property, partial
+from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
@@ -20,7 +20,6 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.position_encoding import (
     PositionEncoding,
     PositionTables,
@@ -178,30 +177,21 @@ class PositionsResponse(TypedDict):
 
 @dataclass(frozen=True)
 class PositionService:
-    """Computes position encodings.
+    """Computes position encodings."""
 
-    bias_table: the model's trained relative biases, if any: (buckets, H).
-    max_values: maximum count of numbers in a response.
-    """
+    model: ServedModel
 
-    pipeline: Pipeline
-    config: EncoderConfig
-    bias_table: Floats | None
-    max_values: int
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(
-            model.pipeline, model.config, model.description.bias_table(), model.settings.max_values
-        )
+    @cached_property
+    def bias_table(self) -> Floats | None:
+        """The model's trained relative biases, if any: (buckets, H)."""
+        return self.model.description.bias_table()
 
     async def encode(
         self, context: RequestContext, body: PositionsRequest
     ) -> PositionsResponse | BinaryResponse:
         """Respond to /positions."""
-        encoding = body.encoding(self.config)
-        check_response_numbers(encoding.value_bound, self.max_values)
+        encoding = body.encoding(self.model.config)
+        check_response_numbers(encoding.value_bound, self.model.settings.max_values)
         context.memory.grow_by_numbers(encoding.value_bound)
         match encoding.scheme:
             case Learned(padding=padding):
@@ -209,7 +199,7 @@ class PositionService:
             case scheme:
                 work = partial(compute_tables, scheme, encoding)
                 tables = await run_in_thread(work, encoding.value_bound <= _FEW_VALUES)
-        if encoding.trained and self.bias_table is not None and "buckets" in tables:
+        if encoding.trained and "buckets" in tables and self.bias_table is not None:
             tables["bias"] = np.ascontiguousarray(self.bias_table.T[:, tables["buckets"]])
         array = _binary_array(tables)
         if array is not None and (response := binary_response(context, array)):
@@ -226,7 +216,7 @@ class PositionService:
     async def _learned_table(
         self, context: RequestContext, positions: Ints, padding_id: int
     ) -> PositionTables:
-        last, size = positions.max(), self.config.max_positions
+        last, size = positions.max(), self.model.config.max_positions
         if last >= size:
             raise BadRequest(
                 f"position {last} is not in the model's table of {size} positions, which "
@@ -235,23 +225,22 @@ class PositionService:
             )
         # The position part of this input is the start of the table. Padding has no position.
         ids = np.full(last + 1, int(padding_id == 0), dtype=np.int32)
-        (table,) = await self.pipeline.hidden(context, [InputRow(ids, 0)], "position")
+        (table,) = await self.model.pipeline.hidden(context, [InputRow(ids, 0)], "position")
         return {"vectors": table[positions]}
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes of /positions: POST, and GET with the same fields in the query string."""
-    models = registry.choice(PositionService.of)
-    routes = api_router("tokens")
+    models = registry.choice(PositionService)
+    routes = api_router("tokens", ())
 
     @routes.post(
         "/positions",
         summary="Compute position encodings",
         response_model=PositionsResponse,
         responses=route_responses(binary=True),
-        name="positions",
     )
-    async def post(
+    async def positions(
         context: RequestDep, body: PositionsRequest
     ) -> PositionsResponse | BinaryResponse:
         return await models.choose(body.model).encode(context, body)
@@ -263,9 +252,10 @@ def router(registry: ModelRegistry) -> APIRouter:
         summary="Compute position encodings",
         response_model=PositionsResponse,
         responses=route_responses(errors_without_body, binary=True),
-        name="get_positions",
     )
-    async def get(context: RequestDep, query: Annotated[PositionsQuery, Query()]) -> Response:
+    async def get_positions(
+        context: RequestDep, query: Annotated[PositionsQuery, Query()]
+    ) -> Response:
         service = models.choose(query.model)
         return await fastapi_response(context, await service.encode(context, query))
 

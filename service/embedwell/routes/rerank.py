@@ -1,7 +1,7 @@
 """POST /rerank and /v2/rerank: rank documents, as in TEI, Jina, Infinity, Voyage and Cohere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, Self
 
@@ -11,7 +11,6 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.cosine_scores import CosineScores
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
@@ -47,27 +46,19 @@ class VectorScores(Protocol):
     ) -> tuple[list[InputRow], Floats]: ...
 
 
-@dataclass(frozen=True)
 class RerankService:
     """Scores documents by their relevance to a query, for every API.
 
-    name: the model's name in responses.
     vectors: compares the vectors of a model that embeds; None for other models.
     """
 
-    pipeline: Pipeline
-    name: str
-    vectors: VectorScores | None
+    def __init__(self, registry: ModelRegistry, model: ServedModel) -> None:
+        self.model, self.vectors = model, _vector_scores(registry, model)
 
     @classmethod
     def choice(cls, registry: ModelRegistry) -> ModelChoice[Self]:
         """Create the service of each model; a model that was trained to rank has precedence."""
-        return registry.choice(partial(cls.of, registry), "rerank", MULTI, DENSE)
-
-    @classmethod
-    def of(cls, registry: ModelRegistry, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(model.pipeline, model.name, _vector_scores(registry, model))
+        return registry.choice(partial(cls, registry), "rerank", MULTI, DENSE)
 
     async def logits(
         self,
@@ -90,16 +81,16 @@ class RerankService:
         """Like `logits`, for any pairs."""
         context.memory.grow_by_numbers(len(pairs))
         if self.vectors is not None:
-            options = _for_vectors(options, self.pipeline.reader)
+            options = _for_vectors(options, self.model.reader)
             return await self.vectors.scores(context, pairs, options)
-        classifier = self.pipeline.classifier
+        classifier = self.model.pipeline.classifier
         if not classifier.reranks:
             raise BadRequest(
                 f"this model has {len(classifier.labels)} labels, but a reranker has one; "
                 "send the request to /predict",
                 code="not_offered",
             )
-        rows, logits = await self.pipeline.score(context, pairs, options)
+        rows, logits = await self.model.pipeline.score(context, pairs, options)
         return rows, logits[:, 0]
 
     def scores(self, logits: Floats) -> Floats:
@@ -108,7 +99,7 @@ class RerankService:
 
     def activated(self, logits: Floats) -> Floats:
         """Like `scores`, but with the function in the files of a reranker: (B,)."""
-        if self.vectors is None and self.pipeline.classifier.activation == "identity":
+        if self.vectors is None and self.model.pipeline.classifier.activation == "identity":
             return logits
         return self.scores(logits)
 
@@ -127,14 +118,14 @@ class RerankService:
             return {
                 "object": "list",
                 "data": _rank_texts(scores, order, documents),
-                "model": self.name,
+                "model": self.model.name,
                 "usage": {"total_tokens": context.tokens},
             }
         rank = _rank_texts if body.wants_plain_documents else _rank_objects
         response: JinaRanking = {
             "id": context.id,
             "object": "rerank",
-            "model": self.name,
+            "model": self.model.name,
             "usage": token_usage(context),
             "results": rank(scores, order, documents),
             "meta": _meta(rows, context, "1"),
@@ -167,11 +158,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = RerankService.choice(registry)
     routes = api_router("rerank")
 
-    @routes.post(
-        "/rerank",
-        summary="Rank documents by relevance to a query",
-        responses=route_responses(),
-    )
+    @routes.post("/rerank", summary="Rank documents by relevance to a query")
     @routes.post("/v1/rerank", include_in_schema=False)
     @routes.post("/v1/reranking", include_in_schema=False)
     async def rerank(context: RequestDep, body: RerankRequest) -> RerankResponse:

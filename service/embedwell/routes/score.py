@@ -11,7 +11,6 @@ from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.text_pair import TextPair
 from embedwell.routes.common.body import Texts, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import PairBody
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
@@ -74,11 +73,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = RerankService.choice(registry)
     routes = api_router("rerank")
 
-    @routes.post(
-        "/score",
-        summary="Score text pairs (vLLM)",
-        responses=route_responses(),
-    )
+    @routes.post("/score", summary="Score text pairs (vLLM)")
     @routes.post("/v1/score", include_in_schema=False)
     async def score(context: RequestDep, body: ScoreRequest) -> ScoreResponse:
         service = models.choose(body.model)
@@ -87,7 +82,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         return {
             "id": context.id,
             "object": "list",
-            "model": service.name,
+            "model": service.model.name,
             "data": [
                 {"index": index, "object": "score", "score": value}
                 for index, value in enumerate(scores)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
@@ -11,12 +11,10 @@ from fastapi import APIRouter
 from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inference.similarity_scores import similarity_scores
 from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
 from embedwell.inputs.input_row import InputRow
-from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.run_in_thread import run_in_thread
 from embedwell.routes.common.array_format import as_lists
@@ -26,7 +24,6 @@ from embedwell.routes.common.comparison_input import (
     vector_array,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.response_types import (
     describe_input,
     describe_inputs,
@@ -61,33 +58,17 @@ EmbeddedTexts = tuple[list[InputRow], Floats]
 
 @dataclass(frozen=True)
 class SimilarityService:
-    """Compares texts and vectors.
+    """Compares texts and vectors."""
 
-    max_values: maximum count of numbers in a response.
-    comparisons: runs the comparisons of vectors.
-    normalize: whether the model normalises its vectors.
-    """
-
-    pipeline: Pipeline
-    max_values: int
-    multi_vectors: MultiVectors
-    comparisons: Comparisons
-    normalize: bool
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(
-            *(model.pipeline, model.settings.max_values, model.multi_vectors, model.comparisons),
-            normalize=model.description.sentence.normalize,
-        )
+    model: ServedModel
 
     async def similarity(
         self, context: RequestContext, body: SimilarityRequest
     ) -> SimilarityResponse:
         """Respond to /similarity."""
-        if self.multi_vectors.alone or body.metric == MAXSIM:
-            return await maxsim_similarity(self.multi_vectors, context, body, self.max_values)
+        multi_vectors, max_values = self.model.multi_vectors, self.model.settings.max_values
+        if multi_vectors.alone or body.metric == MAXSIM:
+            return await maxsim_similarity(multi_vectors, context, body, max_values)
         if body.inputs is not None:
             return await self._source_similarity(context, body, body.inputs)
         body.check_a_and_b()
@@ -128,16 +109,17 @@ class SimilarityService:
 
     @property
     def _is_sparse(self) -> bool:
-        names = self.pipeline.output_names
+        names = self.model.pipeline.output_names
         return SPARSE in names and DENSE not in names
 
     async def _scores(
         self, context: RequestContext, a: Floats, b: Floats, body: SimilarityRequest
     ) -> Floats | Sequence[Any]:
         values = len(a) * (1 if body.mode == "pairwise" else len(b))
-        if values <= self.max_values:  # otherwise similarity_scores rejects the request
+        max_values = self.model.settings.max_values
+        if values <= max_values:  # otherwise similarity_scores rejects the request
             context.memory.grow_by_numbers(values)
-        return await similarity_scores(a, b, body, self.max_values, self.comparisons)
+        return await similarity_scores(a, b, body, max_values, self.model.comparisons)
 
     async def _embed(
         self,
@@ -151,17 +133,19 @@ class SimilarityService:
         if not paths:
             return ([], _NO_VECTORS), ([], _NO_VECTORS)
         texts, count = [*first.values(), *second.values()], len(first)
+        max_values = self.model.settings.max_values
         with located(paths):
             if self._is_sparse:
                 rows, sparse = await compute_sparse_vectors(
-                    *(self.pipeline, context, texts, options),
+                    *(self.model.pipeline, context, texts, options),
                     num_queries=count,
-                    max_values=self.max_values,
+                    max_values=max_values,
                 )
-                vectors = as_matrix(context, sparse, self.max_values)
+                vectors = as_matrix(context, sparse, max_values)
             else:
-                rows, vectors = await self.pipeline.embed(context, texts, options)
-        vectors = truncate_and_normalize(vectors, None, self.normalize)
+                rows, vectors = await self.model.pipeline.embed(context, texts, options)
+        normalize = self.model.description.sentence.normalize
+        vectors = truncate_and_normalize(vectors, None, normalize)
         return (rows[:count], vectors[:count]), (rows[count:], vectors[count:])
 
     def _details(
@@ -169,20 +153,16 @@ class SimilarityService:
     ) -> Details:
         if not body.details:
             return {}
-        prompt = self.pipeline.reader.resolve_prompt(body.input_options())
+        prompt = self.model.reader.resolve_prompt(body.input_options())
         return {"inputs": inputs, **describe_request(context, prompt)}
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /similarity."""
-    models = registry.choice(SimilarityService.of, DENSE, MULTI)
+    models = registry.choice(SimilarityService, DENSE, MULTI)
     routes = api_router("compare")
 
-    @routes.post(
-        "/similarity",
-        summary="Similarity",
-        responses=route_responses(),
-    )
+    @routes.post("/similarity", summary="Similarity")
     async def similarity(context: RequestDep, body: SimilarityRequest) -> SimilarityResponse:
         return await models.choose(body.model, body.requested_task).similarity(context, body)
 

@@ -164,12 +164,10 @@ def router(
 
     infos: describe the models.
     """
-    routes, ready_responses = api_router("status"), route_responses((429, 500, 503))
+    routes, ready_responses = api_router("status", ()), route_responses((429, 500, 503))
 
     @routes.get(
-        "/live",
-        summary="Check that the HTTP process responds",
-        responses=route_responses((500,)),
+        "/live", summary="Check that the HTTP process responds", responses=route_responses((500,))
     )
     async def live() -> Live:
         return {"status": "live"}
@@ -196,9 +194,8 @@ def router(
         "/info",
         summary="Describe the model, its precision, and the limits",
         responses=route_responses((*AUTH_ERRORS, 404)),
-        name="info",
     )
-    async def get_info(model: Annotated[str | None, _MODEL] = None) -> Info:
+    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
         return infos.choose(model)()
 
     @routes.get(

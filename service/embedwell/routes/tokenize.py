@@ -1,4 +1,4 @@
-"""POST /tokenize and /decode: convert texts to tokens and back, in TEI's format."""
+"""Convert texts to tokens and back: POST /tokenize and /decode in TEI's format, and Cohere's."""
 
 from typing import Annotated, Any
 
@@ -6,11 +6,13 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.inputs.offsets import ByteOffsets, byte_offsets
+from embedwell.inputs.options import InputOptions
+from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import BODY_ERRORS, route_responses
+from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.tokenizer.tokenizer import Token
@@ -81,13 +83,9 @@ class TextToken(TypedDict):
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /tokenize and /decode."""
     models = registry.choice(lambda model: model.reader)
-    routes, responses = api_router("tokens"), route_responses((*BODY_ERRORS, 404))
+    routes = api_router("tokens", (*BODY_ERRORS, 404))
 
-    @routes.post(
-        "/tokenize",
-        summary="Tokenize texts",
-        responses=responses,
-    )
+    @routes.post("/tokenize", summary="Tokenize texts")
     async def tokenize(context: RequestDep, body: TokenizeRequest) -> list[list[TextToken]]:
         return await models.choose(body.model, body.task).all_tokens(
             *(context, text_list(body.inputs), body.prompt_options()),
@@ -96,11 +94,7 @@ def router(registry: ModelRegistry) -> APIRouter:
             bytes_per_character=_BYTES_PER_CHARACTER,
         )
 
-    @routes.post(
-        "/decode",
-        summary="Decode token ids to texts",
-        responses=responses,
-    )
+    @routes.post("/decode", summary="Decode token ids to texts")
     async def decode(context: RequestDep, body: DecodeRequest) -> list[str]:
         rows: Any = body.ids if _ids_kind(body.ids) == "<rows>" else [body.ids]
         return await models.choose(body.model).decode(rows, body.skip_special_tokens)
@@ -123,3 +117,77 @@ def _as_json(token: Token, to_byte: ByteOffsets) -> TextToken:
         "start_char": token.start,
         "stop_char": token.stop,
     }
+
+
+_COHERE_BYTES_PER_CHARACTER = 50  # maximum of a response; a token has about four characters
+
+
+class CohereTokenizeRequest(Body):
+    """Request body of /v1/tokenize. The tokens have no prompt and no special tokens."""
+
+    model_config = examples({"text": "Hello, world", "model": "all-MiniLM-L6-v2"})
+
+    text: str
+    model: str | None = None
+
+
+class CohereDetokenizeRequest(Body):
+    """Request body of /v1/detokenize."""
+
+    model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
+
+    tokens: Annotated[list[NonNegativeInt], FAIL_FAST]
+    model: str | None = None
+
+
+@forbid_extra
+class CohereTokensMeta(TypedDict):
+    api_version: CohereVersion
+
+
+@forbid_extra
+class CohereTokens(TypedDict):
+    tokens: list[NonNegativeInt]
+    token_strings: list[str]
+    meta: CohereTokensMeta
+
+
+@forbid_extra
+class Detokenized(TypedDict):
+    text: str
+    meta: CohereTokensMeta
+
+
+_META: CohereTokensMeta = {"api_version": {"version": "1"}}
+
+
+def cohere_router(registry: ModelRegistry) -> APIRouter:
+    """Create the routes /v1/tokenize and /v1/detokenize."""
+    models = registry.choice(lambda model: model.reader)
+    routes = api_router("Cohere", (*BODY_ERRORS, 404), OpenAIError)
+
+    @routes.post("/v1/tokenize", summary="Tokenize a text (Cohere)")
+    async def cohere_tokenize(context: RequestDep, body: CohereTokenizeRequest) -> CohereTokens:
+        [tokens] = await models.choose(body.model).all_tokens(
+            *(context, [body.text], InputOptions(prompt="")),
+            special=False,
+            describe=_ids_and_texts,
+            bytes_per_character=_COHERE_BYTES_PER_CHARACTER,
+        )
+        return {
+            "tokens": [id for id, _ in tokens],
+            "token_strings": [name for _, name in tokens],
+            "meta": _META,
+        }
+
+    @routes.post("/v1/detokenize", summary="Decode token ids (Cohere)")
+    async def cohere_detokenize(context: RequestDep, body: CohereDetokenizeRequest) -> Detokenized:
+        rows = [body.tokens]
+        [text] = await models.choose(body.model).decode(rows, skip_special=True)
+        return {"text": text, "meta": _META}
+
+    return routes
+
+
+def _ids_and_texts(_text: str, tokens: list[Token]) -> list[tuple[int, str]]:
+    return [(token.id, token.text) for token in tokens]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -11,7 +11,6 @@ from pydantic import Discriminator, NonNegativeInt, Tag
 
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inference.token_vectors import (
     InputVectors,
@@ -121,25 +120,15 @@ class EmbedAllRequest(InputBody):
 
 @dataclass(frozen=True)
 class TokenVectorService:
-    """Computes token vectors for every API.
+    """Computes token vectors for every API."""
 
-    max_values: maximum count of numbers in a response.
-    """
-
-    pipeline: Pipeline
-    config: EncoderConfig
-    max_values: int
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(model.pipeline, model.config, model.settings.max_values)
+    model: ServedModel
 
     async def tokens(
         self, context: RequestContext, body: TokensRequest
     ) -> TokensResponse | BinaryResponse:
         """Respond to /tokens."""
-        layer = body.checked_layer(self.config)
+        layer = body.checked_layer(self.model.config)
         inputs = await self._input_vectors(context, body, layer)
         result_format = ResultFormat(
             body.layout == "block", body.normalize, body.output_dtype, body.encoding_format
@@ -153,12 +142,14 @@ class TokenVectorService:
         self, context: RequestContext, inputs: Sequence[Input], options: InputOptions
     ) -> list[Floats]:
         """Compute the vectors of all tokens after the last layer: B arrays (T, D)."""
-        rows = await self.pipeline.reader.read(context, inputs, options)
-        states = await self._hidden_states(context, rows, self.config.num_layers)
-        if not self.config.subwords:
+        rows = await self.model.reader.read(context, inputs, options)
+        states = await self._hidden_states(context, rows, self.model.config.num_layers)
+        if not self.model.config.subwords:
             return states
         pairs = zip(rows, states, strict=True)
-        return [vectors[np.asarray(row.ids) < self.config.vocab_size] for row, vectors in pairs]
+        return [
+            vectors[np.asarray(row.ids) < self.model.config.vocab_size] for row, vectors in pairs
+        ]
 
     async def _input_vectors(
         self, context: RequestContext, body: TokensRequest, layer: int | str
@@ -178,20 +169,24 @@ class TokenVectorService:
     ) -> list[InputVectors]:
         if body.spans is not None:
             check_spans(body.spans, texts)
-            values = sum(map(len, body.spans)) * self.config.hidden_size
-            check_response_numbers(values, self.max_values)
+            values = sum(map(len, body.spans)) * self.model.config.hidden_size
+            check_response_numbers(values, self.model.settings.max_values)
             context.memory.grow_by_numbers(values)
-        rows, tokens = await self.pipeline.reader.read_with_tokens(
+        rows, tokens = await self.model.reader.read_with_tokens(
             context, texts, body.options_without_windows()
         )
         states = await self._hidden_states(context, rows, layer)
         read_texts = list(zip(texts, rows, tokens, states, strict=True))
-        if self.config.subwords or self.config.unknown_id is not None:
+        if self.model.config.subwords or self.model.config.unknown_id is not None:
             # A word with several ids is returned as one token.
-            limit = self.config.vocab_size if body.spans is None else self.config.num_vectors
+            limit = (
+                self.model.config.vocab_size
+                if body.spans is None
+                else self.model.config.num_vectors
+            )
             read_texts = [only_ids_below(limit, read) for read in read_texts]
         if body.spans is None:
-            in_vocabulary = self.pipeline.reader.in_vocabulary
+            in_vocabulary = self.model.reader.in_vocabulary
             return [token_vectors(read, in_vocabulary) for read in read_texts]
         # Thousands of spans would block the event loop.
         pool_spans = partial(span_vectors, read_texts, body.spans, body.pooling)
@@ -204,7 +199,7 @@ class TokenVectorService:
         body: TokensRequest,
         layer: int | str,
     ) -> list[InputVectors]:
-        if self.config.subwords:
+        if self.model.config.subwords:
             message = (
                 "this model does not support chunks, because its words have several ids; send "
                 "inputs and spans"
@@ -234,7 +229,7 @@ class TokenVectorService:
         size: int,
     ) -> ChunkedDocument:
         try:
-            return await self.pipeline.reader.read_chunks(context, chunks, options, size)
+            return await self.model.reader.read_chunks(context, chunks, options, size)
         except BadRequest as error:
             # The index is the chunk's, but the client's inputs are documents.
             if error.param is None:
@@ -245,16 +240,18 @@ class TokenVectorService:
         self, context: RequestContext, rows: list[InputRow], layer: str | int
     ) -> list[Floats]:
         self._check_values(context)
-        context.memory.grow_by_numbers(context.tokens * self.config.hidden_size)
-        return await self.pipeline.hidden(context, rows, layer)
+        context.memory.grow_by_numbers(context.tokens * self.model.config.hidden_size)
+        return await self.model.pipeline.hidden(context, rows, layer)
 
     def _check_values(self, context: RequestContext) -> None:
-        check_response_numbers(context.tokens * self.config.hidden_size, self.max_values)
+        check_response_numbers(
+            context.tokens * self.model.config.hidden_size, self.model.settings.max_values
+        )
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /tokens and /embed_all."""
-    models = registry.choice(TokenVectorService.of, "embed")
+    models = registry.choice(TokenVectorService, "embed")
     routes = api_router("tokens")
 
     @routes.post(
@@ -262,16 +259,11 @@ def router(registry: ModelRegistry) -> APIRouter:
         summary="Token vectors",
         response_model=TokensResponse,
         responses=route_responses(binary=True),
-        name="tokens",
     )
     async def tokens(context: RequestDep, body: TokensRequest) -> TokensResponse | BinaryResponse:
         return await models.choose(body.model, body.task).tokens(context, body)
 
-    @routes.post(
-        "/embed_all",
-        summary="Embed tokens (TEI)",
-        responses=route_responses(),
-    )
+    @routes.post("/embed_all", summary="Embed tokens (TEI)")
     async def embed_all(context: RequestDep, body: EmbedAllRequest) -> list[Matrix]:
         service = models.choose(body.model, body.task)
         inputs, options = input_list(body.inputs), body.options_without_windows()

@@ -1,8 +1,7 @@
 """POST /vectors and Weaviate's other routes of a container that computes vectors or ranks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import NonNegativeInt, PositiveInt
@@ -10,14 +9,11 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
-from embedwell.http.request_context import RequestContext
-from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Vector, Vectors, as_lists
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
@@ -113,45 +109,23 @@ class WeaviateRanking(TypedDict):
     score: None
 
 
-@dataclass(frozen=True)
-class WeaviateService:
-    """Responds to /vectors."""
-
-    dense: DenseVectorService
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(DenseVectorService.of(model))
-
-    async def vectors(
-        self, context: RequestContext, body: VectorsRequest
-    ) -> TextVector | TextVectors:
-        """Respond to /vectors."""
-        _, vectors = await self.dense.vectors(context, body.to_embed_request())
-        dimensions = vectors.shape[1]
-        if body.text is None:
-            return {"vectors": as_lists(vectors), "dims": dimensions}
-        return {"text": body.text, "vector": as_lists(vectors[0]), "dim": dimensions}
-
-
 def router(registry: ModelRegistry, check_ready: Callable[[], None]) -> APIRouter:
     """Create the routes of Weaviate's containers, except /rerank.
 
     check_ready: raises ServiceError unless the server accepts requests.
     """
-    models = registry.choice(WeaviateService.of, DENSE, MULTI)
+    models = registry.choice(DenseVectorService, DENSE, MULTI)
     routes = api_router("Weaviate")
 
-    @routes.post(
-        "/vectors",
-        summary="Embed a text (Weaviate)",
-        responses=route_responses(),
-    )
+    @routes.post("/vectors", summary="Embed a text (Weaviate)")
     async def weaviate_vectors(
         context: RequestDep, body: VectorsRequest
     ) -> TextVector | TextVectors:
-        return await models.choose().vectors(context, body)
+        _, vectors = await models.choose().vectors(context, body.to_embed_request())
+        dimensions = vectors.shape[1]
+        if body.text is None:
+            return {"vectors": as_lists(vectors), "dims": dimensions}
+        return {"text": body.text, "vector": as_lists(vectors[0]), "dim": dimensions}
 
     @routes.get("/.well-known/live", include_in_schema=False)
     async def well_known_live() -> Response:

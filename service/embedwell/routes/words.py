@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -14,15 +14,13 @@ from embedwell.errors import BadRequest, located
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.neighbor_table import NeighborTable
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
-from embedwell.limits.comparisons import FEW_OPERATIONS, Comparisons
+from embedwell.limits.comparisons import FEW_OPERATIONS
 from embedwell.limits.request_limits import check_input_count, check_response_numbers
 from embedwell.routes.common.body import FAIL_FAST, Texts, examples
 from embedwell.routes.common.comparison_input import TextsByPath, texts_by_path
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE
@@ -176,36 +174,15 @@ class Search:
 
 @dataclass(frozen=True)
 class WordService:
-    """Finds neighbours and analogies of words of one model, or of texts that it embeds.
+    """Finds neighbours and analogies of words of one model, or of texts that it embeds."""
 
-    words: vocabulary of a model that is a word table; None for other models.
-    num_vectors: ids from this one on have no vector.
-    max_values: maximum count of numbers in a response.
-    comparisons: runs the searches.
-    """
-
-    pipeline: Pipeline
-    words: NeighborTable | None
-    num_vectors: int
-    max_values: int
-    comparisons: Comparisons
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        return cls(
-            model.pipeline,
-            model.words,
-            model.config.num_vectors,
-            model.settings.max_values,
-            model.comparisons,
-        )
+    model: ServedModel
 
     async def neighbors(self, context: RequestContext, body: NeighborsRequest) -> NeighborsResponse:
         """Respond to /neighbors."""
         texts = texts_by_path(body.inputs, "inputs")
         numbers = 2 * len(texts) * body.k  # an index and a score each
-        check_response_numbers(numbers, self.max_values)
+        check_response_numbers(numbers, self.model.settings.max_values)
         search = await self._prepare(context, body, texts)
         question = neighbors.by_metric(body.metric, search.vectors, search.own_rows)
         lists = await self._nearest(search, question, body.k)
@@ -225,7 +202,7 @@ class WordService:
         self, context: RequestContext, body: DoesntMatchRequest
     ) -> DoesntMatchResponse:
         """Respond to /doesnt_match."""
-        _, vectors = await self.pipeline.embed(context, body.inputs, body.input_options())
+        _, vectors = await self.model.pipeline.embed(context, body.inputs, body.input_options())
         scores = neighbors.doesnt_match(vectors)
         index = int(scores.argmin())
         return {"index": index, "text": body.inputs[index], "scores": scores.tolist()}
@@ -237,7 +214,7 @@ class WordService:
         if operations > FEW_OPERATIONS:
             scoring = len(question.excluded) * min(k, rows) * dim
             operations += _READING * rows * dim + _SCORING * scoring
-        return await self.comparisons.run(steps, operations)
+        return await self.model.comparisons.run(steps, operations)
 
     async def _prepare(
         self, context: RequestContext, body: SearchBody, texts: TextsByPath
@@ -252,9 +229,9 @@ class WordService:
         candidates, places = body.candidates or [], defaultdict[str, set[int]](set)
         for index, candidate in enumerate(candidates):
             places[candidate].add(index)
-        check_response_numbers(len(texts) * len(candidates), self.max_values)
+        check_response_numbers(len(texts) * len(candidates), self.model.settings.max_values)
         context.memory.grow_by_numbers(len(texts) * len(candidates))
-        _, vectors = await self.pipeline.embed(
+        _, vectors = await self.model.pipeline.embed(
             context, [*texts, *candidates], body.search_options()
         )
         questions, others = np.split(vectors, [len(texts)])
@@ -264,7 +241,7 @@ class WordService:
     async def _among_words(
         self, context: RequestContext, body: SearchBody, texts: list[str]
     ) -> Search:
-        if self.words is None:
+        if self.model.words is None:
             raise BadRequest(
                 "this model has no table of word vectors; give candidates",
                 code="not_offered",
@@ -272,11 +249,11 @@ class WordService:
             )
         check_input_count(len(texts), _MAX_QUESTIONS)
         context.memory.grow_by_numbers(len(texts) * neighbors.BLOCK)
-        rows = await self.pipeline.reader.read(context, texts, body.search_options())
-        states = await self.pipeline.hidden(context, rows, "token")
+        rows = await self.model.reader.read(context, texts, body.search_options())
+        states = await self.model.pipeline.hidden(context, rows, "token")
         vectors = []
         for index, (row, vectors_of_ids) in enumerate(zip(rows, states, strict=True)):
-            has_vector = np.asarray(row.ids) < self.num_vectors
+            has_vector = np.asarray(row.ids) < self.model.config.num_vectors
             if not has_vector.any():
                 raise BadRequest(
                     f"input {index} has no word of the model's vocabulary",
@@ -285,32 +262,23 @@ class WordService:
                 )
             vectors.append(vectors_of_ids[has_vector].mean(axis=0))
         own_rows = [{*np.asarray(row.ids).tolist()} for row in rows]
-        return Search(self.words, np.stack(vectors), own_rows)
+        return Search(self.model.words, np.stack(vectors), own_rows)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the routes /neighbors, /analogy and /doesnt_match."""
-    models = registry.choice(WordService.of, DENSE)
+    models = registry.choice(WordService, DENSE)
     routes = api_router("compare")
-    responses = route_responses()
 
-    @routes.post(
-        "/neighbors",
-        summary="Find the nearest words or texts",
-        responses=responses,
-    )
+    @routes.post("/neighbors", summary="Find the nearest words or texts")
     async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
         return await models.choose(body.model, body.task).neighbors(context, body)
 
-    @routes.post("/analogy", summary="Analogies", responses=responses)
+    @routes.post("/analogy", summary="Analogies")
     async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
         return await models.choose(body.model, body.task).analogy(context, body)
 
-    @routes.post(
-        "/doesnt_match",
-        summary="Find the text that does not match the others",
-        responses=responses,
-    )
+    @routes.post("/doesnt_match", summary="Find the text that does not match the others")
     async def odd_one_out(context: RequestDep, body: DoesntMatchRequest) -> DoesntMatchResponse:
         return await models.choose(body.model, body.task).doesnt_match(context, body)
 

@@ -9,24 +9,18 @@ import click
 from embedwell.cli.extras import require
 from embedwell.cli.options import load_embedder, model_folder, options, read
 from embedwell.settings.settings import Settings
+from embedwell.tools.options import TEXT_FILE, output_option
 from embedwell_models.errors import ModelError
 
 _CHOICES = ("dimensions", "int8", "codes", "tiers", "hash_rows")
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("model")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="Folder to write; it must not exist.",
-)
+@output_option
 @click.option(
     "--corpus",
-    type=_FILE,
+    type=TEXT_FILE,
     help="Keep only the words or tokens of these texts: file in UTF-8, a text on each line.",
 )
 @click.option(
@@ -55,7 +49,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--sts",
-    type=_FILE,
+    type=TEXT_FILE,
     help="Score both tables on pairs of texts, as `evaluate tasks` does. This needs scipy.",
 )
 @options("revision", "cache")
@@ -89,8 +83,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 
 
 def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
-    from embedwell_models.compress.methods import Compression
-    from embedwell_models.compress.model import compress_folder
+    from embedwell_models.compress.model import Compression, compress_folder
     from embedwell_models.compress.tiers import parse_bands
     from embedwell_models.convert.words.weighting import lines
 

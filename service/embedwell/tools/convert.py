@@ -8,6 +8,7 @@ import click
 from embedwell.cli.options import options, read
 from embedwell.launch.logging import configure_logging
 from embedwell.settings.settings import Settings
+from embedwell.tools.options import TEXT_FILE
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import sources
 
@@ -47,7 +48,7 @@ from embedwell_models.hub import sources
 )
 @click.option(
     "--corpus",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=TEXT_FILE,
     default=None,
     help=(
         "Word vectors: file in UTF-8 with a text on each line, whose word counts determine the "

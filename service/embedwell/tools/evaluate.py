@@ -1,22 +1,97 @@
 """`embedwell evaluate`: check vectors against a reference, and score them on tasks."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from embedwell.cli.extras import require, require_torch
-from embedwell.cli.options import model_folder, read
-from embedwell.tools.evaluate_options import cost_options, json_option, parity_options, task_options
-from embedwell.tools.evaluate_report import print_report, report_results, take_report_options
-from embedwell.tools.source_options import source_options
+from embedwell.cli.options import decorate, model_folder, read
+from embedwell.tools.options import TEXT_FILE, output_path, source_options
 
 if TYPE_CHECKING:  # they load numpy
+    from embedwell.tools.evaluation.scoring import Task
     from embedwell.tools.evaluation.variants import Result
     from embedwell.tools.vector_source import VectorSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PRECISIONS = ("float32", "bfloat16", "float16", "int8")
+BASELINES = ("one-hot", "bag-of-words", "n-grams")
+OUTPUT_TYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_TASK_FILES = {
+    "sts": "Similarity: rows of two texts and a score.",
+    "word-similarity": (
+        "Similarity of words: rows of two words and a score, as in WordSim-353 and SimLex-999."
+    ),
+    "analogies": "Analogies: lines of four words; a line ': name' begins a section.",
+    "clustering": "Clustering: texts with labels.",
+    "classification": "Classification: texts with labels.",
+}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+prompt_option = click.option(
+    "--prompt", help="Text to put before every text.  [default: the model's prompt]"
+)
+
+
+def comma_separated(item: "click.ParamType[Any]") -> Callable[..., list[Any]]:
+    """Create a callback that splits a value at commas, and converts each part."""
+
+    def split(context: click.Context, parameter: click.Parameter, value: str | None) -> list[Any]:
+        if value is None:
+            return []
+        return [item.convert(part.strip(), parameter, context) for part in value.split(",")]
+
+    return split
+
+
+def task_files(command: F) -> F:
+    """Add an option for the files of each task."""
+    return decorate(
+        command,
+        *(
+            click.option(f"--{name}", type=TEXT_FILE, multiple=True, help=text)
+            for name, text in _TASK_FILES.items()
+        ),
+    )
+
+
+def cost_options(command: F) -> F:
+    """Add options of vectors to score (precisions, dimensions, output types), and of the report."""
+    return decorate(
+        command,
+        prompt_option,
+        click.option(
+            "--precisions",
+            callback=comma_separated(click.Choice(PRECISIONS)),
+            metavar="LIST",
+            help="Comma-separated, such as float32,int8.  [default: that of --dtype]",
+        ),
+        click.option(
+            "--dimensions",
+            callback=comma_separated(click.IntRange(1)),
+            metavar="LIST",
+            help="Numbers of leading dimensions, such as 64,128,384.  [default: all]",
+        ),
+        click.option(
+            "--output-types",
+            callback=comma_separated(click.Choice(OUTPUT_TYPES)),
+            metavar="LIST",
+            help=f"Comma-separated, of {', '.join(OUTPUT_TYPES)}.  [default: float32]",
+        ),
+        click.option("--min-score", type=float, help="Minimum main score of a task, out of 100."),
+        click.option(
+            "--plot",
+            type=click.Path(dir_okay=False, path_type=Path),
+            callback=output_path,
+            help="Write a chart of scores over bytes of a vector: .png, .svg or .html.",
+        ),
+    )
 
 
 @click.group()
@@ -31,7 +106,25 @@ def evaluate() -> None:
 
 
 @evaluate.command()
-@parity_options
+@click.option(
+    "--texts", "file", type=TEXT_FILE, help="File of texts.  [default: 24 built-in sentences]"
+)
+@click.option("--column", help="Column of texts in a .csv, .tsv or .jsonl.")
+@click.option("--limit", type=click.IntRange(1), help="Use only so many of the first texts.")
+@prompt_option
+@click.option(
+    "--reference",
+    metavar="MODEL",
+    help="Folder or name of the model for sentence-transformers.  [default: the same model]",
+)
+@click.option(
+    "--min-cosine",
+    type=click.FloatRange(-1, 1),
+    help=(
+        "Minimum cosine.  [default: 0.99999 for float32, 0.999 for bfloat16 and float16, 0.995 "
+        "for int8]"
+    ),
+)
 @json_option
 @source_options
 def parity(  # noqa: PLR0913 - options
@@ -52,7 +145,7 @@ def parity(  # noqa: PLR0913 - options
     require("sentence_transformers")
     require_torch()
     from embedwell.tools.evaluation.parity import compare, reference_vectors
-    from embedwell.tools.evaluation.report import parity_lines
+    from embedwell.tools.evaluation.report import parity_lines, print_report
     from embedwell.tools.vector_source import vector_source
     from embedwell_models.precision.trials import LEAST_COSINES
 
@@ -70,7 +163,27 @@ def parity(  # noqa: PLR0913 - options
 
 
 @evaluate.command()
-@task_options
+@task_files
+@click.option("--column", help="Column of texts in a file with labels.")
+@click.option(
+    "--label",
+    default="label",
+    show_default=True,
+    help="Column of labels in a file with labels.",
+)
+@click.option(
+    "--retrieval", type=_FOLDER, multiple=True, help="Retrieval: folder in the format of BEIR."
+)
+@click.option(
+    "--split", default="test", show_default=True, help="Name of the qrels file in that folder."
+)
+@click.option(
+    "--baselines",
+    callback=comma_separated(click.Choice(BASELINES)),
+    metavar="LIST",
+    help=f"Also score vectors without a model: {', '.join(BASELINES)}.",
+)
+@cost_options
 @json_option
 @source_options
 def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> None:
@@ -82,11 +195,11 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     """
     require("scipy", "sklearn")
     from embedwell.tools.evaluation.baselines import Baseline
+    from embedwell.tools.evaluation.report import report_results, take_report_options
     from embedwell.tools.evaluation.scoring import score
-    from embedwell.tools.evaluation.task_files import read_tasks
 
     report = take_report_options(flags)
-    files = read_tasks(flags)
+    files = _read_tasks(flags)
     dimensions, output_types = flags.pop("dimensions"), flags.pop("output_types")
     results: list[Result] = []
     for source in _sources(precisions, flags):
@@ -108,6 +221,7 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
     require("mteb")
     require_torch()
     from embedwell.tools.evaluation.mteb_tasks import find_tasks, score
+    from embedwell.tools.evaluation.report import report_results, take_report_options
 
     report = take_report_options(flags)
     mteb_tasks = find_tasks(names)
@@ -116,6 +230,26 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
     for source in _sources(precisions, flags):
         results += score(mteb_tasks, source.embed, source.precision, dimensions, output_types)
     report_results(results, source.model, **report)
+
+
+def _read_tasks(flags: dict[str, Any]) -> "list[Task]":
+    """Remove the options of files from the flags, and return their tasks. Raises ClickException."""
+    from embedwell.tools.evaluation.analogies import read_analogies
+    from embedwell.tools.evaluation.labels import read_classification, read_clustering
+    from embedwell.tools.evaluation.pairs import read_similarity
+    from embedwell.tools.evaluation.retrieval import read_retrieval
+
+    column, label, split = (flags.pop(name) for name in ("column", "label", "split"))
+    tasks: list[Task] = [
+        *map(read_similarity, [*flags.pop("sts"), *flags.pop("word_similarity")]),
+        *map(read_analogies, flags.pop("analogies")),
+        *(read_clustering(path, column, label) for path in flags.pop("clustering")),
+        *(read_classification(path, column, label) for path in flags.pop("classification")),
+        *(read_retrieval(path, split) for path in flags.pop("retrieval")),
+    ]
+    if not tasks:
+        raise click.UsageError("name at least one file, with --sts, --retrieval, … (see --help)")
+    return tasks
 
 
 def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[VectorSource]":

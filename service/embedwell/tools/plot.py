@@ -3,18 +3,89 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from embedwell.cli.extras import require
-from embedwell.tools.plot_options import TEXT_FILE, drawing_options, text_options
-from embedwell.tools.position_options import NAMES as POSITION_OPTIONS
-from embedwell.tools.position_options import position_options
+from embedwell.cli.options import decorate
+from embedwell.tools.options import TEXT_FILE, drawing_options, text_options
 
 if TYPE_CHECKING:  # they load numpy and matplotlib
     from embedwell.tools.plots.render import Picture
     from embedwell.tools.vector_source import VectorSource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SCHEMES = (
+    *("none", "sinusoidal", "learned", "rotary", "alibi"),
+    *("relative", "mpnet", "disentangled", "transformer_xl"),
+)
+_SCALINGS = ("default", "linear", "dynamic", "ntk", "yarn", "llama3")
+
+_NUMBERS: dict[str, tuple[type, str]] = {
+    "layer": (
+        int,
+        "Layer of the model whose scheme to use: 0 for the input, 1 to L for that layer.",
+    ),
+    "dim": (int, "Dimensions of the vectors, or of the rotated part of a head."),
+    "base": (float, "Base of the angles (sinusoidal, rotary, transformer_xl)."),
+    "factor": (float, "Factor of a rotary scaling."),
+    "original": (int, "Tokens of the training's texts, for a rotary scaling."),
+    "length": (int, "Tokens of the text (scaling dynamic)."),
+    "magnitude": (float, "Factor of cosine and sine (scaling yarn)."),
+    "fast": (float, "Rotations above which an angle is kept (scalings yarn, llama3)."),
+    "slow": (float, "Rotations below which an angle is divided (scalings yarn, llama3)."),
+    "heads": (int, "Number of heads (alibi)."),
+    "steepest": (float, "The last slope is 2 to the power of minus this number (alibi)."),
+    "buckets": (int, "Number of buckets (relative, mpnet, disentangled)."),
+    "max_distance": (int, "Distance at which the last bucket begins."),
+}
+_SWITCHES = {
+    "interleaved": "Rotate adjacent columns, or columns of the two halves (rotary).",
+    "whole": "Round the columns between which yarn interpolates.",
+    "causal": "Mask the keys after a query (alibi).",
+    "bidirectional": "Use separate buckets for keys after a query (relative, mpnet).",
+}
+
+
+def position_options(command: F) -> F:
+    """Add click options for the fields of /positions, without defaults except for the count."""
+    return decorate(
+        command,
+        click.option(
+            "--scheme",
+            type=click.Choice(SCHEMES),
+            help="Position scheme.  [default: the model's own]",
+        ),
+        click.option(
+            "--count",
+            type=click.IntRange(2, 2048),
+            default=64,
+            show_default=True,
+            help="Number of positions, from 0.",
+        ),
+        *(
+            click.option(_flag(name), name, type=kind, metavar="NUMBER", help=text)
+            for name, (kind, text) in _NUMBERS.items()
+        ),
+        *(
+            click.option(f"{_flag(name)}/{_flag(f'no_{name}')}", name, default=None, help=text)
+            for name, text in _SWITCHES.items()
+        ),
+        click.option(
+            "--scaling", type=click.Choice(_SCALINGS), help="Scaling of the rotary scheme."
+        ),
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+POSITION_OPTIONS = ("scheme", "count", "scaling", *_NUMBERS, *_SWITCHES)
+"""Names of the options of a position scheme."""
+
 
 _METHODS = ("pca", "tsne", "umap")
 _METRICS = ("cosine", "dot", "euclidean", "manhattan")
@@ -154,7 +225,7 @@ def _drawing(
     output: Path, dark: bool, flags: Mapping[str, Any]
 ) -> Iterator[tuple["VectorSource", Callable[["Picture", str], None]]]:
     """Yield the source of vectors, and a function that writes a plot with a title."""
-    from embedwell.tools.plots.picture_file import picture_file
+    from embedwell.tools.plots.render import picture_file
     from embedwell.tools.vector_source import vector_source
 
     with picture_file(output, dark) as write, vector_source(flags) as source:

@@ -1,5 +1,6 @@
 """Vectors, similarities and position encodings of a local model or a running server."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from embedwell.bulk import embed_texts
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalModel as BulkModel
+from embedwell.bulk.local_model import check_dense
 from embedwell.cli.options import load_embedder, model_folder, read
 from embedwell.errors import ServiceError
 from embedwell.inference.position_encoding import PositionTables, compute_tables
@@ -28,6 +31,9 @@ from embedwell_models.vectors import METRICS, Floats
 
 if TYPE_CHECKING:  # imported when a model is loaded
     from embedwell_models.embedder import Embedder
+
+
+_CHUNK = 1024  # texts between two updates of the progress bar
 
 
 class VectorSource(Protocol):
@@ -101,7 +107,13 @@ class RunningServer:
             options["input_type"] = role
         else:
             options["prompt"] = self.prompt
-        return embed_texts.embed_chunks(texts, lambda chunk: self.client.embed(chunk, **options))
+        vectors = []
+        with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+            for start in range(0, len(texts), _CHUNK):
+                chunk = texts[start : start + _CHUNK]
+                vectors.append(self.client.embed(chunk, **options))
+                bar.update(len(chunk))
+        return np.concatenate(vectors)
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         return self.client.similarity(a, b, metric=metric, prompt=self.prompt)
@@ -133,7 +145,16 @@ class LocalModel:
         prompt = self.prompt
         if prompt is None:
             prompt = Prompts(self._embedder.sentence).resolve(None, None, role).text
-        return embed_texts.embed(self._embedder, texts, prompt)
+        model = BulkModel(self._embedder, self.model, prompt)
+        try:
+            check_dense(self._embedder)
+            with click.progressbar(length=len(texts), label="embedding", file=sys.stderr) as bar:
+                vectors, rejected = model.embed(texts, bar.update)
+        except BulkError as error:
+            raise click.ClickException(str(error)) from None
+        for index, reason in rejected.items():
+            raise click.ClickException(f"line {index + 1}: {reason}; take it out")
+        return vectors
 
     def similarity(self, a: Sequence[str], b: Sequence[str], metric: str) -> Floats:
         texts = list(dict.fromkeys([*a, *b]))

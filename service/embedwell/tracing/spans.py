@@ -1,10 +1,14 @@
-"""Spans of requests with the OpenTelemetry SDK; imported only if traces are enabled.
+"""Spans of requests with the OpenTelemetry SDK, and the middleware that records them.
+
+It is imported only if traces are enabled.
 
 The variables OTEL_* configure the destination, the sampling and the service's name:
 https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 """
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
 from threading import Thread
 from typing import Any
 
@@ -14,7 +18,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell import __version__
 from embedwell.http.request_context import RequestContext
@@ -127,3 +131,50 @@ def _carrier(scope: Scope) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         carrier.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
     return carrier
+
+
+_UNTRACED = {
+    "/ping",
+    "/live",
+    "/ready",
+    "/health",
+    "/metrics",
+}  # health checks, which come every few seconds
+
+
+class TracingMiddleware:
+    """ASGI application that wraps that of embedwell.http."""
+
+    def __init__(self, app: ASGIApp, spans: RequestSpans) -> None:
+        self._app, self._spans = app, spans
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._trace(scope, receive, send)
+        else:
+            await self._app(scope, receive, self._flushing(send))
+
+    async def _trace(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 499
+
+        def send_noting_status(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
+        try:
+            await self._app(scope, receive, send_noting_status)
+        finally:
+            if scope["state"]["context"].path not in _UNTRACED:
+                self._spans.record(scope, status, time.time_ns())
+
+    def _flushing(self, send: Send) -> Send:
+        """Send the remaining spans before the server ends."""
+
+        async def send_after_flush(message: Message) -> None:
+            if message["type"] == "lifespan.shutdown.complete":
+                await asyncio.to_thread(self._spans.flush)
+            await send(message)
+
+        return send_after_flush

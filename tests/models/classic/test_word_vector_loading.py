@@ -8,8 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from embedwell_models.classic.word_vectors.encoder import WordVectorEncoder
-from embedwell_models.compress.methods import Compression
-from embedwell_models.compress.model import compress_folder
+from embedwell_models.compress.model import Compression, compress_folder
 from embedwell_models.convert.words.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError

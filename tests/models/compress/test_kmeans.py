@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
-from embedwell_models.compress.kmeans import centroids, nearest_centroids
+from embedwell_models.compress.codes import centroids, nearest_centroids
 from tests.models.word_files import vectors
 
 ROWS = vectors(6000, 3)

@@ -13,8 +13,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import models, pre_tokenizers
 
-from embedwell_models.compress.methods import Compression
-from embedwell_models.compress.model import compress_folder
+from embedwell_models.compress.model import Compression, compress_folder
 from embedwell_models.compress.tiers import parse_bands
 from embedwell_models.convert.words.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder

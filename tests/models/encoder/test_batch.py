@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.batch import Batch, FlatRows
 
 
 def test_sequences_of_any_integers_lie_one_after_another() -> None:
@@ -37,3 +37,23 @@ def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     # Those inside of a sequence are, and so are those of one that has no others.
     assert limited.key_counts is not None and limited.key_counts.tolist() == [3, 2, 2, 1]
     assert limited.ids is batch.ids and batch.key_counts is None
+
+
+def test_flat_rows_are_the_sequences_of_one_array() -> None:
+    arrays = [np.array(row, dtype=np.int32) for row in ([1, 2], [], [3], [4, 5, 6])]
+    rows = FlatRows.of(arrays)
+    assert FlatRows.of(rows) is rows and len(rows) == 4
+    assert [row.tolist() for row in rows] == [[1, 2], [], [3], [4, 5, 6]]
+    assert rows[-1].tolist() == [4, 5, 6] and rows[1:3].ids.tolist() == [3]
+    assert np.shares_memory(rows.part(2, 4).ids, rows.ids) and rows.part(2, 4).lengths == [1, 3]
+    joined = FlatRows.join([rows.part(3, 4), rows.part(0, 1)])
+    assert (joined.ids.tolist(), joined.lengths) == ([4, 5, 6, 1, 2], [3, 2])
+
+
+def test_a_batch_of_flat_rows_is_that_of_their_sequences() -> None:
+    arrays = [np.array(row, dtype=np.int32) for row in ([1, 2], [3], [4, 5, 6])]
+    for counts in ((), [1, 0, 2]):
+        flat, listed = Batch.of(FlatRows.of(arrays), counts), Batch.of(arrays, counts)
+        for name in ("ids", "lengths", "prompt_token_counts"):
+            one, other = getattr(flat, name), getattr(listed, name)
+            assert one.dtype == other.dtype and one.tolist() == other.tolist()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedwell.batches import request_lines
-from embedwell.batches.limits import MAX_LINES, MAX_REQUESTS
+from embedwell.batches.batch import MAX_LINES, MAX_REQUESTS
 from embedwell.batches.request_lines import check_requests, request_groups
 from embedwell.errors import ServiceError
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell.bulk.dispatch import Dispatcher, cut_into_calls
+from embedwell.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed, cut_into_calls
 from embedwell.bulk.errors import BulkError
-from embedwell.bulk.worker import WorkerDied, WorkerFailed
 from embedwell_models.vectors import Floats
 
 TEXTS = ["a" * length for length in range(1, 21)]

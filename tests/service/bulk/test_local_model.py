@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 
-from embedwell.bulk import embed_texts
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel
 from embedwell_models.embedder import Embedder
@@ -42,5 +40,3 @@ def test_an_instruction_that_leaves_no_room_ends_the_run(tmp_path: Path) -> None
     embedder, prompt = Embedder.load(tmp_path, device="cpu", dtype="float32"), "any work " * 60
     with pytest.raises(BulkError, match="takes the 128 tokens that the model reads; shorten it"):
         LocalModel(embedder, "m", prompt).embed(["a"], lambda _: None)
-    with pytest.raises(click.ClickException, match="takes the 128 tokens"):
-        embed_texts.embed(embedder, ["a"], prompt)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from embedwell.bulk.origin import POSITION, Rows, with_origin
+from embedwell.bulk.columns import POSITION, Rows, with_origin
 from embedwell.bulk.parts import cut_into_parts
 
 

@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from embedwell.bulk.columns import Columns
+from embedwell.bulk.columns import POSITION, REASON, Columns, input_columns
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import find_inputs
-from embedwell.bulk.origin import POSITION, REASON, input_columns
 from embedwell.bulk.source import Source
 
 TEXTS = ["one", "zwei", "trois, quatre"]

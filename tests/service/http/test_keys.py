@@ -57,8 +57,3 @@ def test_azures_header_is_accepted_where_there_is_no_authorization() -> None:
     ):
         with pytest.raises(Unauthorized, match=r"^Incorrect"):
             keys.check(headers)
-
-
-@pytest.mark.parametrize("authorization", [None, b"Bearer anything"])
-def test_without_keys_every_request_is_accepted(authorization: bytes | None) -> None:
-    assert not is_refused(ApiKeys([]), authorization)

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest
-from embedwell.http import handlers
+from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
@@ -32,7 +32,7 @@ async def failing_stream() -> AsyncIterator[bytes]:
 
 def create_app() -> FastAPI:
     app = FastAPI()
-    handlers.install(app)
+    add_exception_handlers(app)
 
     @app.get("/fails")
     async def fails() -> None:

@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.windows import split_windows
 from embedwell.limits.admission import Admission
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
+from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
@@ -48,7 +50,13 @@ def test_token_vectors_tokenize_each_text_once(
     reader: RequestTokenizer, counting: CountingTokenizer, minilm_folder: Path
 ) -> None:
     pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
-    tokens = TokenVectorService(pipeline, families.read(minilm_folder).config, 10**9)
+    model: Any = SimpleNamespace(
+        pipeline=pipeline,
+        reader=reader,
+        config=families.read(minilm_folder).config,
+        settings=Settings(),
+    )
+    tokens = TokenVectorService(model)
     body = TokensRequest(inputs=["Hello, world", "a second text"])
     content: Any = asyncio.run(tokens.tokens(RequestContext("a"), body))
     assert [len(result["tokens"]) for result in content["results"]] == [5, 5]

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
@@ -17,7 +17,7 @@ from tests.service.server import Server
 from tests.service.several import SeveralModels
 
 OpenView = Callable[..., Page]
-
+expect.set_options(timeout=60_000)  # ms
 
 LABELS = {0: "positive", 1: "negative", 2: "neutral"}
 

@@ -53,7 +53,13 @@ def width(item: Locator) -> float:
 
 @pytest.mark.parametrize(
     ("model", "options"),
-    [("reranker", {}), ("reranker", {"raw_scores": True}), ("colbert", {}), ("org/m3", {})],
+    [
+        ("reranker", {}),
+        ("reranker", {"raw_scores": True}),
+        ("colbert", {}),
+        ("org/m3", {}),
+        ("clip", {}),
+    ],
 )
 def test_documents_are_ranked_as_the_server_does(
     several: SeveralModels, open_view: OpenView, model: str, options: dict[str, bool]

@@ -40,7 +40,15 @@ def test_one_model_has_no_selector_and_only_its_views(server: Server, open_view:
     assert "model" not in json.loads(tokens.value.post_data or "")
     expect(page.locator("header .model")).to_have_text("all-MiniLM-L6-v2")
     expect(choice(page)).to_have_count(0)
-    assert views(page) == ["Tokens", "Positions", "Similarity", "Document search", "Map", "Server"]
+    assert views(page) == [
+        "Tokens",
+        "Positions",
+        "Similarity",
+        "Document search",
+        "Map",
+        "Rerank",
+        "Server",
+    ]
 
 
 def test_the_selector_says_what_each_model_is_for(
@@ -136,10 +144,10 @@ def test_links_lead_to_the_model_that_was_chosen_last_of_those_that_can_answer(
 
 
 def test_a_view_that_no_model_answers_says_so(server: Server, open_view: OpenView) -> None:
-    page = open_view("rerank")
+    page = open_view("sparse")
     expect(page.locator("main")).to_contain_text(
-        "“all-MiniLM-L6-v2” (dense, 384 dimensions) does not rerank. No model of this server "
-        "supports this view; embedwell serve --model cross-encoder/ms-marco-MiniLM-L6-v2 serves"
+        "“all-MiniLM-L6-v2” (dense, 384 dimensions) has no sparse vectors. No model of this server "
+        "supports this view; embedwell serve --model naver/splade-v3 serves"
     )
     links = page.get_by_role("main").get_by_role("link")
     assert links.all_text_contents() == views(page)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
@@ -502,6 +502,47 @@ def test_texts_within_a_drawn_line_are_listed(open_view: OpenView) -> None:
     assert listed == [row["text"] for row, x in zip(rows, xs, strict=True) if x < center]
     canvas.click(position={"x": 1, "y": 1})
     expect(heading).to_have_count(0)
+
+
+def test_a_finger_draws_a_line_after_a_press_of_the_button(
+    browser: Browser, server: Server
+) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto(f"{server.url}/playground#map")
+    canvas = page.locator("figure canvas")
+    canvas.wait_for()
+    canvas.scroll_into_view_if_needed()
+    button = page.get_by_role("button", name="Draw a line around texts")
+    button.tap()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    box = canvas.bounding_box()
+    assert box
+    left, top, right, bottom = (
+        box["x"] + 1,
+        box["y"] + 1,
+        box["x"] + box["width"] - 1,
+        box["y"] + box["height"] - 1,
+    )
+    client = context.new_cdp_session(page)
+
+    def touch(kind: str, *points: tuple[float, float]) -> None:
+        places = [{"x": x, "y": y} for x, y in points]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
+
+    touch("touchStart", (left, top))
+    for corner in ((left, top + 40), (left, bottom), (right, bottom), (right, top)):
+        touch("touchMove", corner)
+    touch("touchEnd")
+    expect(page.get_by_role("heading", name="20 of 20 texts within the line")).to_be_visible()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    context.close()
+
+
+def test_the_button_for_fingers_is_for_screens_that_have_touch(open_view: OpenView) -> None:
+    page = open_view("map")
+    page.locator("figure canvas").wait_for()
+    expect(page.get_by_text("Draw a line around texts", exact=True)).to_be_hidden()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.position_encoding import compute_tables, option_names
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.positions import PositionService, PositionsRequest, SchemeName
+from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.layer_spec import ConvolutionSpec
 from embedwell_models.families import rope
@@ -407,9 +409,12 @@ class EchoPipeline:
 
 @pytest.mark.parametrize("offset", [0, 1, 2])
 def test_a_learned_table_is_not_computed_from_padding(offset: int) -> None:
-    pipeline: Any = EchoPipeline()
-    model = config(input_positions=Learned(offset=offset))
-    positions = PositionService(pipeline, model, None, 1000)
+    model: Any = SimpleNamespace(
+        pipeline=EchoPipeline(),
+        config=config(input_positions=Learned(offset=offset)),
+        settings=Settings(max_values=1000),
+    )
+    positions = PositionService(model)
     actual: Any = asyncio.run(positions.encode(RequestContext("a"), PositionsRequest(count=5)))
     ids = actual["vectors"]
     assert len(ids) == 5 and offset - 1 not in ids

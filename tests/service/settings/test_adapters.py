@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.settings.adapters import expand_adapters
+from embedwell.settings.model_settings import expand_adapters
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription

@@ -17,7 +17,7 @@ from transformers import T5EncoderModel
 
 from embedwell.cli.commands import main
 from embedwell.routes.positions import PositionsRequest, SchemeName
-from embedwell.tools import position_options
+from embedwell.tools.plot import POSITION_OPTIONS, SCHEMES
 from embedwell.tools.plots.projection import project
 from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
@@ -127,8 +127,8 @@ def test_every_scheme_has_a_picture(tiny_bert: Folder, tmp_path: Path, scheme: s
 
 def test_the_options_of_positions_are_the_fields_of_the_route() -> None:
     fields = PositionsRequest.model_fields.keys()
-    assert set(position_options.NAMES) == fields - {"positions", "model"}
-    assert set(position_options.SCHEMES) == set(get_args(SchemeName))
+    assert set(POSITION_OPTIONS) == fields - {"positions", "model"}
+    assert set(SCHEMES) == set(get_args(SchemeName))
 
 
 def test_the_first_vectors_of_a_learned_table_are_drawn(embedder: Embedder, tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 B texts, T tokens, C characters and M molecules of a CanineLayout, D width, N deep layers.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -13,26 +11,14 @@ from torch import Tensor
 
 from embedwell_models.classic.canine.family import BLOCK, RATE
 from embedwell_models.classic.canine.layout import CanineLayout
-from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
-from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import Linear, LinearFactory
-from embedwell_models.torch_backend.norm import build_norm
+from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.vectors import Floats
 
 _PRIMES = (31, 43, 59, 61, 73, 97, 103, 113, 137, 149, 157, 173, 181, 193, 211, 223)
 _BLOCK = 1024  # characters whose windows are in memory at once
-
-
-@dataclass(frozen=True)
-class CanineOptions:
-    """Options of CANINE. rate: characters of a molecule. block: attention block of characters."""
-
-    rate: int
-    block: int
 
 
 class CanineEncoder(OwnLayersEncoder):
@@ -43,47 +29,20 @@ class CanineEncoder(OwnLayersEncoder):
     the last layer; N + 4 its output.
     """
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        options: CanineOptions,
-        weights: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> None:
-        """linear: builds linear layers, with independent rows on a CPU."""
-        super().__init__(config, device)
-        self._options, self._embeddings = options, HashEmbeddings(config, weights, device)
-        numbered = tuple(layer for layer in config.layers if layer.weights is not None)
-        deep = replace(config, layers=numbered)
-        self._deep = TorchLayers(deep, weights, linear, device)
-        self._first, self._last = (
-            _single_layer(config, weights, name, linear, device) for name in ("initial", "final")
-        )
-        self._downsample, self._upsample = (
-            _convolution(config, weights, name, linear) for name in ("downsampling", "upsampling")
-        )
-        self._window = weights["upsampling.weight"].shape[1] // (2 * config.hidden_size)
-        self._downsampled_norm, self._upsampled_norm = (
-            build_norm(config, dict(weights), f"{name}_norm", device)
-            for name in ("downsampling", "upsampling")
-        )
-
-    @classmethod
-    def build(
-        cls,
-        description: ModelDescription,
-        tensors: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> Self:
-        """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(description.encoder / "config.json")
-        options = CanineOptions(
-            rate=file.get("downsampling_rate", RATE),
-            block=file.get("local_transformer_stride", BLOCK),
-        )
-        return cls(description.spec.config, options, tensors, linear, device)
+    def __init__(self, build: LayerBuilder) -> None:
+        super().__init__(build)
+        self._rate = build.options.get("downsampling_rate", RATE)
+        self._block = build.options.get("local_transformer_stride", BLOCK)
+        self._embeddings = HashEmbeddings(build)
+        numbered = tuple(layer for layer in self.config.layers if layer.weights is not None)
+        deep = replace(self.config, layers=numbered)
+        self._deep = TorchLayers(deep, build.weights, build.factory, self.device)
+        self._first, self._last = (_single_layer(build, name) for name in ("initial", "final"))
+        self._downsample = _convolution(build, "downsampling", self.config.hidden_size)
+        self._upsample = _convolution(build, "upsampling", 2 * self.config.hidden_size)
+        self._window = build.weights["upsampling.weight"].shape[1] // (2 * self.config.hidden_size)
+        self._downsampled_norm = build.norm("downsampling_norm")
+        self._upsampled_norm = build.norm("upsampling_norm")
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the embeddings whose sum is the input: (T, D)."""
@@ -95,7 +54,7 @@ class CanineEncoder(OwnLayersEncoder):
 
     def hidden(self, batch: Batch, num_layers: int) -> Tensor:
         """Compute the states after the first `num_layers` layers: (T, D)."""
-        layout = CanineLayout(batch, self._options.rate, self._options.block, self.device)
+        layout = CanineLayout(batch, self._rate, self._block, self.device)
         return self._hidden(layout, num_layers)[layout.is_token]
 
     def _hidden(self, layout: CanineLayout, num_layers: int) -> Tensor:
@@ -136,14 +95,12 @@ class HashEmbeddings:
     Svenstrup et al. 2017 (arXiv 1709.03933).
     """
 
-    def __init__(
-        self, config: EncoderConfig, weights: Mapping[str, Tensor], device: torch.device
-    ) -> None:
-        count = sum(name.startswith("hash_table_") for name in weights)
-        self._tables = [weights[f"hash_table_{index}"].to(device) for index in range(count)]
-        self._positions = weights["position_table"].to(device)
-        self._segment = weights["segment_table"][0].to(device)
-        self._norm = build_norm(config, dict(weights), "norm", device)
+    def __init__(self, build: LayerBuilder) -> None:
+        count = sum(name.startswith("hash_table_") for name in build.weights)
+        self._tables = [build.tensor(f"hash_table_{index}") for index in range(count)]
+        self._positions = build.tensor("position_table")
+        self._segment = build.tensor("segment_table")[0]
+        self._norm = build.norm("norm")
 
     def __call__(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Embed characters: (C,) -> (C, D)."""
@@ -162,27 +119,19 @@ class HashEmbeddings:
         return torch.cat([table[(ids + 1) * prime % len(table)] for table, prime in tables], dim=1)
 
 
-def _single_layer(
-    config: EncoderConfig,
-    weights: Mapping[str, Tensor],
-    name: str,
-    linear: LinearFactory,
-    device: torch.device,
-) -> TorchLayers:
+def _single_layer(build: LayerBuilder, name: str) -> TorchLayers:
+    config = build.config
     single = replace(config, layers=(replace(config.layers[0], weights=0),))
     own = {
         theirs.replace(name, "layers.0", 1): tensor
-        for theirs, tensor in weights.items()
+        for theirs, tensor in build.weights.items()
         if theirs.startswith(f"{name}.")
     }
-    return TorchLayers(single, own, linear, device)
+    return TorchLayers(single, own, build.factory, build.device)
 
 
-def _convolution(
-    config: EncoderConfig, weights: Mapping[str, Tensor], name: str, linear: LinearFactory
-) -> Linear:
+def _convolution(build: LayerBuilder, name: str, channels: int) -> Linear:
     # A convolution is a linear layer over concatenated states. Our layout: (D, width, channels).
-    weight = weights[f"{name}.weight"]
-    channels = config.hidden_size * (2 if name == "upsampling" else 1)
+    weight, activation = build.weights[f"{name}.weight"], build.config.feed_forward.activation
     by_place = weight.view(len(weight), channels, -1).transpose(1, 2).flatten(1).contiguous()
-    return linear(by_place, weights[f"{name}.bias"], config.feed_forward.activation, name=name)
+    return build.factory(by_place, build.weights[f"{name}.bias"], activation, name=name)

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
-from embedwell_models.tokenizer.words.code_points import SIZE
+from embedwell_models.tokenizer.words.code_point_tokenizer import SIZE
 
 RATE, BLOCK = 4, 128
 """Defaults: characters of a downsampled position, and characters of a block of local attention."""
@@ -66,10 +66,8 @@ def read(options: JsonConfig) -> CheckpointLayout:
         shapes={
             **tables,
             "position_table": (buckets, width),
-            "downsampling.weight": (width, width * rate),
-            "downsampling.bias": (width,),
-            "upsampling.weight": (width, 2 * width * kernel),
-            "upsampling.bias": (width,),
+            **affine_shapes("downsampling", (width, width * rate)),
+            **affine_shapes("upsampling", (width, 2 * width * kernel)),
             **_layer_shapes(config),
         },
     )
@@ -80,7 +78,7 @@ def _layer_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for name in LAYERS_OVER_CHARACTERS:
         for part, shape in config.layers[0].matrices(width).items():
-            shapes |= {f"{name}.{part}.weight": shape, f"{name}.{part}.bias": shape[:1]}
+            shapes |= affine_shapes(f"{name}.{part}", shape)
         for norm in ("attention_norm", "ffn_norm"):
-            shapes |= {f"{name}.{norm}.{part}": (width,) for part in ("weight", "bias")}
+            shapes |= affine_shapes(f"{name}.{norm}", (width,))
     return shapes

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedwell_models.classic.elmo.family import BYTES
 from embedwell_models.classic.laser.lstm import sigmoid
+from embedwell_models.classic.own_layers_encoder import LayerBuilder
 from embedwell_models.encoder.batch import Integers
-from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.linear import Linear
 
-BYTES = 256
-"""Number of characters: the bytes of UTF-8, followed by marks."""
+# The bytes of UTF-8 are followed by marks.
 TEXT_START, TEXT_STOP, _WORD_START, _WORD_STOP, _PADDING = range(BYTES, BYTES + 5)
-CHARACTERS = BYTES + 5
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 _WORDS = 64  # words that are computed at once: 1,024 filters of one word take 200 KB
 
@@ -61,33 +61,22 @@ class CharacterCnn:
     words.
     """
 
-    def __init__(
-        self,
-        weights: Mapping[str, Tensor],
-        linear: LinearFactory,
-        activation: str,
-        device: torch.device,
-    ) -> None:
-        """weights: token_table (CHARACTERS, E); convolution_0.weight (F, width * E) and so on.
+    def __init__(self, build: LayerBuilder, activation: str) -> None:
+        """build: of token_table (261, E), convolution_0.weight (F, width * E) and so on.
 
         activation: activation of the convolutions, one of ACTIVATIONS.
         """
-        self._characters = weights["token_table"].to(device)
-        self._activation = ACTIVATIONS[activation]
-
-        def layer(name: str) -> Linear:
-            return linear(weights[f"{name}.weight"], weights[f"{name}.bias"])
-
+        self._characters, self._activation = build.tensor("token_table"), ACTIVATIONS[activation]
         size = self._characters.shape[1]
         self._convolutions = [
-            (weights[f"{name}.weight"].shape[1] // size, layer(name))
-            for name in _numbered(weights, "convolution")
+            (build.weights[f"{name}.weight"].shape[1] // size, build.linear(name))
+            for name in _numbered(build.weights, "convolution")
         ]
         self._highways = [
-            _Highway(layer(f"{name}.transform"), layer(f"{name}.carry"))
-            for name in _numbered(weights, "highway", ".carry")
+            _Highway(build.linear(f"{name}.transform"), build.linear(f"{name}.carry"))
+            for name in _numbered(build.weights, "highway", ".carry")
         ]
-        self._project = layer("projection")
+        self._project = build.linear("projection")
 
     def __call__(self, characters: Integers) -> Tensor:
         """Embed words. characters: see spell."""

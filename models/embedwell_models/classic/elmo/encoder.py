@@ -5,39 +5,28 @@ Peters et al. 2018 (arXiv 1802.05365).
 B texts, T token ids, W words, S words and the marks around each text, D width of a direction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from embedwell_models.classic.elmo.character_cnn import (
-    BYTES,
     TEXT_START,
     TEXT_STOP,
     CharacterCnn,
     spell,
 )
-from embedwell_models.classic.laser.encoder import DIRECTIONS
-from embedwell_models.classic.laser.lstm import Clips, LstmLayer, layer_weights, time_steps
-from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder, PooledStates
-from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.classic.elmo.family import BYTES
+from embedwell_models.classic.laser.lstm import Clips, lstm_layers, time_steps
+from embedwell_models.classic.own_layers_encoder import (
+    LayerBuilder,
+    OwnLayersEncoder,
+    PooledStates,
+)
 from embedwell_models.encoder.batch import Batch, Integers
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.vectors import Floats
-
-
-@dataclass(frozen=True)
-class ElmoOptions:
-    """Options of ELMo. max_characters: of a word, with marks. activation: of the convolutions."""
-
-    max_characters: int
-    activation: str
-    clips: Clips
 
 
 @dataclass(frozen=True)
@@ -73,42 +62,15 @@ class ElmoEncoder(OwnLayersEncoder):
     the words' vectors.
     """
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        options: ElmoOptions,
-        weights: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> None:
-        """linear: of rows that do not depend on each other, on a CPU."""
-        super().__init__(config, device)
-        self._max_characters = options.max_characters
-        self._characters = CharacterCnn(weights, linear, options.activation, device)
-        self._mix = weights["mix"].tolist()
-        self._layers = [
-            [
-                LstmLayer(
-                    layer_weights(weights, f"layers.{index}.{direction}."), linear, options.clips
-                )
-                for direction in DIRECTIONS
-            ]
-            for index in range(config.num_layers - 1)
-        ]
-
-    @classmethod
-    def build(
-        cls,
-        description: ModelDescription,
-        tensors: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> Self:
-        """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(description.encoder / "config.json")
-        clips = Clips(*(file.get(name, float("inf")) for name in ("cell_clip", "state_clip")))
-        options = ElmoOptions(file.get("max_characters", 50), file.get("activation", "relu"), clips)
-        return cls(description.spec.config, options, tensors, linear, device)
+    def __init__(self, build: LayerBuilder) -> None:
+        super().__init__(build)
+        get = build.options.get
+        self._max_characters = get("max_characters", 50)
+        self._characters = CharacterCnn(build, get("activation", "relu"))
+        self._mix = build.weights["mix"].tolist()
+        clips = Clips(*(get(name, float("inf")) for name in ("cell_clip", "state_clip")))
+        num_layers = self.config.num_layers - 1
+        self._layers = lstm_layers(build.weights, build.factory, num_layers, clips)
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, concatenated with themselves: (T, 2 D)."""

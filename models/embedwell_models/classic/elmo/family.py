@@ -1,6 +1,6 @@
 """ELMo (Peters et al. 2018, arXiv 1802.05365), as embedwell_models.convert.elmo writes it."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import LayerSpec
@@ -43,13 +43,8 @@ def _character_shapes(options: JsonConfig) -> dict[str, tuple[int, ...]]:
     total = sum(count for _, count in filters)
     shapes: dict[str, tuple[int, ...]] = {"token_table": (CHARACTERS, size)}
     for index, (width, count) in enumerate(filters):
-        shapes |= _linear(f"convolution_{index}", count, width * size)
+        shapes |= affine_shapes(f"convolution_{index}", (count, width * size))
     for index in range(options.get("num_highway_layers", 0)):
         for part in ("transform", "carry"):
-            shapes |= _linear(f"highway_{index}.{part}", total, total)
-    return shapes | _linear("projection", options["hidden_size"], total)
-
-
-def _linear(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
-    weight, bias = affine(name, name)
-    return {weight: (rows, columns), bias: (rows,)}
+            shapes |= affine_shapes(f"highway_{index}.{part}", (total, total))
+    return shapes | affine_shapes("projection", (options["hidden_size"], total))

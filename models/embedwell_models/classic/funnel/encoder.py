@@ -3,82 +3,33 @@
 T tokens, D width, H heads, Dh head size.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
-
 import torch
 from torch import Tensor
 
 from embedwell_models.classic.funnel import family
 from embedwell_models.classic.funnel.layer import DistanceKeys, FunnelLayer
 from embedwell_models.classic.funnel.layout import FunnelLayout
-from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder, PooledStates
-from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.classic.own_layers_encoder import (
+    LayerBuilder,
+    OwnLayersEncoder,
+    PooledStates,
+)
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.linear import Linear, LinearFactory
-from embedwell_models.torch_backend.norm import Norm, build_norm
 from embedwell_models.vectors import Floats
-
-
-@dataclass(frozen=True)
-class FunnelOptions:
-    """Order of the layers.
-
-    layers: (block, number in the block) of each applied layer. first: number of layers before the
-    state that is added to the upsampled last state. decoder_layers: number of layers of the
-    decoder; 0 without a decoder.
-    """
-
-    layers: Sequence[tuple[int, int]]
-    first: int
-    decoder_layers: int
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks; each block but the first pools pairs of positions."""
-        return self.layers[-1][0] + 1
 
 
 class FunnelEncoder(OwnLayersEncoder):
     """Encoder with blocks of layers over decreasing positions, and a decoder over all tokens."""
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        options: FunnelOptions,
-        weights: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> None:
-        """linear: of rows that do not depend on each other, on a CPU."""
-        super().__init__(config, device)
-        self._options = options
-        self._table = weights["token_table"].to(device)
-        self._norm = build_norm(config, dict(weights), "norm", device)
-        build = _Builder(config, weights, linear, device)
-        distinct = {name: build.layer(f"layers.{name[0]}.{name[1]}") for name in options.layers}
-        self._layers = [(name[0], distinct[name]) for name in options.layers]
-        self._decoder = [build.layer(f"layers.{i}.decoder") for i in range(options.decoder_layers)]
-
-    @classmethod
-    def build(
-        cls,
-        description: ModelDescription,
-        tensors: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> Self:
-        """Build the encoder from its weights, with the options in the folder's config.json."""
-        file = JsonConfig(description.encoder / "config.json")
-        options = FunnelOptions(
-            layers=family.layers(file),
-            first=family.layers_of_first_block(file),
-            decoder_layers=family.decoder_layers(file),
-        )
-        return cls(description.spec.config, options, tensors, linear, device)
+    def __init__(self, build: LayerBuilder) -> None:
+        super().__init__(build)
+        order, decoder_layers = family.layers(build.options), family.decoder_layers(build.options)
+        self._blocks = order[-1][0] + 1  # each block but the first pools pairs of positions
+        self._first = family.layers_of_first_block(build.options)
+        self._table, self._norm = build.tensor("token_table"), build.norm("norm")
+        distinct = {place: _layer(build, "layers.{}.{}".format(*place)) for place in order}
+        self._layers = [(place[0], distinct[place]) for place in order]
+        self._decoder = [_layer(build, f"layers.{i}.decoder") for i in range(decoder_layers)]
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the rows of the tokens: (T, D)."""
@@ -90,14 +41,14 @@ class FunnelEncoder(OwnLayersEncoder):
 
         States of a block with fewer positions are upsampled to the input of the decoder.
         """
-        layout = FunnelLayout(batch, self._options.blocks, self.device)
+        layout = FunnelLayout(batch, self._blocks, self.device)
         return self._hidden(layout, num_layers)[layout.is_token]
 
     def pooled_states(self, batch: Batch) -> PooledStates:
         """Compute the last states that are pooled: the tokens' or the last block's."""
         if self._decoder:
             return super().pooled_states(batch)
-        layout = FunnelLayout(batch, self._options.blocks, self.device)
+        layout = FunnelLayout(batch, self._blocks, self.device)
         states, _, level = self._encode(layout, self.config.num_layers)
         last = layout.levels[level]
         rows = torch.cat([states[part] for part in last.attended])
@@ -124,54 +75,32 @@ class FunnelEncoder(OwnLayersEncoder):
             queries = ours.pool(x) if block > level else x
             x = layer(queries, x, ours, theirs)
             level = block
-            first = x if number == self._options.first else first
+            first = x if number == self._first else first
         return x, first, level
 
 
-@dataclass(frozen=True)
-class _Builder:
-    config: EncoderConfig
-    weights: Mapping[str, Tensor]
-    factory: LinearFactory
-    device: torch.device
+def _layer(build: LayerBuilder, name: str) -> FunnelLayer:
+    config, attention = build.config, build.config.attention
+    distance = build.weights[f"{name}.distance"].T.contiguous()
+    keys = build.factory(distance, torch.zeros(len(distance)), name=f"{name}.distance")
 
-    def layer(self, name: str) -> FunnelLayer:
-        attention = self.config.attention
-        activation = self.config.feed_forward.activation
-        distance = self.weights[f"{name}.distance"].T.contiguous()
-        keys = self.factory(distance, torch.zeros(len(distance)), name=f"{name}.distance")
-        return FunnelLayer(
-            query=self.linear(f"{name}.query"),
-            key_value=self.linear(f"{name}.key", f"{name}.value"),
-            output=self.linear(f"{name}.output"),
-            norm=self.norm(f"{name}.attention_norm"),
-            up=self.linear(f"{name}.up", activation=activation),
-            down=self.linear(f"{name}.down"),
-            ffn_norm=self.norm(f"{name}.ffn_norm"),
-            distances=DistanceKeys(keys, self.config.hidden_size, self.device),
-            content_bias=self.shift(f"{name}.content_bias"),
-            distance_bias=self.shift(f"{name}.distance_bias"),
-            segment_bias=self.shift(f"{name}.segment_bias"),
-            segment=self.heads(f"{name}.segments", 1).mT,
-            heads=attention.heads,
-            scale=attention.scale,
-        )
+    def by_head(part: str, row: int = 0) -> Tensor:  # (H, 1, Dh)
+        rows = build.tensor(f"{name}.{part}").view(-1, attention.heads, 1, attention.head_size)
+        return rows[row]
 
-    def linear(self, *names: str, activation: str = "none") -> Linear:
-        weight = torch.cat([self.weights[f"{name}.weight"] for name in names])
-        biases = [self.weights.get(f"{name}.bias") for name in names]
-        present = [bias for bias in biases if bias is not None]
-        bias = torch.cat(present) if present else torch.zeros(len(weight))
-        return self.factory(weight, bias, activation, name=names[0])
-
-    def norm(self, name: str) -> Norm:
-        return build_norm(self.config, dict(self.weights), name, self.device)
-
-    def shift(self, name: str) -> Tensor:
-        return self.heads(name, 0) * self.config.attention.scale
-
-    def heads(self, name: str, row: int) -> Tensor:
-        # (H, 1, Dh)
-        attention = self.config.attention
-        rows = self.weights[name].view(-1, attention.heads, 1, attention.head_size)
-        return rows[row].to(self.device)
+    return FunnelLayer(
+        query=build.linear(f"{name}.query"),
+        key_value=build.linear(f"{name}.key", f"{name}.value"),
+        output=build.linear(f"{name}.output"),
+        norm=build.norm(f"{name}.attention_norm"),
+        up=build.linear(f"{name}.up", activation=config.feed_forward.activation),
+        down=build.linear(f"{name}.down"),
+        ffn_norm=build.norm(f"{name}.ffn_norm"),
+        distances=DistanceKeys(keys, config.hidden_size, build.device),
+        content_bias=by_head("content_bias") * attention.scale,
+        distance_bias=by_head("distance_bias") * attention.scale,
+        segment_bias=by_head("segment_bias") * attention.scale,
+        segment=by_head("segments", 1).mT,
+        heads=attention.heads,
+        scale=attention.scale,
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.positions.schemes import TransformerXL
@@ -132,5 +132,5 @@ def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         **{"distance": (width, heads), "segments": (2, heads)},
     }
     for norm in ("attention_norm", "ffn_norm"):
-        shapes |= {f"{norm}.{part}": (width,) for part in ("weight", "bias")}
+        shapes |= affine_shapes(norm, (width,))
     return shapes

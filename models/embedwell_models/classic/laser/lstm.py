@@ -100,7 +100,19 @@ def sigmoid(x: Tensor) -> Tensor:
     return (x * 0.5).tanh() * 0.5 + 0.5
 
 
-def layer_weights(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors of one layer, by the names in PARTS and PROJECTION."""
-    names = [name for name in weights if name.startswith(prefix)]
-    return {name.removeprefix(prefix): weights[name] for name in names}
+def lstm_layers(
+    weights: Mapping[str, Tensor], linear: LinearFactory, count: int, clips: Clips | None = None
+) -> list[list[LstmLayer]]:
+    """Build layers of both directions from tensors such as layers.0.forward.input.weight."""
+
+    def of(prefix: str) -> dict[str, Tensor]:
+        names = [name for name in weights if name.startswith(prefix)]
+        return {name.removeprefix(prefix): weights[name] for name in names}
+
+    return [
+        [
+            LstmLayer(of(f"layers.{index}.{direction}."), linear, clips)
+            for direction in ("forward", "backward")
+        ]
+        for index in range(count)
+    ]

@@ -5,18 +5,15 @@ T tokens, D width of the states, N width inside a layer, H heads.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.linear import Linear
 from embedwell_models.torch_backend.norm import Norm
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -83,32 +80,13 @@ class MobileBertLayer:
 class MobileBertEncoder(OwnLayersEncoder):
     """Encoder whose token vectors combine the narrow rows of the token and its two neighbours."""
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        weights: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> None:
-        """linear: of rows that do not depend on each other, on a CPU."""
-        super().__init__(config, device)
-        build = _Builder(config, weights, linear, device)
+    def __init__(self, build: LayerBuilder) -> None:
+        super().__init__(build)
         self._table, self._positions, self._segments = (
-            weights[f"{name}_table"].to(device) for name in ("narrow", "position", "segment")
+            build.tensor(f"{name}_table") for name in ("narrow", "position", "segment")
         )
-        self._trigram, self._norm = build.linear("trigram"), build.norm("norm")
-        self._layers = [build.layer(f"layers.{i}") for i in range(config.num_layers)]
-
-    @classmethod
-    def build(
-        cls,
-        description: ModelDescription,
-        tensors: Mapping[str, Tensor],
-        linear: LinearFactory,
-        device: torch.device,
-    ) -> Self:
-        """Build the encoder from its weights, with the options in the folder's config.json."""
-        return cls(description.spec.config, tensors, linear, device)
+        self._trigram, self._norm = build.linear("trigram"), _norm(build, "norm")
+        self._layers = [_layer(build, f"layers.{i}") for i in range(self.config.num_layers)]
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return one of the summed embeddings; a token's also reads both neighbours: (T, D)."""
@@ -142,45 +120,31 @@ class MobileBertEncoder(OwnLayersEncoder):
         return self._trigram(torch.cat([after, rows, before], dim=1))
 
 
-@dataclass(frozen=True)
-class _Builder:
-    config: EncoderConfig
-    weights: Mapping[str, Tensor]
-    factory: LinearFactory
-    device: torch.device
+def _layer(build: LayerBuilder, name: str) -> MobileBertLayer:
+    networks = sum(each.startswith(f"{name}.up_") for each in build.weights) // 2
+    activation = build.config.feed_forward.activation
 
-    def layer(self, name: str) -> MobileBertLayer:
-        networks = sum(each.startswith(f"{name}.up_") for each in self.weights) // 2
-        return MobileBertLayer(
-            narrow=self.normed(name, "narrow", "narrow_norm"),
-            narrow_attention=self.normed(name, "narrow_attention", "narrow_attention_norm"),
-            qk=self.linear(f"{name}.query", f"{name}.key"),
-            value=self.linear(f"{name}.value"),
-            output=self.normed(name, "output", "attention_norm"),
-            ffns=[
-                (
-                    self.linear(f"{name}.up_{i}", activation=self.config.feed_forward.activation),
-                    self.normed(name, f"down_{i}", f"ffn_norm_{i}"),
-                )
-                for i in range(networks)
-            ],
-            widen=self.normed(name, "widen", "widen_norm"),
-            heads=self.config.attention.heads,
-            options=AttentionOptions(PositionHooks(), self.config.attention.scale),
-        )
+    def normed(linear: str, norm: str) -> NormedLinear:
+        return NormedLinear(build.linear(f"{name}.{linear}"), _norm(build, f"{name}.{norm}"))
 
-    def linear(self, *names: str, activation: str = "none") -> Linear:
-        weight, bias = (
-            torch.cat([self.weights[f"{name}.{part}"] for name in names])
-            for part in ("weight", "bias")
-        )
-        return self.factory(weight, bias, activation, name=names[0])
+    return MobileBertLayer(
+        narrow=normed("narrow", "narrow_norm"),
+        narrow_attention=normed("narrow_attention", "narrow_attention_norm"),
+        qk=build.linear(f"{name}.query", f"{name}.key"),
+        value=build.linear(f"{name}.value"),
+        output=normed("output", "attention_norm"),
+        ffns=[
+            (
+                build.linear(f"{name}.up_{i}", activation=activation),
+                normed(f"down_{i}", f"ffn_norm_{i}"),
+            )
+            for i in range(networks)
+        ],
+        widen=normed("widen", "widen_norm"),
+        heads=build.config.attention.heads,
+        options=AttentionOptions(PositionHooks(), build.config.attention.scale),
+    )
 
-    def normed(self, layer: str, linear: str, norm: str) -> NormedLinear:
-        return NormedLinear(self.linear(f"{layer}.{linear}"), self.norm(f"{layer}.{norm}"))
 
-    def norm(self, name: str) -> Norm:
-        weight, bias = (
-            self.weights[f"{name}.{part}"].to(self.device) for part in ("weight", "bias")
-        )
-        return ElementwiseNorm(weight, bias)
+def _norm(build: LayerBuilder, name: str) -> Norm:
+    return ElementwiseNorm(build.tensor(f"{name}.weight"), build.tensor(f"{name}.bias"))

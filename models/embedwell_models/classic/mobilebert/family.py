@@ -1,6 +1,6 @@
 """MobileBERT (Sun et al. 2020, arXiv 2004.02984): narrow layers between wide states."""
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
@@ -69,15 +69,13 @@ def _shapes(
     width, inner = config.hidden_size, config.feed_forward.inner
     shapes: dict[str, tuple[int, ...]] = {
         "narrow_table": (config.vocab_size, table),
-        "trigram.weight": (width, 3 * table),
-        "trigram.bias": (width,),
+        **affine_shapes("trigram", (width, 3 * table)),
     }
     for part in parts:
         rows = width if part.startswith("widen") else inner if part.startswith("up") else narrow
         reads_states = part in ("narrow", "narrow_attention", "value")
         columns = width if reads_states else inner if part.startswith("down") else narrow
         for layer in range(config.num_layers):
-            name = f"layers.{layer}.{part}"
-            shapes[f"{name}.bias"] = (rows,)
-            shapes[f"{name}.weight"] = (rows,) if "norm" in part else (rows, columns)
+            weight = (rows,) if "norm" in part else (rows, columns)
+            shapes |= affine_shapes(f"layers.{layer}.{part}", weight)
     return shapes

@@ -6,17 +6,21 @@ into memory; a look-up has no product that a GPU would speed up.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.classic.word_vectors.word_weights import read_word_weights
+from embedwell_models.checkpoint import weights
+from embedwell_models.classic.word_vectors.family import TABLE
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
+from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
@@ -65,11 +69,11 @@ class WordVectorEncoder(SequentialEncoder):
         self,
         config: EncoderConfig,
         table: Table,
-        weights: Floats | None,
+        word_weights: Floats | None,
     ) -> None:
-        """weights: (rows,) weight of each word in the mean; None for equal weights."""
+        """word_weights: (rows,) weight of each word in the mean; None for equal weights."""
         self.config, self.device = config, Device("cpu")
-        self.table, self._weights = table, weights
+        self.table, self._weights = table, word_weights
 
     @classmethod
     def load(cls, description: ModelDescription, device: str, cpu_features: frozenset[str]) -> Self:
@@ -77,7 +81,7 @@ class WordVectorEncoder(SequentialEncoder):
         parts = mapped_parts(description.encoder, description.spec)
         stored.check(parts, description.spec.tensors)
         table = stored.build(parts)
-        return cls(description.spec.config, table, read_word_weights(description, len(table)))
+        return cls(description.spec.config, table, _read_word_weights(description, len(table)))
 
     def part(self, name: str, batch: Batch) -> Floats:
         """Return the vectors of words, without their weights, for each id: (T, D)."""
@@ -152,3 +156,41 @@ def _sums(rows: Floats, counts: Integers) -> Floats:
         longer = counts > index
         sums[longer] += rows[starts[longer] + index]
     return sums
+
+
+def _read_word_weights(description: ModelDescription, rows: int) -> Floats | None:
+    """Read the weights of the rows of a table; None if they are equal. Raises ModelError."""
+    if description.sentence.word_weights is None:
+        return None
+    path = description.path / description.sentence.word_weights
+    tensors = {
+        name: weights.to_finite_float32(path, name, part)
+        for name, part in weights.iterate_tensors(path)
+    }
+    shapes = {name: part.shape for name, part in tensors.items()}
+    if shapes != {TABLE: (rows, 1)}:
+        raise ModelError(f"{path} has {shapes}, and the table {rows} words")
+    word_weights = tensors[TABLE].flatten()
+    _check_options(path, word_weights)
+    return word_weights
+
+
+def _check_options(path: Path, word_weights: Floats) -> None:
+    """Raise ModelError if the options of WordWeights state other weights than its tensor.
+
+    sentence-transformers follows the options. Rows after the vocabulary are those of n-grams.
+    """
+    options = JsonConfig.optional(path / "config.json")
+    if "word_weights" not in options:
+        return
+    stated, other = options["word_weights"], options.get("unknown_word_weight", 1)
+    expected = [stated.get(word, stated.get(word.lower(), other)) for word in options["vocab"]]
+    expected += [other] * (len(word_weights) - len(expected))
+    expected_weights = np.array(expected, np.float32)
+    if expected_weights.shape != word_weights.shape or not np.allclose(
+        expected_weights, word_weights
+    ):
+        raise ModelError(
+            f"{options.path}: vocab, word_weights or unknown_word_weight contradict the weights in "
+            "model.safetensors: load and save the model with sentence-transformers"
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.convert.words.plain import MAX_WIDTH
-from embedwell_models.convert.words.source import PlainVectors
+from embedwell_models.convert.words.source import WordVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
@@ -24,7 +24,7 @@ _REMEDY = (
 )
 
 
-def read_binary(path: Path, limit: int | None) -> PlainVectors:
+def read_binary(path: Path, limit: int | None) -> WordVectors:
     """Read Word2Vec's binary file.
 
     limit: maximum number of words to read; None for all. Raises ModelError.
@@ -37,7 +37,7 @@ def read_binary(path: Path, limit: int | None) -> PlainVectors:
     count, width = map(int, sizes)
     if not 0 < width <= MAX_WIDTH:
         raise ModelError(f"{path}: {width} dimensions are not possible")
-    return PlainVectors(width, _rows(path, width, limit, count, len(header)))
+    return WordVectors(width, _rows(path, width, limit, count, len(header)))
 
 
 def _rows(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.convert.words.source import PlainVectors
+from embedwell_models.convert.words.source import WordVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
@@ -16,7 +16,7 @@ _MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def read_text(path: Path, limit: int | None) -> PlainVectors:
+def read_text(path: Path, limit: int | None) -> WordVectors:
     """Read lines of a word and its numbers; a first line with both sizes is optional.
 
     limit: maximum number of words to read; None for all. Raises ModelError.
@@ -28,7 +28,7 @@ def read_text(path: Path, limit: int | None) -> PlainVectors:
     if not 0 < width <= MAX_WIDTH:
         raise ModelError(f"{path}: the first line has neither a word with numbers nor two sizes")
     count = int(first[0]) if has_header else None
-    return PlainVectors(width, _rows(path, width, limit, count))
+    return WordVectors(width, _rows(path, width, limit, count))
 
 
 def _rows(

@@ -1,16 +1,26 @@
-"""Weights of words by their frequency: SIF and IDF."""
+"""Weights of words by their frequency (SIF and IDF), and removal of their common component."""
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.classic.word_vectors.encoder import WordVectorEncoder
+from embedwell_models.convert.module_files import write_json
+from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.vectors import Doubles
 
 Weighting = Literal["sif", "idf"]
 _SMOOTHING = 1e-3  # `a` in the paper
+_TEXTS = 1024  # texts that are computed at once
 
 
 @dataclass(frozen=True)
@@ -76,3 +86,29 @@ def lines(path: Path) -> list[str]:
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} cannot be read as UTF-8: {error}") from None
+
+
+def remove_common_component(folder: Path, texts: Sequence[str], tokenizer: WordTokenizer) -> None:
+    """Write a Dense module that removes a vector's part along the first singular vector u.
+
+    The module computes v - u uᵀ v. u is the first singular vector of the vectors of the texts.
+    Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings".
+    folder: a model that computes weighted means, without this module.
+    """
+    encoder = WordVectorEncoder.load(ModelDescription.read(folder), "cpu", frozenset())
+    products: Doubles = np.zeros((encoder.table.width,) * 2)
+    for start in range(0, len(texts), _TEXTS):
+        rows = [tokenizer.encode(text).ids for text in texts[start : start + _TEXTS]]
+        vectors = encoder.vectors(Batch.of(rows), ["mean"]).astype(np.float64)
+        products += vectors.T @ vectors
+    first = np.linalg.eigh(products).eigenvectors[:, -1:]
+    weight = (np.eye(len(first)) - first @ first.T).astype(np.float32)
+    config = {
+        "in_features": len(first),
+        "out_features": len(first),
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    write_json(folder / "3_Dense" / "config.json", config)
+    path = folder / "3_Dense" / "model.safetensors"
+    safetensors_files.write_arrays(path, {"linear.weight": weight})

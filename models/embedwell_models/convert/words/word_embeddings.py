@@ -1,12 +1,15 @@
 """Conversion of word vectors to a WordEmbeddings folder, which sentence-transformers reads too."""
 
 import gzip
+import json
 import logging
 import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -16,11 +19,9 @@ from embedwell_models.classic.word_vectors.family import TABLE
 from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
 from embedwell_models.convert.words import weighting
 from embedwell_models.convert.words.binary import read_binary
-from embedwell_models.convert.words.component import remove_common_component
-from embedwell_models.convert.words.fasttext import FastText, is_fasttext
+from embedwell_models.convert.words.fasttext import is_fasttext, read_fasttext
 from embedwell_models.convert.words.plain import read_text
 from embedwell_models.convert.words.source import WordVectors
-from embedwell_models.convert.words.table import TableWriter
 from embedwell_models.convert.words.weighting import Weighting, WordCounts
 from embedwell_models.errors import ModelError
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
@@ -32,6 +33,7 @@ from embedwell_models.vectors import Floats
 SUFFIXES = (".bin", ".txt", ".vec")
 """Suffixes of files of word vectors; each may be followed by .gz."""
 _BLOCK = 1024  # rows that are written at once
+_HEADER = 248  # bytes; the table then begins at a multiple of 64
 
 log = logging.getLogger(__name__)
 
@@ -82,14 +84,14 @@ def _reader(path: Path, limit: int | None) -> WordVectors:
         )
     if path.suffix != ".bin":
         return read_text(path, limit)
-    return FastText(path, limit) if is_fasttext(path) else read_binary(path, limit)
+    return read_fasttext(path, limit) if is_fasttext(path) else read_binary(path, limit)
 
 
 def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
     """Write the files of word vectors to an empty folder; raises ModelError."""
-    with TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
+    with _TableWriter(folder / "model.safetensors", TABLE, vectors.width) as table:
         words = _write_words(vectors, table)
-        for block in vectors.buckets():
+        for block in vectors.buckets:
             table.write(block)
     if not words:
         raise ModelError("the file has no words")
@@ -110,11 +112,11 @@ def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
         _write_weights(folder, choices, words, table.rows, tokenizer, vectors)
 
 
-def _write_words(vectors: WordVectors, table: TableWriter) -> list[str]:
+def _write_words(vectors: WordVectors, table: "_TableWriter") -> list[str]:
     words: dict[str, None] = {}  # an ordered set
     repeated = 0
     block: dict[str, Floats] = {}
-    for word, vector in vectors.rows():
+    for word, vector in vectors.rows:
         if word in words:  # the first occurrence is kept, as in gensim
             repeated += 1
             continue
@@ -146,15 +148,14 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - called once
     unknown = weigh("")  # also the weight of n-grams
     table = np.full((rows, 1), unknown, dtype=np.float32)
     table[: len(words), 0] = [*weights.values()]
-    module = folder / "1_WordWeights"
     (folder / "1_Pooling").rename(folder / "2_Pooling")
-    module.mkdir()
-    safetensors_files.write_arrays(module / "model.safetensors", {TABLE: table})
     config = {"vocab": words, "word_weights": weights, "unknown_word_weight": unknown}
-    write_json(module / "config.json", config)
+    write_json(folder / "1_WordWeights" / "config.json", config)
+    path = folder / "1_WordWeights" / "model.safetensors"
+    safetensors_files.write_arrays(path, {TABLE: table})
     write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))
     if choices.weights == "sif" and texts:
-        remove_common_component(folder, texts, tokenizer, table[:, 0])
+        weighting.remove_common_component(folder, texts, tokenizer)
         kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
         write_json(folder / "modules.json", modules(*kinds))
 
@@ -162,3 +163,39 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - called once
 def _words(tokenizer: WordTokenizer, text: str) -> Iterator[str]:
     size = len(tokenizer.vocabulary)
     return (tokenizer.vocabulary.word(id) for id in tokenizer.encode(text).ids if id < size)
+
+
+class _TableWriter:
+    """Writer of a safetensors file with one float32 table, which may exceed the memory."""
+
+    def __init__(self, path: Path, name: str, width: int) -> None:
+        """name: name of the tensor. width: number of columns."""
+        self._file, self._name, self._width = path.open("wb"), name, width
+        self.rows = 0
+        self._file.write(bytes(8 + _HEADER))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        size = 4 * self.rows * self._width
+        part = {"dtype": "F32", "shape": [self.rows, self._width], "data_offsets": [0, size]}
+        header = json.dumps({self._name: part}).encode().ljust(_HEADER)
+        self._file.seek(0)
+        self._file.write(_HEADER.to_bytes(8, "little") + header)
+        self._file.close()
+
+    def write(self, rows: Floats, words: Sequence[str] = ()) -> None:
+        """Append rows (N, D); raises ModelError for NaN or infinity. words: those of the rows."""
+        if not np.isfinite(rows).all():
+            index = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            row = self.rows + index
+            name = f"word {row + 1} ({words[index]!r})" if words else f"row {row}"
+            raise ModelError(f"the vector of {name} has NaN or infinity")
+        self._file.write(np.ascontiguousarray(rows, dtype="<f4").data)
+        self.rows += len(rows)

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer, models
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading import class_overrides
+from embedwell_models.tokenizer.loading import tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
 FRAMES: Mapping[str, tuple[str, ...]] = {  # stem of a class -> roles of the tokens around a text
@@ -72,12 +72,12 @@ def refuse(rust: Tokenizer, added: AddedTokens, name: str) -> None:
     """
     if added.options.get("split_special_tokens"):
         raise ModelError("tokenizer_config.json: split_special_tokens = True is not supported")
-    kind = class_overrides.stem(name)
+    kind = tokenizer_class.stem(name)
     for option, allows in OPTIONS.get(kind, {}).items():
         stated = added.options.get(option)
         if stated is not None and not allows(rust, stated):
             raise _contradiction(option, stated)
-    is_bert = class_overrides.find(name) is class_overrides.override_normalizer
+    is_bert = tokenizer_class.override(name) is tokenizer_class.override_normalizer
     expected = dict.fromkeys(("cls", "sep") if is_bert else FRAMES.get(kind, ()), _frame(rust))
     if is_bert and isinstance(rust.model, models.WordPiece):
         expected["unk"] = [rust.model.unk_token]

@@ -4,24 +4,25 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer import truncation
-from embedwell_models.tokenizer.loading import added_tokens, tokenizer_json
+from embedwell_models.tokenizer.loading import added_tokens, tokenizer_class, tokenizer_json
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.loading.tokenizer_class import TokenizerClass
 from embedwell_models.tokenizer.panics import panics_as_model_errors
 from embedwell_models.tokenizer.segmented import readers
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.truncation import Side, read_side
 from embedwell_models.tokenizer.words import character_tokenizer
 from embedwell_models.tokenizer.words.character_tokenizer import CharacterTokenizer
-from embedwell_models.tokenizer.words.code_point_tokenizer import CodePointTokenizer
-from embedwell_models.tokenizer.words.code_points import ROLES, is_code_point_tokenizer
+from embedwell_models.tokenizer.words.code_point_tokenizer import (
+    ROLES,
+    CodePointTokenizer,
+    is_code_point_tokenizer,
+)
 from embedwell_models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
 from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
 
@@ -93,19 +94,10 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     if is_code_point_tokenizer(folder):
         return _code_points(folder, lowercase, special_tokens)
     reader = None if file_only else readers.find(folder)
-    if not (reader or (folder / "tokenizer.json").exists()):
-        raise ModelError(_missing(folder))
-    try:
-        rust = tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
-    except (ModelError, MemoryError):
-        raise
-    except Exception as error:  # the library raises no narrower exception
-        problem = other_files.json_problem(folder / "tokenizer.json") if reader is None else ""
-        message = f"tokenizer.json {problem or f'cannot be read: {error}'}"
-        raise ModelError(f"{folder}: {message}") from None
+    rust = _read(folder, reader, file_only)
     if not special_tokens:
         rust.post_processor = None
-    side = _truncation_side(folder, rust)
+    side = _truncation_side(folder, rust.truncation)
     _disable_batch_options(rust)
     _fix_decoder(rust)
     try:
@@ -121,27 +113,33 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     )
 
 
+def _read(folder: Path, reader: readers.Reader | None, file_only: bool) -> Tokenizer:
+    if not (reader or (folder / "tokenizer.json").exists()):
+        raise ModelError(_missing(folder))
+    try:
+        return tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
+    except (ModelError, MemoryError):
+        raise
+    except Exception as error:  # the library raises no narrower exception
+        problem = other_files.json_problem(folder / "tokenizer.json") if reader is None else ""
+        message = f"tokenizer.json {problem or f'cannot be read: {error}'}"
+        raise ModelError(f"{folder}: {message}") from None
+
+
 def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
-    tokenizer = _code_point_tokenizer(folder, lowercase, special_tokens)
-    side = truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json"))
-    special = {role: chr(point) for role, point in ROLES.items()}
-    return LoadedTokenizer(cast(Tokenizer, tokenizer), side or "right", special)
-
-
-def _code_point_tokenizer(
-    folder: Path, lowercase: bool, special_tokens: bool
-) -> CodePointTokenizer:
-    TokenizerClass.read(folder)  # raises ModelError for remote code
+    tokenizer_class.read_name(folder)  # raises ModelError for remote code
     if lowercase:
         raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
-    tokens = AddedTokens(folder, {}).special
+    special, tokens = {role: chr(ROLES[role]) for role in ROLES}, AddedTokens(folder, {}).special
     for role, token in tokens.items():
-        if role not in ROLES or token.content != chr(ROLES[role]):
+        if token.content != special.get(role):
             raise ModelError(
                 f"{folder}: {role}_token = {token.content!r} is not supported: it is not CANINE's"
             )
     mask = tokens.get("mask")
-    return CodePointTokenizer(special_tokens, strips_mask=mask is not None and mask.lstrip)
+    strips_mask = mask is not None and mask.lstrip
+    tokenizer = cast(Tokenizer, CodePointTokenizer(special_tokens, strips_mask))
+    return LoadedTokenizer(tokenizer, _truncation_side(folder), special)
 
 
 def _missing(folder: Path) -> str:
@@ -157,9 +155,10 @@ def _missing(folder: Path) -> str:
     )
 
 
-def _truncation_side(folder: Path, rust: Tokenizer) -> Side:
-    default: Side = (rust.truncation or {"direction": "right"})["direction"]
-    return truncation.read_side(JsonConfig.optional(folder / "tokenizer_config.json")) or default
+def _truncation_side(folder: Path, truncation: Mapping[str, Any] | None = None) -> Side:
+    default: Side = truncation["direction"] if truncation else "right"
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    return read_side(options) or default
 
 
 def _disable_batch_options(rust: Tokenizer) -> None:

@@ -1,12 +1,17 @@
-"""Tokenizer class of transformers that a folder's JSON files name."""
+"""Tokenizer class of transformers that a folder names, and what it overrides in tokenizer.json."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, normalizers
+
+from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading import class_overrides
+from embedwell_models.families.family import TokenizerOverride
+from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 
 JAPANESE = "BertJapaneseTokenizer"
 # Keys of that class, which a folder may use without naming that class.
@@ -16,47 +21,81 @@ _WITH_SEGMENTS = (
     *("bert", "convbert", "deberta", "debertav2", "dprcontextencoder", "dprquestionencoder"),
     *("electra", "ernie", "layoutlm", "lxmert", "mobilebert", "nomicbert", "squeezebert"),
 )
+Override = Callable[[Tokenizer, AddedTokens], None]
+"""Function that overrides options of a tokenizer by the files beside tokenizer.json."""
 
 
-@dataclass(frozen=True)
-class TokenizerClass:
-    """name: name of the class, or the model_type if the files name no class."""
+def read_name(folder: Path) -> str:
+    """Read the name of the class, or the model_type if the files name no class.
 
-    name: str
-
-    @classmethod
-    def read(cls, folder: Path) -> "TokenizerClass":
-        """Read the class; raises ModelError for remote code without the name of a known class.
-
-        Raises ModelError also for classes that split words with other libraries.
-        """
-        config = JsonConfig.optional(folder / "config.json")
-        options = JsonConfig.optional(folder / "tokenizer_config.json")
-        custom = _custom_class(options.get("auto_map"))
-        if custom and class_overrides.find(custom) is None:
-            raise ModelError(
-                f"{folder}: its tokenizer {custom} is code of the model, which is not run"
-            )
-        named = custom or options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
-        if named != JAPANESE or options.get("word_tokenizer_type", "basic") == "basic":
-            for key, value in _SUPPORTED.items():
-                options.require(key, value)
-        name = named or config.get("model_type", "")
-        if name.lower().startswith("roformer"):
-            raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")
-        return cls(name)
+    Raises ModelError for remote code without the name of a known class, and for classes that split
+    words with other libraries.
+    """
+    config = JsonConfig.optional(folder / "config.json")
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    custom = _custom_class(options.get("auto_map"))
+    if custom and override(custom) is None:
+        raise ModelError(f"{folder}: its tokenizer {custom} is code of the model, which is not run")
+    named = custom or options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
+    if named != JAPANESE or options.get("word_tokenizer_type", "basic") == "basic":
+        for key, value in _SUPPORTED.items():
+            options.require(key, value)
+    name: str = named or config.get("model_type", "")
+    if name.lower().startswith("roformer"):
+        raise ModelError(f"{folder}: RoFormerTokenizer splits words by jieba: not supported")
+    return name
 
 
 def returns_segments(folder: Path) -> bool:
     """Whether the tokenizer of a folder returns the segments (token types) of a pair.
 
-    The post-processor in tokenizer.json decides which these are. Raises ModelError as
-    TokenizerClass.read.
+    The post-processor in tokenizer.json decides which these are. Raises ModelError as `read_name`.
     """
     options = JsonConfig.optional(folder / "tokenizer_config.json")
     if "model_input_names" in options:
         return "token_type_ids" in options["model_input_names"]
-    return class_overrides.stem(TokenizerClass.read(folder).name) in _WITH_SEGMENTS
+    return stem(read_name(folder)) in _WITH_SEGMENTS
+
+
+def stem(name: str) -> str:
+    """Return the stem of a tokenizer_class, or a model_type, in lowercase without - and _."""
+    return re.sub("[-_]", "", name.removesuffix("Fast").removesuffix("Tokenizer")).lower()
+
+
+def override(name: str) -> Override | None:
+    """Return the override of a tokenizer_class or model_type; None for an unknown name."""
+    return _OVERRIDES.get(stem(name))
+
+
+def override_normalizer(rust: Tokenizer, added: AddedTokens) -> None:
+    """Override case, accents and Chinese characters in the normalizer, as BERT's classes do."""
+    if isinstance(rust.normalizer, normalizers.BertNormalizer):
+        rust.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=added.options.get("tokenize_chinese_chars", True),
+            strip_accents=added.options.get("strip_accents"),  # None: same value as lowercase
+            lowercase=added.options.get("do_lower_case", True),
+        )
+
+
+def _override_prefix_space(rust: Tokenizer, added: AddedTokens) -> None:
+    # The space before a text, as GPT-2's and RoBERTa's classes do.
+    for step in (rust.pre_tokenizer, rust.post_processor):
+        if hasattr(step, "add_prefix_space"):
+            step.add_prefix_space = bool(added.options.get("add_prefix_space", False))
+
+
+_FUNCTIONS: Mapping[TokenizerOverride, Override] = {
+    "normalizer": override_normalizer,
+    "prefix_space": _override_prefix_space,
+    "nothing": lambda rust, added: None,
+}
+_OVERRIDES: Mapping[str, Override] = {
+    stem(name): _FUNCTIONS[family.tokenizer_override]
+    for family in families.ALL
+    if family.tokenizer_override
+    for name in (*family.own_types, *family.tokenizer_classes)
+}
 
 
 def _custom_class(auto_map: Any) -> str:

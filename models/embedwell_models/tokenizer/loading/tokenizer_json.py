@@ -10,9 +10,9 @@ from tokenizers import Tokenizer, processors
 
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.tokenizer.loading import added_tokens, class_overrides, contradictions
+from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.loading.tokenizer_class import TokenizerClass
+from embedwell_models.tokenizer.pipeline import steps
 from embedwell_models.tokenizer.segmented import readers
 
 _TEMPLATE = "TemplateProcessing"
@@ -25,8 +25,8 @@ def load(folder: Path) -> Tokenizer:
 
     Raises ModelError for a class in remote code, and for options that contradict tokenizer.json.
     """
-    name = TokenizerClass.read(folder).name
-    override = class_overrides.find(name)
+    name = tokenizer_class.read_name(folder)
+    override = tokenizer_class.override(name)
     reader = readers.find(folder)
     rust = reader.read(folder, special(folder)) if reader else _from_file(folder)
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
@@ -68,16 +68,16 @@ def _adds_eos(folder: Path, added: AddedTokens) -> bool:
 def _append_eos(rust: Tokenizer, eos: str) -> None:
     if rust.encode("").tokens[-1:] == [eos]:
         return
-    steps = [] if rust.post_processor is None else _steps(rust.post_processor)
+    parts = steps(rust.post_processor)
     # A second template would treat the special tokens around a text as further texts.
-    if not steps or steps[-1]["type"] != _TEMPLATE:
-        steps += _steps(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
-    template = steps[-1]
+    if not parts or parts[-1]["type"] != _TEMPLATE:
+        parts += steps(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
+    template = parts[-1]
     template["single"] = [*template["single"], _special(eos, template["single"][-1])]
     template["pair"] = _ended_pair(template["pair"], eos)
     template["special_tokens"][eos] = {"id": eos, "ids": [rust.token_to_id(eos)], "tokens": [eos]}
     ended = processors.Sequence([])
-    ended.__setstate__(json.dumps({"type": "Sequence", "processors": steps}).encode())
+    ended.__setstate__(json.dumps({"type": "Sequence", "processors": parts}).encode())
     rust.post_processor = ended
 
 
@@ -116,9 +116,3 @@ def _warn_of_contradictions(folder: Path, rust: Tokenizer, added: AddedTokens) -
                 *(folder, role, str(bool(stated)).lower()),
                 *("does not add" if stated else "adds", token.content),
             )
-
-
-def _steps(post_processor: processors.PostProcessor) -> list[dict[str, Any]]:
-    state = json.loads(post_processor.__getstate__())
-    steps: list[dict[str, Any]] = state["processors"] if state["type"] == "Sequence" else [state]
-    return steps

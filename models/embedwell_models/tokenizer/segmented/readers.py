@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, TokenizerClass
+from embedwell_models.tokenizer.loading.tokenizer_class import JAPANESE, read_name
 from embedwell_models.tokenizer.segmented import japanese, phobert
 
 
@@ -40,7 +40,7 @@ def find(folder: Path) -> Reader | None:
 
     Raises ModelError for a tokenizer in remote code.
     """
-    name = TokenizerClass.read(folder).name
+    name = read_name(folder)
     options = JsonConfig.optional(folder / "tokenizer_config.json")
     if name not in _READERS or (name == JAPANESE and _is_basic(options)):
         return None

@@ -1,14 +1,25 @@
 """Tokenizer that splits texts into code points, for CANINE (arXiv 2103.06874)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tokenizers import pre_tokenizers
 
-from embedwell_models.tokenizer.words.code_points import CLS, MASK, NAMES, SEP, SIZE
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.tokenizer.words.python_tokenizer import PythonTokenizer, WordEncoding
 
+PAD, CLS, SEP, MASK = 0, 0xE000, 0xE001, 0xE003
+"""Special tokens; from CLS on they are in Unicode's private use area."""
+SIZE = 0x110000
+"""Number of Unicode code points, each of which is a token."""
+MAX_LENGTH = 2048
+"""Default maximum number of tokens of a text, as in transformers' class."""
+ROLES: Mapping[str, int] = {
+    **{"bos": CLS, "eos": SEP, "sep": SEP, "pad": PAD, "cls": CLS, "mask": MASK},
+}
+NAMES: Mapping[int, str] = {PAD: "[PAD]", CLS: "[CLS]", SEP: "[SEP]", MASK: "[MASK]"}
 _BEFORE_MASK = re.compile(rf"\s+(?={chr(MASK)})")
 
 
@@ -66,3 +77,11 @@ class CodePointTokenizer(PythonTokenizer):
         """Return the characters of rows of code points."""
         skipped = NAMES if skip_special_tokens else ()
         return ["".join(chr(id) for id in row if id not in skipped) for row in rows]
+
+
+def is_code_point_tokenizer(folder: Path) -> bool:
+    """Whether the tokens of a folder's model are code points, by its class or else its family."""
+    config = JsonConfig.optional(folder / "config.json")
+    options = JsonConfig.optional(folder / "tokenizer_config.json")
+    name = options.get("tokenizer_class", "") or config.get("tokenizer_class", "")
+    return (name or config.get("model_type", "")) in ("CanineTokenizer", "canine")

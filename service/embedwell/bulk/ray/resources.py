@@ -1,13 +1,15 @@
-"""Plan the processors and GPUs of a cluster's actors."""
+"""The processors, GPUs and settings of a cluster's actors."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
+from pydantic import ValidationError
 
 from embedwell.bulk.errors import BulkError
+from embedwell.settings.settings import Settings
 
 _NODE_GROUP = "ray.io/node-group"
 """A label of nodes that Ray's autoscaler or KubeRay has started, so more nodes may follow."""
@@ -101,3 +103,22 @@ def actor_defaults() -> dict[str, Any]:
     # Ray does not hide GPUs from an actor that has none.
     device = {} if assigned.get("GPU") else {"device": "cpu"}
     return {"threads": max(1, int(assigned.get("CPU", 1))), **device}
+
+
+def read_settings(values: Mapping[str, Any]) -> Settings:
+    """Return the settings of an actor, besides those of its environment. Raises BulkError."""
+    try:
+        check_names(values)
+        return Settings(**values)
+    except ValidationError as error:
+        [problem, *_] = error.errors(include_url=False)
+        raise BulkError(f"{problem['loc'][0]}: {problem['msg']}") from None
+    except ValueError as error:
+        raise BulkError(str(error)) from None
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not a setting."""
+    for name in names:
+        if name not in Settings.model_fields:
+            raise ValueError(f"there is no setting {name!r}; see docs/settings.md")

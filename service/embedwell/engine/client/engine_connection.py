@@ -128,9 +128,9 @@ class EngineConnection(asyncio.Protocol):
             jobs, self._unsent = self._unsent, []
             self._send(*pack_jobs(jobs))
 
-    def _send(self, header: Any, body: Any = b"") -> None:
+    def _send(self, header: Any, *body: Any) -> None:
         if not self._transport.is_closing():
-            self._transport.write(pack(header, body))
+            self._transport.write(pack(header, *body))
 
 
 def _resolve(future: asyncio.Future[Result], result: Result | Failure) -> None:

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -19,40 +19,57 @@ from embedwell.engine.wire.running_text_counts import RunningTextCounts
 _LENGTHS = struct.Struct("<QQ")  # bytes of the header and of the body
 _ALIGNMENT = 8  # bytes; headers are padded, so that the numbers of the body are aligned
 _BUFFER_SIZE = 1 << 20  # bytes; the operating system may allow fewer
+_CHUNK = 1 << 16  # bytes; for a larger buffer, each call would map fresh pages of memory
+_MAX_CHUNKS = 16  # read at once
+_MAX_BUFFERS = 1000  # of one system call; Linux has 1024
 
 Message = tuple[Any, Any]  # the header as JSON, and the body as a buffer
+MessageToSend = tuple[Any, *tuple[Any, ...]]  # the body as any number of contiguous buffers
 
 
-def pack(header: Any, body: Any = b"") -> bytes:
-    """Serialize a message.
+def pack(header: Any, *body: Any) -> bytes:
+    """Serialize a message; the body may be several contiguous buffers."""
+    return b"".join(_buffers(header, body))
 
-    body: a contiguous buffer.
-    """
+
+def _buffers(header: Any, body: Sequence[Any]) -> list[Any]:
     text = orjson.dumps(header)
     text += b" " * (-len(text) % _ALIGNMENT)
-    view = memoryview(body)
-    numbers = view.cast("B") if view.nbytes else b""  # an empty view cannot be cast
-    return b"".join([_LENGTHS.pack(len(text), len(numbers)), text, numbers])
+    views = [view for part in body if (view := memoryview(part)).nbytes]
+    return [_LENGTHS.pack(len(text), _size(views)) + text, *views]
 
 
 class MessageReader:
     """Split a stream of bytes into messages."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._chunks: list[bytes] = []
+        self._missing = _LENGTHS.size  # bytes, at least, until the next message is complete
 
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Add received bytes, and yield the messages that are complete."""
-        self._data += data
-        while len(self._data) >= _LENGTHS.size:
-            header_size, body_size = _LENGTHS.unpack_from(self._data)
-            end = _LENGTHS.size + header_size + body_size
-            if len(self._data) < end:
-                return
-            with memoryview(self._data) as view:
-                message = memoryview(bytes(view[_LENGTHS.size : end]))
-            del self._data[:end]
-            yield orjson.loads(message[:header_size]), message[header_size:]
+    def feed(self, data: bytes) -> list[Message]:
+        """Add received bytes, and return the messages that are complete, with their bodies."""
+        self._chunks.append(data)
+        self._missing -= len(data)
+        if self._missing > 0:
+            return []
+        whole = data if len(self._chunks) == 1 else b"".join(self._chunks)
+        messages, start, view = [], 0, memoryview(whole)
+        while (size := _message_size(whole, start)) <= len(whole) - start:
+            header = start + _LENGTHS.size
+            body = header + _LENGTHS.unpack_from(whole, start)[0]
+            messages.append((orjson.loads(view[header:body]), view[body : start + size]))
+            start += size
+        rest = whole[start:]
+        self._chunks, self._missing = [rest] * bool(rest), size - len(rest)
+        return messages
+
+
+def _message_size(data: bytes, start: int) -> int:
+    """Return the bytes of the message that begins at `start`, or those of the lengths before it."""
+    if len(data) - start < _LENGTHS.size:
+        return _LENGTHS.size
+    header_size, body_size = _LENGTHS.unpack_from(data, start)
+    return _LENGTHS.size + int(header_size) + int(body_size)
 
 
 class HttpProcessConnection:
@@ -77,26 +94,37 @@ class HttpProcessConnection:
 
         wait: block until there is at least part of one.
         """
-        try:
-            data = self._socket.recv(_BUFFER_SIZE, 0 if wait else socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return []
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            raise EOFError
-        return list(self._reader.feed(data))
+        messages: list[Message] = []
+        for _ in range(_MAX_CHUNKS):
+            try:
+                data = self._socket.recv(_CHUNK, 0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                if messages:  # the next call raises the error
+                    break
+                raise EOFError
+            messages += self._reader.feed(data)
+            if len(data) < _CHUNK:
+                break
+            wait = False
+        return messages
 
-    def send(self, header: Any, body: Any = b"") -> None:
+    def send(self, header: Any, *body: Any) -> None:
         """Send a message without blocking; a thread sends the rest if the socket is full.
 
         Shuts the connection down if the other end is closed or does not read.
         """
-        data = memoryview(pack(header, body))
+        buffers = _buffers(header, body)
+        if len(buffers) > _MAX_BUFFERS:
+            buffers = [b"".join(buffers)]
         with self._lock:
-            rest = data if self._unsent else self._send(data, socket.MSG_DONTWAIT)
-            if not rest:
+            sent = 0 if self._unsent else self._send(buffers, socket.MSG_DONTWAIT)
+            if sent == _size(buffers):
                 return
+            rest = memoryview(b"".join(buffers))[sent:]
             self._unsent.append(rest)
             if len(self._unsent) > 1:
                 return
@@ -104,24 +132,31 @@ class HttpProcessConnection:
 
     def _drain(self, rest: memoryview) -> None:
         while rest:
-            rest = self._send(rest) or self._next()
+            rest = rest[self._send([rest]) :] or self._next()
 
     def _next(self) -> memoryview:
         with self._lock:
             self._unsent.popleft()
             return self._unsent[0] if self._unsent else memoryview(b"")
 
-    def _send(self, data: memoryview, flags: int = 0) -> memoryview:
-        """Send data and return the unsent rest; blocks until some is sent, unless flags forbid."""
+    def _send(self, buffers: Sequence[Any], flags: int = 0) -> int:
+        """Send buffers and return how many bytes; blocks until some are sent, unless flags forbid.
+
+        Returns the bytes of all buffers if the connection ends.
+        """
         try:
-            return data[self._socket.send(data, flags) :]
+            return self._socket.sendmsg(buffers, (), flags)
         except OSError as error:
             if flags and isinstance(error, BlockingIOError):
-                return data
+                return 0
             # Either end is closed, or the other end did not read in time.
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            return data[:0]
+            return _size(buffers)
+
+
+def _size(buffers: Sequence[Any]) -> int:
+    return sum([memoryview(buffer).nbytes for buffer in buffers])
 
 
 def enlarge_send_buffer(sock: socket.socket) -> None:

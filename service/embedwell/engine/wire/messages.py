@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
 from math import isqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from embedwell.engine.wire.framing import Message
+from embedwell.engine.wire.framing import MessageToSend
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE
 
 TokenIds = npt.NDArray[np.int32]
@@ -26,7 +26,7 @@ def is_hidden_state(output: str | int) -> bool:
     return isinstance(output, int) or output in _INPUT_PARTS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """Token ids of texts, or pixels of images, whose vectors the engine computes.
 
@@ -42,7 +42,7 @@ class Job:
     """
 
     output: str | int
-    texts_ids: list[TokenIds]
+    texts_ids: Sequence[TokenIds]
     prompt_token_counts: Sequence[int] = ()
     size_class: int = 0
     created_at: float = field(default_factory=time.perf_counter, compare=False)
@@ -52,7 +52,9 @@ class Job:
     @property
     def lengths(self) -> list[int]:
         """Tokens of each text or image."""
-        return [self.image_tokens or len(ids) for ids in self.texts_ids]
+        if self.image_tokens:
+            return [self.image_tokens] * len(self.texts_ids)
+        return FlatRows.of(self.texts_ids).lengths
 
     @property
     def tokens(self) -> int:
@@ -65,7 +67,7 @@ class Job:
         return self.output not in (DENSE, IMAGE) and not is_hidden_state(self.output)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """Vectors of a job: dense (B, D), or concatenated hidden states of all texts (T, D).
 
@@ -113,16 +115,17 @@ def unpack_pixels(packed: TokenIds) -> npt.NDArray[np.uint8]:
     return flat[: 3 * side**2].reshape(side, side, 3)
 
 
-def pack_jobs(jobs: Jobs) -> Message:
+def pack_jobs(jobs: Jobs) -> MessageToSend:
     """Build one message of numbered jobs."""
+    rows = [FlatRows.of(job.texts_ids) for _, job in jobs]
     header = [
         (
-            *(number, job.output, [*map(len, job.texts_ids)], job.prompt_token_counts),
+            *(number, job.output, texts.lengths, job.prompt_token_counts),
             *(job.size_class, job.created_at, job.exclusive, job.image_tokens),
         )
-        for number, job in jobs
+        for (number, job), texts in zip(jobs, rows, strict=True)
     ]
-    return ["jobs", header], np.concatenate([row for _, job in jobs for row in job.texts_ids])
+    return ["jobs", header], *[texts.ids for texts in rows]
 
 
 def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
@@ -133,12 +136,12 @@ def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:
     flat = np.frombuffer(body, dtype=np.int32)
     start = 0
     for number, output, lengths, *rest in headers:
-        stops = list(accumulate(lengths, initial=start))
-        yield number, Job(output, [flat[a:b] for a, b in pairwise(stops)], *rest)
-        start = stops[-1]
+        stop = start + sum(lengths)
+        yield number, Job(output, FlatRows(flat[start:stop], lengths), *rest)
+        start = stop
 
 
-def pack_results(results: Results) -> Message:
+def pack_results(results: Results) -> MessageToSend:
     """Build one message of numbered results and failures."""
     header = [
         (number, result.message, result.index, result.finite)
@@ -150,7 +153,7 @@ def pack_results(results: Results) -> Message:
         for number, result in results
     ]
     parts = [result.vectors.data for _, result in results if isinstance(result, Result)]
-    return ["results", header], parts[0] if len(parts) == 1 else b"".join(parts)
+    return ["results", header], *parts
 
 
 def unpack_results(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Result | Failure]]:

@@ -38,13 +38,13 @@ class RunningTextCounts:
         """Map the table of a file descriptor, which may be closed afterwards."""
         return cls(mmap.mmap(fd, _SLOTS * _BYTES))
 
-    def begin(self, number: int) -> None:
-        """Count a text of a job whose batch begins."""
-        self._counts[number % _SLOTS] += 1
+    def begin(self, number: int, texts: int = 1) -> None:
+        """Count texts of a job whose batch begins."""
+        self._counts[number % _SLOTS] += texts
 
-    def end(self, number: int) -> None:
-        """Count a text of a job whose batch has ended."""
-        self._counts[number % _SLOTS] -= 1
+    def end(self, number: int, texts: int = 1) -> None:
+        """Count texts of a job whose batch has ended."""
+        self._counts[number % _SLOTS] -= texts
 
     def __contains__(self, number: int) -> bool:
         return self._counts[number % _SLOTS] > 0

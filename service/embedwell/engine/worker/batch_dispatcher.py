@@ -5,21 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from embedwell.engine.wire.progress import EngineProgress
-from embedwell.engine.worker.forward import BatchText
-from embedwell.engine.worker.job_table import JobTable
+from embedwell.engine.worker.job_table import JobPart, JobTable
 from embedwell.engine.worker.throughput import Throughput
 
 
 @dataclass(slots=True, eq=False)
 class ScheduledBatch:
-    """Texts of one forward pass.
+    """Parts of jobs in one forward pass.
 
     tokens: tokens of all texts.
     single_threaded: whether it is computed on one thread.
     blocks_leader: whether it is one long text that keeps the leader from receiving messages.
     """
 
-    texts: Sequence[BatchText]
+    parts: Sequence[JobPart]
     tokens: int
     single_threaded: bool
     blocks_leader: bool
@@ -64,14 +63,14 @@ class BatchDispatcher:
             sizing = self._throughput.sizing
             self._single_threaded = single_threaded = sizing.use_one_thread(waiting, running)
             limit = sizing.next_batch_tokens(waiting, single_threaded, len(self._job_table))
-            texts = self._job_table.take_batch(limit)
-            longest = texts[0].item.length if len(texts) == 1 else 0
+            parts = self._job_table.take_batch(limit)
+            longest = parts[0].tokens if _is_one_text(parts) else 0
             if not sizing.is_long(longest):
-                return self._start(texts, single_threaded)
+                return self._start(parts, single_threaded)
             self._leader_blocked = self._single_threaded = True
             self._leader_blocks.notify()
             use_all_threads = not running and sizing.use_all_threads(longest, waiting)
-            return self._start(texts, single_threaded and not use_all_threads, blocks_leader=True)
+            return self._start(parts, single_threaded and not use_all_threads, blocks_leader=True)
 
     def next_for_follower(self) -> ScheduledBatch | None:
         """Wait for more work than the leader takes; return a batch, or None at shutdown."""
@@ -105,13 +104,13 @@ class BatchDispatcher:
         """Record that a batch was computed; the caller holds the lock."""
         self._running -= 1
         self._progress.end(batch)
-        for text in batch.texts:
-            connection, number = text.item.job
-            connection.running.end(number)
+        for part in batch.parts:
+            job = part.job
+            job.connection.running.end(job.number, part.stop - part.start)
         if batch.blocks_leader:
             self._leader_blocked = False
         if self._exclusive:
-            self._exclusive = not batch.texts[0].exclusive
+            self._exclusive = not batch.parts[0].job.job.exclusive
             self._work_available.notify_all()
             self._batch_finished.notify_all()
 
@@ -123,22 +122,21 @@ class BatchDispatcher:
             self._leader_blocks.notify_all()
 
     def _start(
-        self, texts: Sequence[BatchText], single_threaded: bool = True, blocks_leader: bool = False
+        self, parts: Sequence[JobPart], single_threaded: bool = True, blocks_leader: bool = False
     ) -> ScheduledBatch | None:
         if self._single_threaded and not self._job_table.nothing_waits:
             self._work_available.notify()
-        if not texts:
+        if not parts:
             return None
-        if texts[0].exclusive:
+        if parts[0].job.job.exclusive:
             self._exclusive = True
             self._batch_finished.wait_for(lambda: not self._running)
         self._running += 1
-        for text in texts:
-            connection, number = text.item.job
-            connection.running.begin(number)
-        batch = ScheduledBatch(
-            texts, sum([text.item.length for text in texts]), single_threaded, blocks_leader
-        )
+        for part in parts:
+            job = part.job
+            job.connection.running.begin(job.number, part.stop - part.start)
+        tokens = sum([part.tokens for part in parts])
+        batch = ScheduledBatch(parts, tokens, single_threaded, blocks_leader)
         self._progress.begin(
             batch, self._throughput.expected_seconds(batch.tokens, single_threaded)
         )
@@ -146,3 +144,7 @@ class BatchDispatcher:
 
     def _follower_needed(self) -> bool:
         return self._single_threaded and not self._exclusive and not self._job_table.nothing_waits
+
+
+def _is_one_text(parts: Sequence[JobPart]) -> bool:
+    return len(parts) == 1 and parts[0].stop - parts[0].start == 1

@@ -1,62 +1,67 @@
 """Unfinished jobs, and the vectors that are computed so far."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-
-import numpy as np
 
 from embedwell.engine.wire.framing import HttpProcessConnection
 from embedwell.engine.wire.messages import Failure, Job, Result
-from embedwell.engine.worker.forward import BatchText
-from embedwell.engine.worker.scheduler import QueuedText, Scheduler
-from embedwell_models.vectors import Floats
+from embedwell.engine.worker.forward import BatchTexts, BatchVectors, TextFailure
+from embedwell.engine.worker.scheduler import Part, Scheduler
+from embedwell_models.encoder.batch import FlatRows
 
 Key = tuple[HttpProcessConnection, int]  # key of a job: its connection, and its number there
 ResultsByConnection = Mapping[HttpProcessConnection, Sequence[tuple[int, Result | Failure]]]
 
 
-@dataclass
-class _OpenJob:
-    """A job without a result."""
+@dataclass(slots=True, eq=False)
+class OpenJob:
+    """A job without a result.
 
+    removed: whether it was cancelled, or has its result.
+    started_at: time.perf_counter at the start of its first batch.
+    parts: the vectors of its texts in each batch, by the first text.
+    """
+
+    connection: HttpProcessConnection
+    number: int
     job: Job
+    rows: FlatRows
+    removed: bool = False
     started_at: float = inf
-    vectors: dict[int, Floats] = field(default_factory=dict)
+    parts: dict[int, BatchVectors] | None = None
+    _computed: int = 0
 
-    def text(self, item: QueuedText[Key]) -> BatchText:
-        job, index = self.job, item.index
-        prompt_token_count = job.prompt_token_counts[index] if job.prompt_token_counts else 0
-        return BatchText(item, job.texts_ids[index], prompt_token_count, job.output, job.exclusive)
-
-    def collect(
-        self, index: int, vectors: Floats | Failure, rate: float
-    ) -> Result | Failure | None:
-        """Store the vectors of one text; return the job's result if it was the last text."""
-        if isinstance(vectors, Failure):
+    def collect(self, part: "JobPart", vectors: BatchVectors) -> BatchVectors | None:
+        """Store the vectors of some texts; return those of all texts if they are complete."""
+        count, texts = part.stop - part.start, len(self.rows.lengths)
+        if count == texts:  # most jobs are in one batch
             return vectors
-        self.vectors[index] = np.atleast_2d(vectors)
-        return self._result(rate) if len(self.vectors) == len(self.job.texts_ids) else None
+        self.parts = self.parts or {}
+        self.parts[part.start] = vectors
+        self._computed += count
+        if self._computed < texts:
+            return None
+        return BatchVectors.join([self.parts[start] for start in sorted(self.parts)])
 
-    def _result(self, rate: float) -> Result:
-        parts = [self.vectors[index] for index in range(len(self.job.texts_ids))]
-        vectors = np.concatenate(parts) if len(parts) > 1 else np.ascontiguousarray(parts[0])
-        queued, computed = (
-            self.started_at - self.job.created_at,
-            time.perf_counter() - self.started_at,
-        )
-        row_counts = [len(part) for part in parts] if self.job.is_packed else ()
-        return Result(vectors, round(queued * 1e6), round(computed * 1e6), rate, row_counts)
+    def result(self, vectors: BatchVectors, ended_at: float, rate: float) -> Result:
+        """Return the result with the vectors of all texts."""
+        queued = self.started_at - self.job.created_at
+        computed = ended_at - self.started_at
+        counts = vectors.row_counts if self.job.is_packed else ()
+        return Result(vectors.rows, round(queued * 1e6), round(computed * 1e6), rate, counts)
+
+
+JobPart = Part[OpenJob]
 
 
 class JobTable:
     """Accepts jobs, hands out their texts for forward passes, and collects the vectors."""
 
     def __init__(self) -> None:
-        self._scheduler: Scheduler[Key] = Scheduler()
-        self._open_jobs: dict[Key, _OpenJob] = {}
+        self._scheduler: Scheduler[OpenJob] = Scheduler()
+        self._open_jobs: dict[Key, OpenJob] = {}
 
     def __len__(self) -> int:
         """Return the number of unfinished jobs."""
@@ -74,52 +79,71 @@ class JobTable:
 
     def add(self, key: Key, job: Job) -> None:
         """Queue the texts of a job."""
-        self._open_jobs[key] = _OpenJob(job)
+        rows = FlatRows.of(job.texts_ids)
+        self._open_jobs[key] = added = OpenJob(*key, job, rows)
         kind = (job.output, key) if job.exclusive else job.output
-        self._scheduler.add(key, job.lengths, kind, job.size_class)
+        lengths = job.lengths if job.image_tokens else rows.lengths
+        self._scheduler.add(added, lengths, kind, job.size_class)
 
     def remove(self, key: Key) -> None:
         """Remove a job that is cancelled or done, if it is present."""
-        self._scheduler.cancel(key)
-        self._open_jobs.pop(key, None)
+        removed = self._open_jobs.pop(key, None)
+        if removed is not None:
+            removed.removed = True
+            self._scheduler.cancel(removed)
 
     def remove_connection(self, connection: HttpProcessConnection) -> None:
         """Remove the jobs of a closed connection."""
         for key in [key for key in self._open_jobs if key[0] is connection]:
             self.remove(key)
 
-    def take_batch(self, max_tokens: int) -> list[BatchText]:
+    def take_batch(self, max_tokens: int) -> list[JobPart]:
         """Take the texts of the next batch: at most `max_tokens`, or one longer text."""
-        return self._texts(self._scheduler.take_batch(max_tokens))
+        return self._scheduler.take_batch(max_tokens)
 
-    def take_short_texts(self, max_tokens: int) -> list[BatchText]:
+    def take_short_texts(self, max_tokens: int) -> list[JobPart]:
         """Take a batch of texts of at most `max_tokens` each; [] if only longer texts wait."""
-        return self._texts(self._scheduler.take_short_texts(max_tokens))
+        return self._scheduler.take_short_texts(max_tokens)
 
     def collect(
-        self,
-        texts: Sequence[BatchText],
-        vectors_by_text: Iterable[Floats | Failure],
-        started_at: float,
-        rate: float,
+        self, parts: Sequence[JobPart], vectors: BatchVectors, started_at: float, rate: float
     ) -> ResultsByConnection:
-        """Store the vectors of texts; return the results of completed jobs, by connection.
+        """Store the vectors of a batch; return the results of completed jobs, by connection.
 
-        started_at: time.perf_counter at the start of their forward pass.
+        started_at: time.perf_counter at the start of its forward pass.
         rate: see Result.
         """
-        results_by_connection = defaultdict(list)
-        for text, vectors in zip(texts, vectors_by_text, strict=True):
-            key = text.item.job
-            job = self._open_jobs.get(key)
-            if job is None:  # it was cancelled, or another of its texts failed
+        results_by_connection: dict[HttpProcessConnection, list[tuple[int, Result | Failure]]] = {}
+        now, counts = time.perf_counter(), [part.stop - part.start for part in parts]
+        result: Result | Failure
+        for part, own in zip(parts, vectors.split(counts), strict=True):
+            job = part.job
+            if job.removed:  # it was cancelled, or another of its texts failed
                 continue
             job.started_at = min(job.started_at, started_at)
-            result = job.collect(text.item.index, vectors, rate)
-            if result is not None:
-                self.remove(key)
-                results_by_connection[key[0]].append((key[1], result))
+            if own.failures:
+                result = _failure(own.failures, part.start)
+            elif (complete := job.collect(part, own)) is not None:
+                result = job.result(complete, now, rate)
+            else:
+                continue
+            self.remove((job.connection, job.number))
+            results_by_connection.setdefault(job.connection, []).append((job.number, result))
         return results_by_connection
 
-    def _texts(self, items: Iterable[QueuedText[Key]]) -> list[BatchText]:
-        return [self._open_jobs[item.job].text(item) for item in items]
+
+def texts_of(parts: Sequence[JobPart]) -> BatchTexts:
+    """Return the texts of a batch, whose jobs have the same output."""
+    first = parts[0].job.job
+    rows = FlatRows.join([part.job.rows.part(part.start, part.stop) for part in parts])
+    counts: list[int] = []
+    if any(part.job.job.prompt_token_counts for part in parts):
+        for part in parts:
+            counts += (part.job.job.prompt_token_counts or [0] * part.stop)[part.start : part.stop]
+    return BatchTexts(first.output, rows, counts, first.image_tokens)
+
+
+def _failure(failures: Mapping[int, TextFailure], start: int) -> Failure:
+    """Return the failure of the first text that failed. start: index of the first text."""
+    first = min(failures)
+    return Failure(failures[first].message, start + first, failures[first].finite)

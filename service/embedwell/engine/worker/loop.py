@@ -12,7 +12,7 @@ from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledBatch
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.forward import ForwardModel, forward
-from embedwell.engine.worker.job_table import JobTable
+from embedwell.engine.worker.job_table import JobTable, texts_of
 from embedwell.engine.worker.receiver import MessageSource, Receiver
 from embedwell.engine.worker.throughput import Throughput
 from embedwell_models.encoder.threads import single_threaded
@@ -101,14 +101,14 @@ class Loop:
 
     def _compute(self, batch: ScheduledBatch) -> None:
         start = time.perf_counter()
-        vectors = forward(self._model, batch.texts)
+        vectors = forward(self._model, texts_of(batch.parts))
         with self._lock:
             self._dispatcher.finish(batch)
             started_at = self._throughput.observe(
                 batch.tokens, start, time.perf_counter(), batch.single_threaded
             )
             results_by_connection = self._job_table.collect(
-                batch.texts, vectors, started_at, self._throughput.rate
+                batch.parts, vectors, started_at, self._throughput.rate
             )
         # The lock is released, because packing large results takes long.
         for connection, results in results_by_connection.items():

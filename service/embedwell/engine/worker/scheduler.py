@@ -1,44 +1,56 @@
 """Choose the waiting texts that share the next batch, by their lengths alone."""
 
-from collections import OrderedDict, deque
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 from embedwell.engine.wire.sizes import size_class_limit
 
-JobKey = TypeVar("JobKey")  # identifies a job
+JobKey = TypeVar("JobKey", bound=Hashable)  # identifies a job
 Kind = Hashable  # only jobs of the same kind share a batch
 
 _MAX_CLASS_DISTANCE = 2  # jobs of up to four times the size may fill a batch by urgency
 _DUE_FACTOR = 16  # a job is due when the engine has served this many times its tokens
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedText(Generic[JobKey]):
-    """One text of one job. Only texts of the same kind can share a batch.
+@dataclass(slots=True)
+class Part(Generic[JobKey]):
+    """Consecutive texts of one job, from `start` to `stop` - 1, in one batch.
 
-    size_class: size class of its job, see embedwell.engine.wire.sizes.
+    tokens: of these texts together.
+    size_class: size class of the job, see embedwell.engine.wire.sizes.
     """
 
     job: JobKey
-    index: int
-    length: int
-    kind: Kind
-    size_class: int = 0
+    start: int
+    stop: int
+    tokens: int
+    size_class: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting(Generic[JobKey]):
-    """The texts of a job that are not in a batch yet.
+    """A job with texts that are not in a batch yet.
 
     due: the job is due when this many tokens have been served.
+    ends: tokens of its texts up to each text, beginning with 0.
+    next: index of the first text that waits.
     """
 
+    job: JobKey
     kind: Kind
     size_class: int
     due: int
-    items: deque[QueuedText[JobKey]]
+    ends: list[int]
+    next: int = 0
+
+    @property
+    def next_length(self) -> int:
+        """Tokens of the first text that waits."""
+        return self.ends[self.next + 1] - self.ends[self.next]
 
 
 _Jobs = OrderedDict[JobKey, _Waiting[JobKey]]  # oldest first
@@ -71,23 +83,23 @@ class Scheduler(Generic[JobKey]):
 
         lengths: tokens of each text.
         """
-        items = (
-            QueuedText(job, index, length, kind, size_class) for index, length in enumerate(lengths)
-        )
         due = self._served + _DUE_FACTOR * size_class_limit(size_class)
-        waiting = _Waiting(kind, size_class, due, deque(items))
+        waiting = _Waiting(job, kind, size_class, due, [0, *accumulate(lengths)])
         self._jobs[job] = waiting
-        self._queues.setdefault((kind, size_class), OrderedDict())[job] = waiting
-        self.tokens += sum(lengths)
+        queue = self._queues.get((kind, size_class))
+        if queue is None:
+            queue = self._queues[kind, size_class] = OrderedDict()
+        queue[job] = waiting
+        self.tokens += waiting.ends[-1]
 
     def cancel(self, job: JobKey) -> None:
         """Remove the waiting texts of a job."""
         waiting = self._jobs.get(job)
         if waiting is not None:
-            self.tokens -= sum(item.length for item in waiting.items)
-            self._remove(job, waiting)
+            self.tokens -= waiting.ends[-1] - waiting.ends[waiting.next]
+            self._remove(waiting)
 
-    def take_batch(self, max_tokens: int) -> list[QueuedText[JobKey]]:
+    def take_batch(self, max_tokens: int) -> list[Part[JobKey]]:
         """Take the next batch: at most `max_tokens`, or one longer text; [] if none waits."""
         if not self._jobs:
             return []
@@ -97,32 +109,37 @@ class Scheduler(Generic[JobKey]):
             _oldest(self._jobs) if oldest_first else _most_urgent(queues), max_tokens
         )
 
-    def take_short_texts(self, max_tokens: int) -> list[QueuedText[JobKey]]:
+    def take_short_texts(self, max_tokens: int) -> list[Part[JobKey]]:
         """Take a batch of jobs whose next text has at most `max_tokens`; [] if none."""
         candidates = [
-            waiting for waiting in self._jobs.values() if waiting.items[0].length <= max_tokens
+            waiting for waiting in self._jobs.values() if waiting.next_length <= max_tokens
         ]
         most_urgent = min(candidates, key=lambda waiting: waiting.due, default=None)
         return self._batch(most_urgent, max_tokens) if most_urgent else []
 
-    def _batch(self, waiting: _Waiting[JobKey], max_tokens: int) -> list[QueuedText[JobKey]]:
-        first = self._take(waiting)
-        batch = [first]
-        self._fill(batch, self._by_age(first.kind), max_tokens - max_tokens // 2)
-        self._fill(
-            batch, self._by_urgency(first.kind, min(item.size_class for item in batch)), max_tokens
-        )
+    def _batch(self, waiting: _Waiting[JobKey], max_tokens: int) -> list[Part[JobKey]]:
+        batch = [self._take(waiting, waiting.next + 1)]
+        kind = waiting.kind
+        self._fill(batch, self._by_age(kind), max_tokens - max_tokens // 2)
+        smallest = min([part.size_class for part in batch])
+        self._fill(batch, self._by_urgency(kind, smallest), max_tokens)
         return batch
 
     def _fill(
-        self, batch: list[QueuedText[JobKey]], jobs: Iterator[_Waiting[JobKey]], max_tokens: int
+        self, batch: list[Part[JobKey]], jobs: Iterator[_Waiting[JobKey]], max_tokens: int
     ) -> None:
-        room = max_tokens - sum(item.length for item in batch)
+        room = max_tokens - sum([part.tokens for part in batch])
         for waiting in jobs:
-            room -= waiting.items[0].length
-            if room < 0:
+            ends, start = waiting.ends, waiting.next
+            stop = bisect_right(ends, ends[start] + room) - 1
+            if stop <= start:
                 return
-            batch.append(self._take(waiting))
+            part, last = self._take(waiting, stop), batch[-1]
+            room -= part.tokens
+            if part.job is last.job:
+                last.stop, last.tokens = part.stop, last.tokens + part.tokens
+            else:
+                batch.append(part)
 
     def _by_age(self, kind: Kind) -> Iterator[_Waiting[JobKey]]:
         """Yield the currently oldest job until it is of another kind."""
@@ -142,17 +159,20 @@ class Scheduler(Generic[JobKey]):
                 return
             yield waiting
 
-    def _take(self, waiting: _Waiting[JobKey]) -> QueuedText[JobKey]:
-        item = waiting.items.popleft()
-        self.tokens -= item.length
-        self._served += item.length
-        if not waiting.items:
-            self._remove(item.job, waiting)
-        return item
+    def _take(self, waiting: _Waiting[JobKey], stop: int) -> Part[JobKey]:
+        """Take the next texts of a job, before the text `stop`."""
+        start, ends = waiting.next, waiting.ends
+        waiting.next = stop
+        tokens = ends[stop] - ends[start]
+        self.tokens -= tokens
+        self._served += tokens
+        if stop == len(ends) - 1:
+            self._remove(waiting)
+        return Part(waiting.job, start, stop, tokens, waiting.size_class)
 
-    def _remove(self, job: JobKey, waiting: _Waiting[JobKey]) -> None:
+    def _remove(self, waiting: _Waiting[JobKey]) -> None:
         queue = self._queues[waiting.kind, waiting.size_class]
-        del self._jobs[job], queue[job]
+        del self._jobs[waiting.job], queue[waiting.job]
         if not queue:
             del self._queues[waiting.kind, waiting.size_class]
 

@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
             self._stop_parsing()
             self._send_error(
                 TooManyConnections(
-                    "the server has too many connections; try again in a few seconds"
+                    "the server has too many connections; try again in a few seconds", retry_after=1
                 )
             )
 

@@ -12,7 +12,7 @@ const DRAG = 4; // pixels from which a press is no click
 export function Scatter({ table, view, color, theme, method }) {
   const canvas = useRef(), frame = useRef(), [hovered, setHovered] = useState(null), [selected, setSelected] = useState(null);
   const [find, setFind] = useState(""), [group, setGroup] = useState(null); // group: texts around which a line was drawn
-  const [line, setLine] = useState([]), wasDrawn = useRef(false);
+  const [byFinger, setByFinger] = useState(false), [line, setLine] = useState([]), wasDrawn = useRef(false);
   const width = useWidth(frame, 800), height = Math.round(Math.min(Math.max(width * 0.8, 300), 600));
   const { colorOf, legend } = useMemo(() => coloring(table.rows, color), [table, color]);
   const places = useMemo(() => onCanvas(view.points, width, height), [view, width, height]);
@@ -34,7 +34,7 @@ export function Scatter({ table, view, color, theme, method }) {
   const mark = (text, texts) => { setFind(text); setGroup(texts); };
   const press = (event) => {
     wasDrawn.current = false;
-    if (event.pointerType === "touch" || event.button !== 0) return; // a finger scrolls the page
+    if (event.button !== 0 || (event.pointerType === "touch" && !byFinger)) return; // a finger scrolls the page
     canvas.current.setPointerCapture(event.pointerId);
     setLine([at(event)]);
   };
@@ -44,7 +44,7 @@ export function Scatter({ table, view, color, theme, method }) {
   };
   const release = () => {
     wasDrawn.current = line.some(([x, y]) => Math.hypot(x - line[0][0], y - line[0][1]) > DRAG);
-    if (wasDrawn.current) mark("", within(places, line));
+    if (wasDrawn.current) { mark("", within(places, line)); setByFinger(false); }
     setLine([]);
   };
   const click = (event) => !wasDrawn.current && setSelected(nearestPlace(places, ...at(event)));
@@ -59,13 +59,14 @@ export function Scatter({ table, view, color, theme, method }) {
   const count = marked && `${marked.length} of ${table.texts.length} texts`;
   return html`<figure><figcaption>${table.texts.length} texts · ${caption}</figcaption>
     <p class="find"><input type="search" aria-label="Find texts" placeholder="Find texts" value=${find} onInput=${(event) => mark(event.target.value, null)} />
+      <button type="button" class="touch" aria-pressed=${byFinger} onClick=${() => setByFinger(!byFinger)}>Draw a line around texts</button>
       <span role="status">${count}</span> ${marked && html`<button type="button" onClick=${() => mark("", null)}>Show all</button>`}</p>
-    <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px` }}
+    <div class="plot" ref=${frame}><canvas ref=${canvas} tabindex="0" role="img" style=${{ height: `${height}px`, touchAction: byFinger ? "none" : "" }}
       aria-label=${`Map of ${table.texts.length} texts. ${caption}. Arrow keys move from text to text.`}
       onPointerDown=${press} onPointerMove=${move} onPointerUp=${release} onPointerCancel=${() => setLine([])} onPointerLeave=${() => setHovered(null)} onClick=${click} onKeyDown=${step} />
       <p class="tip" role="status" hidden=${shown === null} style=${shown === null ? {} : beside(places[shown], width, height)}>${shown === null ? "" : clipped(table.texts[shown], 240)}</p></div>
     ${legend.length > 0 && html`<ul class="legend">${legend.map(([text, fill]) => html`<li><i class="swatch" style=${{ background: fill }} />${text}</li>`)}</ul>`}
-    <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts with the mouse to list them.</p>
+    <p class="help">Point at a text to read it; click it to see its neighbours in all dimensions of the model. Draw a line around texts to list them.</p>
     ${selected !== null && html`<h2>Nearest to “${clipped(table.texts[selected])}”</h2><ol>${neighbors.map(([i, score]) => html`<li>
       <button type="button" onClick=${() => setSelected(i)}>${clipped(table.texts[i], 160)}</button> <span class="model">cosine ${score.toFixed(3)}</span></li>`)}</ol>`}
     ${marked && html`<h2>${count} ${find.trim() ? `with “${find.trim()}”` : "within the line"}</h2><ul class="marked">${marked.slice(0, LISTED).map((i) => html`<li>

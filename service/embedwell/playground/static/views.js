@@ -13,7 +13,7 @@ export const VIEWS = {
   images: { title: "Images", can: ({ modalities }) => modalities.includes("image"), lacks: "reads no images", example: "sentence-transformers/clip-ViT-B-32" },
   sparse: { title: "Sparse", can: gives("sparse"), lacks: "has no sparse vectors", example: "naver/splade-v3" },
   multi_vector: { title: "Multi-vector", can: gives("multi"), lacks: "has no token vectors to compare", example: "colbert-ir/colbertv2.0" },
-  rerank: { title: "Rerank", can: (model) => is("rerank")(model) || gives("multi")(model), lacks: "does not rerank", example: "cross-encoder/ms-marco-MiniLM-L6-v2" },
+  rerank: { title: "Rerank", can: (model) => [is("rerank"), gives("dense"), gives("multi")].some((can) => can(model)), lacks: "does not rerank", example: "cross-encoder/ms-marco-MiniLM-L6-v2" },
   classify: { title: "Classify", can: is("classify"), lacks: "has no labels", example: "SamLowe/roberta-base-go_emotions" },
   server: { title: "Server", can: any },
 };
@@ -25,6 +25,6 @@ export const offeredViews = (models = [TYPICAL]) => Object.keys(VIEWS).filter((v
 
 /** The view that is shown first: tokens, or else the view for this kind of model. */
 export function homeView([first] = [TYPICAL]) {
-  const views = Object.keys(VIEWS), special = views.filter((view) => !VIEWS[view].can(TYPICAL));
+  const special = Object.keys(VIEWS).filter((view) => VIEWS[view].can !== any);
   return first.outputs.includes("dense") ? "tokens" : special.find((view) => VIEWS[view].can(first)) || "tokens";
 }

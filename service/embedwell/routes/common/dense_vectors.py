@@ -8,9 +8,7 @@ from pydantic import Field, PositiveInt
 
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.item_result import ItemResult, stack_results
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.array_format import EncodingFormat, OutputType
@@ -87,27 +85,11 @@ class EmbedRequest(InputBody):
 class DenseVectorService:
     """Computes sentence vectors for every API, whose requests are converted to an EmbedRequest.
 
-    name: the model's name in responses.
-    layers: number of layers; late chunking pools the states after the last one.
-    only_pools: whether a vector is the mean of the states and nothing else.
     any_count: whether requests may have any number of inputs.
     """
 
-    pipeline: Pipeline
-    name: str
-    dimensions: AllowedDimensions
-    layers: int
-    only_pools: bool
+    model: ServedModel
     any_count: bool = False
-
-    @classmethod
-    def of(cls, model: ServedModel) -> Self:
-        """Create the service of a model."""
-        sentence = model.description.sentence
-        return cls(
-            *(model.pipeline, model.name, model.dimensions, model.config.num_layers),
-            only_pools=sentence.pooling == ("mean",) and not sentence.modules,
-        )
 
     async def vectors(
         self,
@@ -131,8 +113,8 @@ class DenseVectorService:
             options = body.input_options(count_dropped=body.details).with_max_length(max_length)
             if self.any_count:
                 options = replace(options, any_count=True)
-            context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-            rows, vectors = await self.pipeline.embed(context, inputs, options)
+            context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
+            rows, vectors = await self.model.pipeline.embed(context, inputs, options)
         return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)
 
     async def results(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
@@ -141,8 +123,8 @@ class DenseVectorService:
         if body.late_chunking:
             return await self._embed_chunks(context, body)
         options, inputs = body.input_options(count_dropped=True), input_list(body.inputs)
-        context.memory.grow_by_numbers(len(inputs) * self.dimensions.full)
-        return await self.pipeline.embed_partial(context, inputs, options)
+        context.memory.grow_by_numbers(len(inputs) * self.model.dimensions.full)
+        return await self.model.pipeline.embed_partial(context, inputs, options)
 
     def check_offered(
         self, names: Sequence[str], dimensions: int | None, param: str = "dimensions"
@@ -152,21 +134,21 @@ class DenseVectorService:
         Without dimensions, the pipeline alone checks the outputs.
         """
         if dimensions is not None:
-            self.pipeline.check_outputs(names)
-            self.dimensions.check(dimensions, param)
+            self.model.pipeline.check_outputs(names)
+            self.model.dimensions.check(dimensions, param)
 
     async def _embed_chunks(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
-        self.pipeline.check_outputs([DENSE])
-        if not self.only_pools:
+        pipeline, sentence = self.model.pipeline, self.model.description.sentence
+        pipeline.check_outputs([DENSE])
+        if sentence.pooling != ("mean",) or sentence.modules:
             raise BadRequest(
                 "late_chunking needs a model with mean pooling alone; send chunks to /tokens "
                 "instead",
                 code="not_offered",
                 param="late_chunking",
             )
-        return await self.pipeline.embed_chunks(
-            context, _chunk_texts(body.inputs), body.options_without_windows(), self.layers
-        )
+        chunks, options = _chunk_texts(body.inputs), body.options_without_windows()
+        return await pipeline.embed_chunks(context, chunks, options, self.model.config.num_layers)
 
 
 def _chunk_texts(inputs: Any) -> list[str]:

@@ -7,7 +7,7 @@ from embedwell.errors import BadRequest, UnknownModel
 from embedwell.http.model_paths import model_in_path
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import TASK_ROLES, Role
-from embedwell.settings.adapters import served_task
+from embedwell.settings.model_settings import served_task
 
 _ROLE_SUFFIXES: dict[str, Role] = {
     "-query": "query",

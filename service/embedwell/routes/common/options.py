@@ -15,7 +15,7 @@ _DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitali
 Overflow = Literal["error", "start", "end", "mean"]
 """Handling of a text that is too long; `mean` averages the vectors of its windows."""
 
-_TRUNCATION_SIDES: dict[Overflow, Side] = {"start": "left", "end": "right"}
+_SIDES: dict[str, Side] = {"start": "left", "end": "right"}
 
 
 def _lowercase(value: Any) -> Any:
@@ -81,17 +81,8 @@ class ReadingBody(PromptBody):
 
         count_dropped: report how many tokens were cut off, even if that takes extra work.
         """
-        truncate, side = self.truncate, self.truncation_direction
-        if self.on_overflow is not None:
-            if self.model_fields_set & {"truncate", "truncation_direction"}:
-                raise BadRequest(
-                    "give either on_overflow or truncate and truncation_direction, not both",
-                    param="on_overflow",
-                )
-            side = _TRUNCATION_SIDES.get(self.on_overflow)
-            truncate = side is not None
         return InputOptions(
-            *(truncate, side, self.prompt, self.prompt_name, self.role, self.task),
+            *(*_truncation(self), self.prompt, self.prompt_name, self.role, self.task),
             windows=self.on_overflow == "mean",
             count_dropped=count_dropped,
         )
@@ -133,7 +124,7 @@ OPTION_FIELDS = frozenset(ReadingBody.model_fields)
 TruncateWord = Literal["NONE", "START", "END"]
 """Values of `truncate` in Cohere's and NIM's APIs."""
 
-OVERFLOW: dict[TruncateWord | bool | None, Overflow | None] = {
+OVERFLOW: dict[TruncateWord | bool | None, Literal["error", "start", "end"] | None] = {
     "NONE": "error",
     "START": "start",
     "END": "end",
@@ -145,7 +136,6 @@ OVERFLOW: dict[TruncateWord | bool | None, Overflow | None] = {
 PairOverflow = Literal["error", "start", "end", "max"]
 """Handling of a pair that is too long; `max` takes the best score of the document's windows."""
 
-_PAIR_TRUNCATION_SIDES: dict[PairOverflow, Side] = {"start": "left", "end": "right"}
 Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
 """Tells a reranker that is a language model what is relevant. Default: the model's instruction."""
 
@@ -178,18 +168,20 @@ class PairBody(Body):
         return replace(cutting(options, "truncate_prompt_tokens"), max_pair=max_pair)
 
     def _truncation(self) -> InputOptions:
-        if self.on_overflow is None:
-            return InputOptions(self.truncate, self.truncation_direction)
-        if self.model_fields_set & {"truncate", "truncation_direction"}:
-            raise BadRequest(
-                "give either on_overflow or truncate and truncation_direction, not both",
-                param="on_overflow",
-            )
-        return InputOptions(
-            truncate=self.on_overflow in _PAIR_TRUNCATION_SIDES,
-            side=_PAIR_TRUNCATION_SIDES.get(self.on_overflow),
-            windows=self.on_overflow == "max",
+        return InputOptions(*_truncation(self), windows=self.on_overflow == "max")
+
+
+def _truncation(body: ReadingBody | PairBody) -> tuple[bool | None, Side | None]:
+    """Return whether to truncate and at which side; raises BadRequest for contradictory fields."""
+    if body.on_overflow is None:
+        return body.truncate, body.truncation_direction
+    if body.model_fields_set & {"truncate", "truncation_direction"}:
+        raise BadRequest(
+            "give either on_overflow or truncate and truncation_direction, not both",
+            param="on_overflow",
         )
+    side = _SIDES.get(body.on_overflow)
+    return side is not None, side
 
 
 def cutting(options: InputOptions, param: str) -> InputOptions:

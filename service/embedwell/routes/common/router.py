@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -13,11 +13,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import ServiceError
+from embedwell.http.error_body import Error
 from embedwell.http.error_responses import invalid_body
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.json_limits import check_parts
 from embedwell.limits.run_in_thread import run_in_thread
 from embedwell.routes.common.body import Body
+from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response
 
 # Bytes; parsing so many takes a few milliseconds, independent of their content.
@@ -103,13 +105,17 @@ class DirectRoute(APIRoute):
         await send({"type": "http.response.body", "body": body})
 
 
-def api_router(tag: str) -> APIRouter:
+def api_router(
+    tag: str, errors: Sequence[int] = ENGINE_ERRORS, error_schema: Any = Error
+) -> APIRouter:
     """Create a router for the routes of an API.
 
     tag: groups the routes in the OpenAPI document, which describes it.
+    errors: error statuses of every route; a route can have further ones.
     """
     return APIRouter(
         tags=[tag],
+        responses=route_responses(errors, error_schema),
         route_class=DirectRoute,
         dependencies=[Depends(request_context)],
         generate_unique_id_function=lambda route: route.name,

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from embedwell.tools.evaluation.task import Inputs
+from embedwell.tools.evaluation.scoring import Inputs
 from embedwell.tools.plots.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 

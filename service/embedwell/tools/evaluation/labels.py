@@ -10,7 +10,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from embedwell.tools.evaluation.task import Inputs
+from embedwell.tools.evaluation.scoring import Inputs
 from embedwell.tools.plots.texts import read_texts
 from embedwell_models.vectors import Floats, normalize
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from embedwell.tools.evaluation.task import Inputs
+from embedwell.tools.evaluation.scoring import Inputs
 from embedwell.tools.plots.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 

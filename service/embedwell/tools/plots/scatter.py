@@ -1,4 +1,4 @@
-"""A map of texts, with one point for each text."""
+"""A map of texts: a point for each, and the texts beside them where there is room."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import MaxNLocator
 
-from embedwell.tools.plots import labels
 from embedwell.tools.plots.coloring import Categories, Coloring, Numbers
 from embedwell.tools.plots.projection import Projection
 from embedwell.tools.plots.render import Picture, Point, freeze_layout
@@ -20,6 +20,7 @@ from embedwell.tools.plots.style import (
     set_title,
     shorten,
 )
+from embedwell_models.vectors import Doubles, Floats
 
 _WIDTH, _HEIGHT = 9.0, 6.5  # inches
 _MANY = 5000  # more points than this become one image in an SVG
@@ -46,7 +47,7 @@ def draw_map(
     axes.spines[["top", "right"]].set_visible(False)
     _draw_points(axes, projection, coloring)
     freeze_layout(figure)
-    placed = labels.place(axes, projection.points, texts) if with_labels else len(texts)
+    placed = place_labels(axes, projection.points, texts) if with_labels else len(texts)
     return Picture(
         figure, points=_hover(axes, projection, texts, coloring), omitted=len(texts) - placed
     )
@@ -107,3 +108,67 @@ def _hover(
         (float(x), float(1 - y), f"{text[:_HOVER_LENGTH]}\n{note}".strip())
         for (x, y), text, note in zip(fractions, texts, notes, strict=True)
     ]
+
+
+_LENGTH = 30  # characters
+_GAP = 6.0  # typographic points between a point and its label
+_RADIUS = 4.0  # radius of a point, in pixels
+_MAX_TRIED = (
+    1000  # maximum texts, evenly chosen; no page has room for more, and measuring each takes time
+)
+
+Side = tuple[str, str, float, float]
+"""Alignment of a label, and the direction in which it lies from its point."""
+
+_SIDES: Sequence[Side] = (
+    *(("left", "center", 1, 0), ("right", "center", -1, 0)),
+    *(("center", "bottom", 0, 1), ("center", "top", 0, -1)),
+    *(("left", "bottom", 0.5, 0.5), ("left", "top", 0.5, -0.5)),
+    *(("right", "bottom", -0.5, 0.5), ("right", "top", -0.5, -0.5)),
+)
+
+
+def place_labels(axes: Axes, points: Floats, texts: Sequence[str]) -> int:
+    """Label points (B, 2) of laid-out axes; return the number of labels that fit.
+
+    A label takes the first side of its point where it covers neither labels nor other points.
+    """
+    pixels = axes.transData.transform(points)
+    area = np.array(axes.bbox.extents)
+    boxes = np.empty((0, 4))  # boxes of the labels: left, bottom, right, top in pixels
+    for index in range(0, len(texts), -(-len(texts) // _MAX_TRIED)):
+        text = shorten(texts[index], _LENGTH)
+        label = axes.annotate(
+            text, tuple(points[index]), xytext=(0, 0), textcoords="offset points", fontsize=8
+        )
+        for side in _SIDES:
+            box = _move(label, side)
+            if _inside(box, area) and not (_overlaps(box, boxes) or _covers(box, pixels)):
+                boxes = np.vstack([boxes, box])
+                break
+        else:
+            label.remove()
+    return len(boxes)
+
+
+def _move(label: Annotation, side: Side) -> Doubles:
+    """Move a label to a side of its point, and return its new box."""
+    horizontal, vertical, right, up = side
+    label.set(ha=horizontal, va=vertical, position=(right * _GAP, up * _GAP))
+    return np.array(label.get_window_extent().extents)
+
+
+def _inside(box: Doubles, area: Doubles) -> bool:
+    return bool((box[:2] >= area[:2]).all() and (box[2:] <= area[2:]).all())
+
+
+def _overlaps(box: Doubles, boxes: Doubles) -> bool:
+    """Return whether a box overlaps one of (N, 4) others."""
+    beside = (box[:2] >= boxes[:, 2:]).any(axis=1) | (box[2:] <= boxes[:, :2]).any(axis=1)
+    return not beside.all()
+
+
+def _covers(box: Doubles, points: Doubles) -> bool:
+    """Return whether a box covers one of the points (B, 2)."""
+    inside = (points > box[:2] - _RADIUS) & (points < box[2:] + _RADIUS)
+    return bool(inside.all(axis=1).any())

@@ -65,6 +65,6 @@ def test_an_image_is_found_by_its_pixels_and_is_no_text() -> None:
     pixels = [np.full((4, 4, 3), value, dtype=np.uint8) for value in (1, 2)]
     first, second = (Job(IMAGE, [pack_pixels(each)], image_tokens=5) for each in pixels)
     quarantine.add(first)
-    assert quarantine.find(replace(second, texts_ids=second.texts_ids + first.texts_ids)) == 1
+    assert quarantine.find(replace(second, texts_ids=[*second.texts_ids, *first.texts_ids])) == 1
     assert quarantine.find(second) is None
     assert quarantine.find(replace(first, output="dense")) is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedwell.engine.wire.framing import Message, MessageReader, pack
+from embedwell.engine.wire.framing import Message, MessageReader, MessageToSend, pack
 from embedwell.engine.wire.messages import (
     IMAGE,
     Failure,
@@ -20,7 +20,7 @@ from embedwell.engine.wire.messages import (
 )
 
 
-def transfer(message: Message) -> Message:
+def transfer(message: MessageToSend) -> Message:
     """Return a message as it is received, without its type."""
     ((_, content), body), *others = MessageReader().feed(pack(*message))
     assert not others

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[4]
 
 def test_a_job_runs_while_a_text_of_it_is_computed() -> None:
     table = running()
+    table.begin(5, 3)
     table.begin(5)
-    table.begin(5)
-    table.end(5)
+    table.end(5, 3)
     assert 5 in table and 6 not in table
     table.end(5)
     assert 5 not in table

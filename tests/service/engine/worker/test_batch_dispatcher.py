@@ -38,7 +38,7 @@ class Queue:
 
 
 def lengths(batch: ScheduledBatch | None) -> list[int]:
-    return [text.item.length for text in batch.texts] if batch else []
+    return [part.tokens for part in batch.parts] if batch else []
 
 
 def test_few_texts_are_one_batch_of_all_threads() -> None:

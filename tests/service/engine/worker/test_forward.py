@@ -2,31 +2,31 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 
-from embedwell.engine.wire.messages import Failure, TokenIds
-from embedwell.engine.worker.forward import BatchText, forward
-from embedwell.engine.worker.scheduler import QueuedText
+from embedwell.engine.wire.messages import TokenIds
+from embedwell.engine.worker.forward import BatchTexts, BatchVectors, TextFailure, forward
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.vectors import Floats
 from tests.service.rig import BIG, BROKEN, HUGE, NAN, POISON, SumModel, ids
 
 
-def run(model: SumModel, *rows: list[int]) -> list[float | Failure]:
-    """Compute the sum of each row, as the text of its own job at the index of the row."""
-    texts = [
-        BatchText(QueuedText(number, number, len(row), "dense"), ids(row), 0, "dense", False)
-        for number, row in enumerate(rows)
+def run(model: SumModel, *rows: list[int]) -> list[float | TextFailure]:
+    """Compute the sum of each row."""
+    vectors = forward(model, BatchTexts("dense", FlatRows.of([ids(row) for row in rows])))
+    failures = vectors.failures or {}
+    return [
+        failures.get(index) or float(each.rows[0, 0])
+        for index, each in enumerate(vectors.split([1] * len(rows)))
     ]
-    return [_to_float(result) for result in forward(model, texts)]
 
 
-def _to_float(result: Floats | Failure) -> float | Failure:
-    return result if isinstance(result, Failure) else float(result[0])
-
-
-def failures(results: Sequence[float | Failure]) -> dict[int, Failure]:
-    return {index: result for index, result in enumerate(results) if isinstance(result, Failure)}
+def failures(results: Sequence[float | TextFailure]) -> dict[int, TextFailure]:
+    return {
+        index: result for index, result in enumerate(results) if isinstance(result, TextFailure)
+    }
 
 
 def test_a_pass_returns_the_vector_of_each_text() -> None:
@@ -38,7 +38,7 @@ def test_a_bad_text_fails_alone_and_only_the_log_says_why(
 ) -> None:
     results = run(SumModel(), *([number] for number in range(5)), [POISON], [6], [7])
     assert results[:5] == [0, 1, 2, 3, 4] and results[6:] == [6, 7]
-    assert failures(results)[5].index == 5
+    assert [*failures(results)] == [5]
     assert "poison" not in failures(results)[5].message and "poison" in caplog.text
 
 
@@ -87,11 +87,33 @@ def test_a_vector_that_is_not_finite_is_a_failure() -> None:
     results = run(SumModel(), [1], [NAN], [2])
     assert (results[0], results[2]) == (1, 2)
     failure = failures(results)[1]
-    assert "NaN or infinity" in failure.message and failure.index == 1 and not failure.finite
+    assert "NaN or infinity" in failure.message and not failure.finite
 
 
-def test_a_vector_that_is_not_finite_is_named_by_its_index_in_the_job() -> None:
-    (failure,) = forward(
-        SumModel(), [BatchText(QueuedText(0, 4, 1, "dense"), ids([NAN]), 0, "dense", False)]
-    )
-    assert isinstance(failure, Failure) and failure.index == 4
+def test_of_texts_with_several_rows_only_the_bad_ones_fail() -> None:
+    texts = [ids(row) for row in ([1, 2], [POISON], [], [3])]
+    states = forward(PoisonedStates(), BatchTexts(1, FlatRows.of(texts)))
+    first, bad, empty, last = states.split([1] * 4)
+    assert first.rows.tolist() == [[1, 1], [1, 1]] and last.rows.tolist() == [[1, 1]]
+    assert not len(empty.rows) and not empty.failures
+    assert bad.failures and not bad.failures[0].finite
+
+
+class PoisonedStates(SumModel):
+    """The states of one id are not finite."""
+
+    def hidden(self, ids: Sequence[TokenIds], layer: int | str | None = None) -> list[Floats]:
+        states = super().hidden(ids, layer)
+        for row, each in zip(ids, states, strict=True):
+            each[row == POISON] = np.nan
+        return states
+
+
+def test_vectors_are_joined_as_they_were_split() -> None:
+    rows, why = np.arange(6, dtype=np.float32)[:, None], TextFailure("bad")
+    vectors = BatchVectors(rows, [2, 1, 0, 3], {2: why})
+    first, second = vectors.split([1, 3])
+    assert first.failures == {} and second.failures == {1: why}
+    joined = BatchVectors.join([first, second])
+    assert joined.rows.tolist() == rows.tolist() and joined.row_counts == [2, 1, 0, 3]
+    assert joined.failures == {2: why}

@@ -5,11 +5,12 @@ import time
 import numpy as np
 
 from embedwell.engine.wire.messages import IMAGE, Failure, Job, Result, pack_pixels
-from embedwell.engine.worker.job_table import JobTable
-from embedwell.engine.worker.scheduler import QueuedText
+from embedwell.engine.worker.forward import BatchVectors, TextFailure
+from embedwell.engine.worker.job_table import JobTable, texts_of
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION, OTHER = FakeConnection(), FakeConnection()
+NO_ROWS = np.empty((0, 0), dtype=np.float32)
 
 
 def fill(*jobs: list[list[int]]) -> JobTable:
@@ -19,8 +20,10 @@ def fill(*jobs: list[list[int]]) -> JobTable:
     return job_table
 
 
-def vectors(count: int) -> list[np.ndarray]:
-    return [np.full(2, number, dtype=np.float32) for number in range(count)]
+def vectors(count: int, first: int = 0) -> BatchVectors:
+    """A vector of each text, filled with its number."""
+    numbers = np.arange(first, first + count, dtype=np.float32)
+    return BatchVectors(numbers[:, None].repeat(2, axis=1))
 
 
 def test_tokens_are_waiting_until_they_are_taken_or_removed() -> None:
@@ -35,21 +38,26 @@ def test_tokens_are_waiting_until_they_are_taken_or_removed() -> None:
 def test_a_text_has_its_number_of_skipped_tokens() -> None:
     job_table = JobTable()
     job_table.add((CONNECTION, 1), Job(2, [ids([1, 2]), ids([3])], prompt_token_counts=[1, 0]))
-    first, second = job_table.take_batch(10)
-    assert (first.ids.tolist(), first.prompt_token_count, second.prompt_token_count) == (
-        [1, 2],
-        1,
-        0,
-    )
-    assert first.item == QueuedText((CONNECTION, 1), 0, 2, 2)
+    job_table.add((CONNECTION, 2), Job(2, [ids([4])]))
+    texts = texts_of(job_table.take_batch(10))
+    assert (texts.output, [row.tolist() for row in texts.rows]) == (2, [[1, 2], [3], [4]])
+    assert texts.prompt_token_counts == [1, 0, 0]
+
+
+def test_a_batch_has_the_texts_of_its_parts() -> None:
+    job_table = fill([[1, 2], [3], [4]], [[5]])
+    texts = [texts_of(job_table.take_batch(3)) for _ in range(2)]
+    rows = [[row.tolist() for row in each.rows] for each in texts]
+    assert rows == [[[1, 2], [3]], [[4], [5]]]
+    assert [each.prompt_token_counts for each in texts] == [[], []]
 
 
 def test_a_result_is_complete_with_the_last_text_and_in_order() -> None:
     job_table = fill([[1], [2], [3]])
     first, second = job_table.take_batch(1), job_table.take_batch(2)
-    zero, one, two = vectors(3)
-    assert not job_table.collect(second, [one, two], 0.0, 9.0)
-    ((number, result),) = job_table.collect(first, [zero], time.perf_counter(), 9.0)[CONNECTION]
+    assert not job_table.collect(second, vectors(2, first=1), 0.0, 9.0)
+    collected = job_table.collect(first, vectors(1), time.perf_counter(), 9.0)
+    ((number, result),) = collected[CONNECTION]
     assert number == 0 and isinstance(result, Result) and result.rate == 9.0
     assert result.vectors.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert not len(job_table)
@@ -58,9 +66,9 @@ def test_a_result_is_complete_with_the_last_text_and_in_order() -> None:
 def test_a_job_is_queued_until_its_first_batch_and_computed_until_its_last() -> None:
     job_table, now = JobTable(), time.perf_counter()
     job_table.add((CONNECTION, 0), Job("dense", [ids([1]), ids([2])], created_at=now - 5))
-    texts = job_table.take_batch(2)
-    assert not job_table.collect(texts[1:], vectors(1), now - 3, 1.0)
-    ((_, result),) = job_table.collect(texts[:1], vectors(1), now - 2, 1.0)[CONNECTION]
+    first, second = job_table.take_batch(1), job_table.take_batch(1)
+    assert not job_table.collect(second, vectors(1), now - 3, 1.0)
+    ((_, result),) = job_table.collect(first, vectors(1), now - 2, 1.0)[CONNECTION]
     assert isinstance(result, Result)
     assert result.queue_us == 2_000_000 and 3_000_000 <= result.compute_us < 4_000_000
 
@@ -78,17 +86,26 @@ def test_small_jobs_do_not_wait_for_a_large_one() -> None:
     job_table = JobTable()
     job_table.add((CONNECTION, 1), Job("dense", [ids([1])] * 9, size_class=3))
     job_table.add((CONNECTION, 2), Job("dense", [ids([1])]))
-    assert [text.item.job[1] for text in job_table.take_batch(4)] == [1, 1, 2]
+    parts = [(part.job.number, part.tokens) for part in job_table.take_batch(4)]
+    assert parts == [(1, 2), (2, 1)]
 
 
 def test_a_job_fails_with_the_first_text_that_fails_and_only_once() -> None:
     job_table = fill([[1], [2], [3]])
-    texts = job_table.take_batch(2)
-    results_by_connection = job_table.collect(
-        texts, [Failure("bad", 0), Failure("worse", 1)], 0.0, 1.0
-    )
-    assert results_by_connection == {CONNECTION: [(0, Failure("bad", 0))]}
-    assert job_table.waiting_tokens == 0, "the third job still waits"
+    first, second = job_table.take_batch(1), job_table.take_batch(2)
+    bad, worse = TextFailure("bad", finite=False), TextFailure("worse")
+    collected = job_table.collect(second, BatchVectors(NO_ROWS, [0, 0], {0: bad, 1: worse}), 0.0, 1)
+    assert collected == {CONNECTION: [(0, Failure("bad", 1, finite=False))]}
+    assert not job_table.collect(first, BatchVectors(NO_ROWS, [0], {0: worse}), 0.0, 1)
+
+
+def test_a_failure_ends_the_texts_of_its_job_that_wait_and_no_other_job() -> None:
+    job_table = fill([[1], [2], [3]], [[4]])
+    failed = BatchVectors(NO_ROWS, [0, 0], {1: TextFailure("bad")})
+    assert job_table.collect(job_table.take_batch(2), failed, 0.0, 1)
+    assert job_table.waiting_tokens == 1 and len(job_table) == 1
+    ((number, _),) = job_table.collect(job_table.take_batch(9), vectors(1), 0.0, 1)[CONNECTION]
+    assert number == 1
 
 
 def test_a_removed_job_has_no_result() -> None:
@@ -113,8 +130,11 @@ def test_an_image_counts_as_its_tokens_and_not_as_its_pixels() -> None:
     job_table.add((CONNECTION, 0), Job(IMAGE, [pixels] * 3, image_tokens=5))
     assert job_table.waiting_tokens == 15
     batch = job_table.take_batch(10)
-    assert [text.item.length for text in batch] == [5, 5] and job_table.waiting_tokens == 5
-    results = job_table.collect([*batch, *job_table.take_batch(10)], vectors(3), 0.0, 9.0)
+    assert [part.tokens for part in batch] == [10] and job_table.waiting_tokens == 5
+    texts = texts_of(batch)
+    assert texts.tokens == 10 and [len(row) for row in texts.rows] == [len(pixels)] * 2
+    assert not job_table.collect(batch, vectors(2), 0.0, 9.0)
+    results = job_table.collect(job_table.take_batch(10), vectors(1), 0.0, 9.0)
     ((_, result),) = results[CONNECTION]
     assert isinstance(result, Result) and result.vectors.shape == (3, 2)
     assert not result.row_counts

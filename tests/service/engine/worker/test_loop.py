@@ -356,13 +356,13 @@ class StuckConnection(FakeConnection):
         super().__init__()
         self.other, self.sending = other, threading.Event()
 
-    def send(self, header: Any, body: Any = b"") -> None:
+    def send(self, header: Any, *body: Any) -> None:
         self.sending.set()
         deadline = time.monotonic() + 60
         while not self.other.sent:
             assert time.monotonic() < deadline, "a slow connection blocks another"
             time.sleep(0.01)
-        super().send(header, body)
+        super().send(header, *body)
 
 
 class SendingModel(PrefetchingModel):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell.engine.worker.scheduler import QueuedText, Scheduler
+from embedwell.engine.worker.scheduler import Part, Scheduler
 
 Jobs = list[tuple[list[int], int]]  # the lengths of its texts, and its size class
 
@@ -23,12 +23,13 @@ def singles(*lengths: int) -> Scheduler[int]:
 def drain(scheduler: Scheduler[int], max_tokens: int) -> list[list[int]]:
     batches = []
     while scheduler:
-        batches.append([item.length for item in scheduler.take_batch(max_tokens)])
+        batches.append([part.tokens for part in scheduler.take_batch(max_tokens)])
     return batches
 
 
-def jobs(batch: list[QueuedText[int]]) -> list[int]:
-    return [item.job for item in batch]
+def jobs(batch: list[Part[int]]) -> list[int]:
+    """The job of each text of a batch."""
+    return [part.job for part in batch for _ in range(part.start, part.stop)]
 
 
 def test_an_empty_queue_has_no_batch() -> None:
@@ -37,7 +38,7 @@ def test_an_empty_queue_has_no_batch() -> None:
 
 def test_jobs_of_the_same_size_are_served_in_order_of_arrival() -> None:
     assert drain(singles(50, 60, 5, 70, 64), 180) == [[50, 60, 5], [70, 64]]
-    assert drain(fill(([3, 4], 0), ([5], 0)), 100) == [[3, 4, 5]]
+    assert drain(fill(([3, 4], 0), ([5], 0)), 100) == [[7, 5]]
 
 
 def test_half_of_a_batch_is_for_the_oldest_jobs_and_half_for_those_due_first() -> None:
@@ -154,13 +155,17 @@ def test_every_text_is_served_once_within_the_budget_and_the_oldest_in_every_oth
         assert scheduler
         assert scheduler.tokens == sum(submitted[job][0][index] for job, index in remaining)
         batch = scheduler.take_batch(max_tokens)
-        taken = {(item.job, item.index) for item in batch}
-        assert len(taken) == len(batch) and taken <= remaining
+        texts = [(part.job, index) for part in batch for index in range(part.start, part.stop)]
+        taken = {*texts}
+        assert len(taken) == len(texts) and taken <= remaining
         # The first of every two passes begins with it.
         odd = not odd
         assert min(remaining) in taken or not odd
-        assert len(batch) == 1 or sum(item.length for item in batch) <= max_tokens
-        assert all(item.length == submitted[item.job][0][item.index] for item in batch)
+        assert len(texts) == 1 or sum(part.tokens for part in batch) <= max_tokens
+        for part in batch:
+            lengths, size = submitted[part.job]
+            assert part.tokens == sum(lengths[part.start : part.stop])
+            assert part.size_class == size
         remaining -= taken
     assert not scheduler and not scheduler.tokens and not scheduler.take_batch(max_tokens)
 

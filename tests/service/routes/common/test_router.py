@@ -12,9 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, ClientDisconnected
-from embedwell.http import handlers
+from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.keys import ApiKeys
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.request_context import RequestContext
@@ -50,7 +49,7 @@ async def scale(context: RequestDep, body: Numbers, factor: int = 1) -> dict[str
 def fastapi() -> FastAPI:
     app = FastAPI()
     app.router.routes.extend(ROUTES.routes)
-    handlers.install(app)
+    add_exception_handlers(app)
     return app
 
 
@@ -99,7 +98,7 @@ def post(
         direct_routes(ROUTES.routes),
         root_path="/prefix",
         limits=limits,
-        keys=ApiKeys([]),
+        keys=None,
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )

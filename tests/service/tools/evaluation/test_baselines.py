@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 
-from embedwell.tools.evaluate_options import BASELINES as OFFERED
+from embedwell.tools.evaluate import BASELINES as OFFERED
 from embedwell.tools.evaluation.baselines import BASELINES, DIMENSIONS, Baseline
 
 TEXTS = ["the cat saw the dog", "A dog!", "the the", ""]

@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Annotation
 
-from embedwell.tools.plots import labels
 from embedwell.tools.plots.coloring import color_by_column
 from embedwell.tools.plots.heatmap import Panel, Scale, draw_panels
 from embedwell.tools.plots.projection import Projection
 from embedwell.tools.plots.render import Picture, freeze_layout, render
-from embedwell.tools.plots.scatter import draw_map
+from embedwell.tools.plots.scatter import draw_map, place_labels
 from embedwell.tools.plots.similarity import draw_similarity
 from embedwell.tools.plots.style import shorten, theme
 from tests.conftest import UNUSUAL_TEXTS
@@ -115,7 +114,7 @@ def test_labels_do_not_cover_each_other_and_stay_inside() -> None:
     axes = figure.subplots()
     axes.scatter(*points.T)
     freeze_layout(figure)
-    placed = labels.place(axes, points, [f"label number {index}" for index in range(80)])
+    placed = place_labels(axes, points, [f"label number {index}" for index in range(80)])
     drawn = [child for child in axes.get_children() if isinstance(child, Annotation)]
     assert 10 < placed == len(drawn) < 80
     boxes = [label.get_window_extent() for label in drawn]

@@ -10,6 +10,11 @@ const DEFAULTS = {
   documents: "Choose “Forgot password” on the sign-in page.\nPasswords have at least twelve characters.\nTrack a delivery with the number in your e-mail.\nRefunds are paid within five working days.\nOur office is closed on Sundays.",
   scores: "probability",
 };
+const ABOUT = {
+  rerank: "A reranker reads the query and a document together, which is slower than comparing vectors, and more accurate. Retrieve documents by vectors, then rerank the best.",
+  multi: "A multi-vector model compares each token of the query with each token of a document. The score (MaxSim) is the sum or the mean of the best cosines.",
+  dense: "An embedding model ranks by the cosine between the vectors of the query and of each document. A reranker is more accurate, and slower.",
+};
 const SCORES = [["probability", "0 to 1"], ["logit", "logits"]];
 
 /** The ranking, and the values in the response's headers. */
@@ -21,21 +26,21 @@ async function rank(request, signal) {
 export default function Rerank({ model }) {
   const [state, update] = useUrlState("rerank", DEFAULTS);
   const documents = lines(state.documents), ready = state.query.trim() !== "" && documents.length > 0;
-  const isMaxSim = model?.outputs.includes("multi"), raw = !isMaxSim && state.scores === "logit";
+  const kind = ["multi", "dense"].find((output) => model?.outputs.includes(output)) || "rerank";
+  const isReranker = kind === "rerank", raw = isReranker && state.scores === "logit";
   const request = { path: "/rerank", body: { query: state.query, documents, details: true, ...(raw ? { raw_scores: true } : {}) } };
   const result = useLoad(async (signal) => (ready ? { ...await rank(request, signal), raw } : null), [state.query, state.documents, raw]);
   const data = ready && result.data;
   return html`
-    <p class="lead">${isMaxSim ? "A multi-vector model compares each token of the query with each token of a document. The score (MaxSim) is the sum or the mean of the best cosines."
-      : "A reranker reads the query and a document together, which is slower than comparing vectors, and more accurate. Retrieve documents by vectors, then rerank the best."}</p>
+    <p class="lead">${ABOUT[kind]}</p>
     <${TextArea} label="Query" rows=${1} value=${state.query} onInput=${(query) => update({ query })} />
     <${TextArea} label="Documents, one per line" rows=${6} value=${state.documents} onInput=${(documents) => update({ documents })} />
-    ${!isMaxSim && html`<div class="controls"><${Select} label="Scores" value=${state.scores} options=${SCORES} onChange=${(scores) => update({ scores })} /></div>`}
+    ${isReranker && html`<div class="controls"><${Select} label="Scores" value=${state.scores} options=${SCORES} onChange=${(scores) => update({ scores })} /></div>`}
     <${Status} ...${result} />
     <${Results} stale=${result.error}>
       ${!ready && html`<p class="hint">Type a query and a document to rank it.</p>`}
       ${data && html`<${Truncated} count=${data.inputs.filter((input) => input.truncated).length} texts="document" end="the rest is not ranked" />
-        <${Ranking} data=${data} fixed=${!isMaxSim && !data.raw} />
+        <${Ranking} data=${data} fixed=${isReranker && !data.raw} />
         <${CopyButtons} requests=${[request]} />`}
     <//>`;
 }

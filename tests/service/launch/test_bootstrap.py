@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from embedwell.http.listeners import open_exclusive, open_shared
+from embedwell.launch.bootstrap import open_exclusive, open_shared
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(

@@ -1,4 +1,4 @@
-"""Options that all commands of `embedwell plot` share."""
+"""Options that commands of `embedwell plot` and `embedwell evaluate` share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,12 +7,35 @@ from typing import Any, TypeVar
 import click
 
 from embedwell.cli.extras import require
-from embedwell.tools.source_options import source_options
+from embedwell.cli.options import ENGINE, MODEL, check_urls, decorate, options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TEXT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SUFFIXES = (".png", ".svg", ".html")
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder to write; it must not exist.",
+)
+
+
+def source_options(command: F) -> F:
+    """Add the options of a VectorSource."""
+    return decorate(
+        command,
+        options(*MODEL, *ENGINE),
+        click.option(
+            "--server",
+            metavar="URL",
+            callback=check_urls,
+            help="Use a running server instead of loading a model.",
+        ),
+        click.option("--api-key", envvar="EMBEDWELL_API_KEY", help="API key of the server."),
+    )
 
 
 def output_path(
@@ -30,19 +53,17 @@ def output_path(
 def text_options(command: F) -> F:
     """Add the options of texts to embed."""
     column = "Column of a .csv, .tsv or .jsonl.  [default: text, or the only column]"
-    for option in (
-        click.option("--prompt", help="Text to put before every text."),
+    return decorate(
+        command,
         click.option("--column", help=column),
-    ):
-        command = option(command)
-    return command
+        click.option("--prompt", help="Text to put before every text."),
+    )
 
 
 def drawing_options(command: F) -> F:
     """Add the options of all plots: file, colours, and source of vectors."""
-    for option in (
-        source_options,
-        click.option("--dark", is_flag=True, help="Use light colours on a dark background."),
+    return decorate(
+        command,
         click.option(
             "-o",
             "--output",
@@ -51,6 +72,6 @@ def drawing_options(command: F) -> F:
             callback=output_path,
             help="File to write: .png, .svg or .html.",
         ),
-    ):
-        command = option(command)
-    return command
+        click.option("--dark", is_flag=True, help="Use light colours on a dark background."),
+        source_options,
+    )

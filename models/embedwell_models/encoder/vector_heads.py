@@ -1,8 +1,9 @@
-"""The modules after the pooling of a sentence model, in float32."""
+"""The modules after an encoder of a sentence model, in float32."""
 
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from embedwell_models.model_files.vector_modules import Module
 from embedwell_models.vectors import Floats
 
 
-class PooledVectorHead:
-    """Modules that are applied to pooled vectors, one after another."""
+class _Head:
+    """Modules that are applied to rows, one after another."""
 
     def __init__(self, folder: Path, modules: Sequence[Module], linear: LinearFactory) -> None:
         """linear: builds layers with independent, bit-identical rows.
@@ -22,15 +23,23 @@ class PooledVectorHead:
         """
         self._transforms = [load_transform(folder, module, linear) for module in modules]
 
-    def without_last(self) -> "PooledVectorHead":
+    def __call__(self, rows: Floats) -> Floats:
+        """Apply the modules to each row: (B, pooled) or (T, D) -> (B or T, dim)."""
+        with np.errstate(all="ignore"):  # a row that is not finite stays so, without a warning
+            for transform in self._transforms:
+                rows = transform(rows)
+        return rows
+
+
+class PooledVectorHead(_Head):
+    """Modules that are applied to the pooled vector of each text."""
+
+    def without_last(self) -> Self:
         """Return the head without its last module."""
         head = copy(self)
         head._transforms = self._transforms[:-1]
         return head
 
-    def __call__(self, vectors: Floats) -> Floats:
-        """Apply the modules to each vector: (B, pooled) -> (B, dim)."""
-        with np.errstate(all="ignore"):  # a vector that is not finite stays so, without a warning
-            for transform in self._transforms:
-                vectors = transform(vectors)
-        return vectors
+
+class TokenVectorHead(_Head):
+    """Modules that a multi-vector model applies to the state of each token."""

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from embedwell.tools.evaluate_report import report_results
+from embedwell.tools.evaluation.report import report_results
 from embedwell.tools.evaluation.variants import Result, Variant
 
 

@@ -1,10 +1,14 @@
-"""Names of files and batches."""
+"""Names and small JSON files in the folder of batches."""
 
+import logging
 import os
 import re
 import secrets
 import time
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 FILE, BATCH, REQUEST = "file-", "batch_", "batch_req_"
 LOCK = "lock"
@@ -31,3 +35,29 @@ def newest_first(folder: Path, prefix: str, after: str = "") -> list[str]:
     """
     ids = [name for name in os.listdir(folder) if is_id(name, prefix)]
     return sorted((id for id in ids if not after or id < after), reverse=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+log = logging.getLogger(__name__)
+
+
+def write_json(path: Path, content: BaseModel) -> None:
+    """Replace a file atomically. Each file has one writer."""
+    partial = path.with_name(f"{path.name}.new")
+    with partial.open("wb") as file:
+        file.write(content.model_dump_json().encode())
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def read_json(path: Path, kind: type[M]) -> M | None:
+    """Read a file; None if it does not exist, or is damaged, which is logged."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        log.error("%s is damaged and ignored; delete its folder: %s", path, error)
+        return None

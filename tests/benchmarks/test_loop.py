@@ -1,0 +1,18 @@
+"""The benchmark of the engine's loop."""
+
+import pytest
+
+from benchmarks.loop import Cost, Load, measure, report
+
+
+@pytest.mark.parametrize("texts_per_job", [1, 32])
+def test_the_texts_of_another_process_are_computed(texts_per_job: int) -> None:
+    cost = measure(Load(200, texts_per_job, dim=8))
+    assert cost.cpu_seconds > 0 and cost.seconds > 0
+
+
+def test_the_report_has_the_least_time_of_each_size() -> None:
+    costs = [Cost(Load(1000, size), 0.01, cpu) for size in (1, 32) for cpu in (0.004, 0.002)]
+    *_, one, many = report(costs).splitlines()
+    assert one.split() == ["1", "2.00", "500,000", "100,000"]
+    assert many.split() == ["32", "2.00", "500,000", "100,000"]
