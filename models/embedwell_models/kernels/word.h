@@ -11,9 +11,6 @@
 #include <unistd.h>
 #else
 #include <pthread.h>
-
-#include <condition_variable>
-#include <mutex>
 #endif
 
 #include "relax.h"
@@ -41,20 +38,23 @@ inline void name_thread([[maybe_unused]] const char* name) {
 #endif
 }
 
+// Of C's types, which no destructor waits for: at the end of a process, threads still sleep here.
 class Bed {
  public:
   void sleep_while(std::atomic<unsigned>& number, unsigned old) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return number.load() != old; });
+    pthread_mutex_lock(&mutex_);
+    while (number.load() == old) pthread_cond_wait(&changed_, &mutex_);
+    pthread_mutex_unlock(&mutex_);
   }
   void wake(std::atomic<unsigned>&) {
-    const std::lock_guard<std::mutex> lock(mutex_);  // the sleeper looks, or sleeps already
-    changed_.notify_one();
+    pthread_mutex_lock(&mutex_);  // the sleeper has yet to look, or sleeps already
+    pthread_cond_broadcast(&changed_);
+    pthread_mutex_unlock(&mutex_);
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t changed_ = PTHREAD_COND_INITIALIZER;
 };
 #endif
 
