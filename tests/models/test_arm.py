@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hatch_build import LOG, TARGETS, compile_kernels, libraries
-from tests.models.test_clang import copy_checkout
+from tests.models.checkout_copy import copy_checkout
 from tests.programs import program
 
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,6 @@
 """The kernels compiled by clang, and tested as those of this checkout are."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,19 +21,10 @@ from hatch_build import (
     source_checksum,
     target,
 )
+from tests.models.checkout_copy import copy_checkout
 from tests.programs import program
 
-ROOT = Path(__file__).parents[2]
 TESTS = ["cpu_backend", "test_team.py", "torch_backend/test_linear.py"]
-
-
-def copy_checkout(target: Path) -> None:
-    """Copy what the tests of the kernels need, and no kernels."""
-    for folder in ("models", "service", "tests"):
-        without = shutil.ignore_patterns("*.so", "__pycache__")
-        shutil.copytree(ROOT / folder, target / folder, ignore=without)
-    for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
-        shutil.copy(ROOT / name, target)
 
 
 @pytest.mark.compiler

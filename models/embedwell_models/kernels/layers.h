@@ -143,7 +143,7 @@ struct Space {
   Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
     const long rows = layers ? tokens + SLACK : 0;
     const long widest =
-        std::max({config.heads.width(), config.intermediate_size, config.gate_size});
+        std::max<long>({config.heads.width(), config.intermediate_size, config.gate_size});
     const bool post = config.arrangement == Arrangement::post;
     const bool sandwich = config.arrangement == Arrangement::sandwich;
     x = arena.take<float>((tokens + SLACK) * config.hidden_size);
