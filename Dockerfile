@@ -2,10 +2,10 @@
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
 
 FROM ${BASE} AS dependencies
-# g++ compiles the kernels on x86-64 and brings strip.
+# g++ compiles the kernels and brings strip.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++
 # none, cpu or cuda: whether there is a PyTorch, and which build of it. The kernels need none, but
-# exist for x86-64 alone; on other processors, none is cpu.
+# exist for x86-64 and ARM64 alone; on other processors, none is cpu.
 ARG TORCH=none
 # Where torch is taken from. By default PyTorch's own index for cpu, and pip's index for cuda.
 ARG TORCH_INDEX=
@@ -19,7 +19,7 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     --mount=type=cache,target=/root/.cache/pip \
     case "$TORCH:$(uname -m)" in \
-      none:x86_64) exit 0 ;; \
+      none:x86_64 | none:aarch64) exit 0 ;; \
       none:*) echo "There are no kernels for $(uname -m): the image gets torch"; TORCH=cpu ;; \
     esac \
  && case "$TORCH" in \

@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve torch test test-all test-isa test-clang test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve torch test test-all test-isa test-clang test-triton test-arm test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -61,6 +61,9 @@ test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 test-triton: .venv/dev         ## the kernels for GPUs, in Triton's interpreter
 	TRITON_INTERPRET=1 $(BIN)/pytest $(PARALLEL) -m interpreter tests/models/torch_backend
 
+test-arm: .venv/dev            ## the kernels for ARM64, and tests of them under an emulator; .ci/arm fetches its Python
+	$(BIN)/pytest -m compiler tests/models/test_arm.py
+
 # Programs with torch write models and what they compute; a server without torch computes the same.
 LIGHT := .venv-light
 LIGHT_TESTS ?= $(addprefix tests/,service/routes service/test_tei.py service/test_long_texts.py \
@@ -94,6 +97,7 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(MAKE) test-all
 	$(MAKE) test-clang
 	$(MAKE) test-triton
+	$(MAKE) test-arm
 	$(MAKE) test-without-torch
 	$(MAKE) test-isa
 	$(MAKE) attacks
@@ -129,7 +133,7 @@ bench-outputs: .venv/dev       ## what each form of an answer costs
 	$(BIN)/python -m benchmarks.outputs $(ARGS)
 
 clean:                         ## remove the environment and the caches of the tools
-	rm -rf .venv $(LIGHT) site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(LIGHT) .venv-arm site $(JS)/node_modules .mypy_cache .ruff_cache .pytest_cache
 
 ifneq ($(wildcard .venv/python),)
 ifeq ($(filter clean,$(MAKECMDGOALS))$(shell grep -F "$(CURDIR)/.venv" .venv/pyvenv.cfg),)

@@ -6,13 +6,12 @@ and the threads that they share.
 
 import hashlib
 import os
-import platform
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,9 +25,9 @@ FLAGS = [
     "-Wno-unknown-warning-option",  # clang does not know the one before
 ]
 THREADS = "libthreads.so"
-THREAD_SOURCES, THREAD_FLAGS = ["thread_pool.cpp"], ["-pthread"]  # for every x86-64
+THREAD_SOURCES, THREAD_FLAGS = ["thread_pool.cpp"], ["-pthread"]  # for every processor
 LOG = "compile.log"  # beside the sources: pip shows nothing that a build writes
-ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
+X86 = {  # the names that models/embedwell_models/cpu_backend/library.py knows
     "avx2": ["-march=x86-64-v3"],
     "avxvnni": ["-march=x86-64-v3", "-mavxvnni"],
     "avx512": ["-march=x86-64-v4"],
@@ -39,42 +38,55 @@ ISAS = {  # the names that models/embedwell_models/cpu_backend/library.py knows
         *["-mamx-tile", "-mamx-int8", "-mamx-bf16"],
     ],
 }
-
+ARM = {
+    "neon": ["-march=armv8-a"],
+    "dotprod": ["-march=armv8.2-a+dotprod"],
+    "mmla": ["-march=armv8.2-a+dotprod+i8mm+bf16"],
+}
+TARGETS: Mapping[str, Mapping[str, list[str]]] = {  # the instruction sets, by system and processor
+    "linux_x86_64": X86,
+    "linux_aarch64": ARM,
+    "macosx_arm64": {isa: [*flags, "-mmacosx-version-min=11.0"] for isa, flags in ARM.items()},
+}
 
 MANYLINUX = {b"GLIBC": (2, 28), b"GLIBCXX": (3, 4, 24), b"CXXABI": (1, 3, 11)}
 """The newest symbols of system libraries that a manylinux_2_28 wheel may need (PEP 600)."""
 
 
 class Compile(BuildHookInterface[Any]):
-    """Adds the libraries to the wheel, which then is for Linux on x86-64 alone.
+    """Adds the libraries to the wheel, which then is for the compiler's target alone.
 
     They are loaded by ctypes, so the wheel is for every version of Python.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        wheel_target = target(compiler())
         built = compile_kernels(Path(self.root) / KERNELS)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{platform_tag(Path(self.root) / KERNELS, built)}"
-        if missing := {*libraries()} - {*built}:
+            tag = platform_tag(Path(self.root) / KERNELS, built, wheel_target)
+            build_data["tag"] = f"py3-none-{tag}"
+        if missing := {*libraries(TARGETS.get(wheel_target, X86))} - {*built}:
             self.app.display_warning(
                 f"{KERNELS}: {', '.join(sorted(missing))} not compiled (see {KERNELS}/{LOG}); "
                 "where none fits the processor, encoders run on torch alone"
             )
 
 
-def platform_tag(folder: Path, libraries: Collection[str]) -> str:
+def platform_tag(folder: Path, libraries: Collection[str], target: str) -> str:
     """The platform of a wheel with these libraries, by the symbols that they need."""
+    if target == "macosx_arm64":
+        return "macosx_11_0_arm64"
     for library in libraries:
         content = (folder / library).read_bytes()
         for name, digits in re.findall(rb"\0(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)(?=\0)", content):
             if tuple(map(int, digits.split(b"."))) > MANYLINUX[name]:
-                return "linux_x86_64"
-    return "manylinux_2_28_x86_64"
+                return target
+    return target.replace("linux", "manylinux_2_28")
 
 
-def libraries(isas: Collection[str] = ISAS) -> list[str]:
+def libraries(isas: Collection[str]) -> list[str]:
     """The names of the libraries for some instruction sets."""
     return [*(f"libencoder-{isa}.so" for isa in isas), THREADS]
 
@@ -88,28 +100,41 @@ def compiler() -> list[str] | None:
     return None
 
 
+def target(command: list[str] | None) -> str:
+    """The system and the processor that a compiler compiles for, as in TARGETS; "" without one."""
+    if command is None:
+        return ""
+    done = subprocess.run([*command, "-dumpmachine"], capture_output=True, text=True, check=False)
+    processor, *rest = done.stdout.strip().split("-")
+    system = "macosx" if "apple" in rest else next((name for name in rest if name == "linux"), "")
+    return f"{system}_{processor}"
+
+
 def source_checksum(folder: Path) -> int:
     """The checksum of the sources, as models/embedwell_models/cpu_backend/abi.py compares it."""
     sources = (path.read_bytes() for path in sorted(folder.glob("*.[ch]*")))
     return int(hashlib.sha256(b"".join(sources)).hexdigest()[:15], 16)
 
 
-def compile_kernels(folder: Path, isas: Collection[str] = ISAS) -> list[str]:
+def compile_kernels(folder: Path, isas: Collection[str] = ()) -> list[str]:
     """Compile them side by side; the names of the libraries that were built.
 
-    What the compiler says is in the log, as is why there is nothing to compile.
+    isas: by default all of the compiler's target. What the compiler says is in the log, as is why
+    there is nothing to compile.
     """
     command = compiler()
     with (folder / LOG).open("w", encoding="utf-8") as log:
-        if sys.platform != "linux" or platform.machine() != "x86_64":
-            log.write("the kernels are for Linux on x86-64\n")
-            return []
         if command is None:
             log.write("there is no C++ compiler: c++, g++ or clang++\n")
             return []
+        flags = TARGETS.get(found := target(command))
+        if flags is None:
+            log.write(f"the kernels are for {', '.join(TARGETS)}, and not for {found}\n")
+            return []
         command += [*FLAGS, f"-DSOURCE_CHECKSUM={source_checksum(folder)}"]
+        isas = isas or [*flags]
         # A compiler too old for an instruction set fails on it alone.
-        arguments = [*([*ISAS[isa], *SOURCES] for isa in isas), [*THREAD_FLAGS, *THREAD_SOURCES]]
+        arguments = [*([*flags[isa], *SOURCES] for isa in isas), [*THREAD_FLAGS, *THREAD_SOURCES]]
         jobs = [
             _Job(folder, [*command, *more], library)
             for more, library in zip(arguments, libraries(isas), strict=True)
@@ -139,8 +164,9 @@ class _Job:
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / KERNELS
-    chosen = sys.argv[1:] or [*ISAS]
-    if unknown := {*chosen} - {*ISAS}:
-        sys.exit(f"no instruction set {min(unknown)}; there are {', '.join(ISAS)}")
+    available = TARGETS.get(target(compiler()), {})
+    chosen = sys.argv[1:] or [*available]
+    if unknown := {*chosen} - {*available}:
+        sys.exit(f"no instruction set {min(unknown)}; there are {', '.join(available)}")
     if compile_kernels(folder, chosen) != libraries(chosen):
         sys.exit((folder / LOG).read_text(encoding="utf-8"))

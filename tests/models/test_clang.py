@@ -1,7 +1,6 @@
 """The kernels compiled by clang, and tested as those of this checkout are."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +8,22 @@ from pathlib import Path
 import pytest
 
 from embedwell_models.cpu_backend.library import kernels_missing
-from hatch_build import ISAS as ISA_FLAGS
-from hatch_build import LOG, compile_kernels, libraries
+from hatch_build import (
+    FLAGS,
+    LOG,
+    TARGETS,
+    THREAD_FLAGS,
+    THREAD_SOURCES,
+    THREADS,
+    compile_kernels,
+    compiler,
+    libraries,
+    source_checksum,
+    target,
+)
+from tests.models.checkout_copy import copy_checkout
 from tests.programs import program
 
-ROOT = Path(__file__).parents[2]
 TESTS = ["cpu_backend", "test_team.py", "torch_backend/test_linear.py"]
 
 
@@ -22,24 +32,40 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", program("clang++", "clang"))
-    for folder in ("models", "service", "tests"):
-        without = shutil.ignore_patterns("*.so", "__pycache__")
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
-    for name in ("pyproject.toml", "hatch_build.py", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
+    copy_checkout(tmp_path)
     kernels = tmp_path / "models" / "embedwell_models" / "kernels"
     built, said = compile_kernels(kernels), (kernels / LOG).read_text()
+    isas = TARGETS[target(compiler())]
     # Those for the matrix unit are GCC's alone.
-    assert built == libraries([name for name in ISA_FLAGS if name != "amx"]), said
+    assert built == libraries([name for name in isas if name != "amx"]), said
     assert "warning:" not in said
     assert not kernels_missing(folder=kernels), "this processor could use them, and cannot"
-    command = [sys.executable, "-m", "pytest", "-q", "--color=no"]
+    assert " passed" in tested(tmp_path, *TESTS)
+
+
+@pytest.mark.compiler
+def test_threads_pass_their_tests_where_the_system_has_no_futex(tmp_path: Path) -> None:
+    copy_checkout(tmp_path)
+    kernels = tmp_path / "models" / "embedwell_models" / "kernels"
+    command = [*(compiler() or [program("c++", "g++")]), *FLAGS, *THREAD_FLAGS, "-DWITHOUT_FUTEX"]
+    checksum = f"-DSOURCE_CHECKSUM={source_checksum(kernels)}"
+    subprocess.run([*command, checksum, *THREAD_SOURCES, "-o", THREADS], cwd=kernels, check=True)
+    said = tested(tmp_path, "cpu_backend/test_thread_pool.py")
+    assert " passed" in said and "skipped" not in said
+
+
+def tested(checkout: Path, *names: str) -> str:
+    """What pytest says of some tests of models/, all of which pass."""
     found = subprocess.run(
-        [*command, *(f"tests/models/{name}" for name in TESTS)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}/models:{tmp_path}/service"},
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--color=no"),
+            *(f"tests/models/{name}" for name in names),
+        ],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": f"{checkout}/models:{checkout}/service"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert found.returncode == 0, found.stdout[-5000:]
+    return found.stdout

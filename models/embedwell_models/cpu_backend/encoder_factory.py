@@ -74,7 +74,10 @@ def compiled_precisions(cpu_features: frozenset[str]) -> list[str]:
 def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
     """Return the error for a precision that a device does not support at full speed."""
     hint = " (it is for CPUs)" if dtype == "int8" else ""
-    needs = {"bfloat16": "AVX-512 with BF16", "int8": "AVX2"}
+    needs = {
+        "bfloat16": "AVX-512 with BF16, or ARM64 with BF16",
+        "int8": "AVX2, or ARM64 with dot products",
+    }
     if device == "cpu" and dtype in needs:
         hint = f" (it needs {needs[dtype]}, and a C++ compiler at installation)"
     return ModelError(

@@ -9,13 +9,14 @@ from functools import cache
 from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
+from embedwell_models.cpu_backend.processor import processor_features
 from embedwell_models.encoder.threads import thread_count
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
 
 FOLDER = Path(__file__).parent.parent / "kernels"
-ISAS: Mapping[str, frozenset[str]] = {  # CPU features (Linux names), fastest set first
+X86: Mapping[str, frozenset[str]] = {  # CPU features (Linux names), fastest set first
     "amx": frozenset({"avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"}),
     "bf16": frozenset({"avx512_vnni", "avx512_bf16"}),
     "vnni": frozenset({"avx512_vnni"}),
@@ -23,6 +24,17 @@ ISAS: Mapping[str, frozenset[str]] = {  # CPU features (Linux names), fastest se
     "avxvnni": frozenset({"avx2", "fma", "bmi2", "avx_vnni"}),
     "avx2": frozenset({"avx2", "fma", "bmi2"}),
 }
+ARM: Mapping[str, frozenset[str]] = {
+    "mmla": frozenset({"asimd", "asimddp", "i8mm", "bf16"}),
+    "dotprod": frozenset({"asimd", "asimddp"}),
+    "neon": frozenset({"asimd"}),
+}
+ISAS: Mapping[str, frozenset[str]] = {**X86, **ARM}
+BFLOAT16_PRODUCTS = frozenset(
+    name for name, needed in ISAS.items() if needed & {"avx512_bf16", "bf16"}
+)
+"""Instruction sets that multiply numbers in bfloat16, in int8's attention as well."""
+
 SHORT_SUMS = frozenset({"avx512", "avx2"})
 """Instruction sets whose kernels for int8 add two neighbouring products in 16 bits."""
 
@@ -87,7 +99,8 @@ def lower_caps() -> list[str]:
 
 def processor_has_kernels(available: frozenset[str] | None = None) -> bool:
     """Whether there are kernels for a CPU (by default this one), compiled or not."""
-    return ISAS["avx2"] <= (features() if available is None else available)
+    available = features() if available is None else available
+    return ISAS["avx2"] <= available or ISAS["neon"] <= available
 
 
 def kernels_missing(available: frozenset[str] | None = None, folder: Path = FOLDER) -> bool:
@@ -149,13 +162,14 @@ def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
 
 
 def _features_above(cap: str) -> frozenset[str]:
-    # CPU features that only instruction sets above the cap need.
+    # CPU features that only instruction sets above the cap need, for the same kind of processor.
     _check_cap(cap)
-    if cap == "auto":
-        return frozenset()
-    names = list(ISAS)
-    allowed = names[names.index(cap) :] if cap in ISAS else []
-    return frozenset().union(*ISAS.values()) - frozenset().union(*(ISAS[name] for name in allowed))
+    if cap == "none":
+        return frozenset().union(*ISAS.values())
+    kind = next((sets for sets in (X86, ARM) if cap in sets), {})
+    names = list(kind)
+    allowed = [kind[name] for name in names[names.index(cap) :]] if kind else []
+    return frozenset().union(*kind.values()) - frozenset().union(*allowed)
 
 
 def _check_cap(cap: str) -> None:
@@ -163,11 +177,4 @@ def _check_cap(cap: str) -> None:
         raise ModelError(f"{cap!r} is not an instruction set; choose one of {', '.join(CAPS)}")
 
 
-@cache
-def _processor_features() -> frozenset[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
+_processor_features = cache(processor_features)

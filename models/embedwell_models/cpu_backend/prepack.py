@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.cpu_backend.library import ISAS, SHORT_SUMS
+from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, SHORT_SUMS
 from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
 from embedwell_models.vectors import Floats
 
@@ -62,7 +62,7 @@ class WeightPacker:
     def attention_panels(self, rows: Floats) -> int:
         """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""
         panels, dtype = rows.reshape(-1, rows.shape[-1]), self._packing.dtype
-        rounded = dtype == "bfloat16" or (dtype == "int8" and "avx512_bf16" in ISAS[self._isa])
+        rounded = dtype == "bfloat16" or (dtype == "int8" and self._isa in BFLOAT16_PRODUCTS)
         return self._panels(to_bfloat16(panels) if rounded else panels)
 
     def _panels(self, weight: npt.NDArray[Any]) -> int:

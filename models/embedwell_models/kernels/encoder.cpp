@@ -3,8 +3,10 @@
 // every batch and on any number of threads. The code is compiled once for each instruction set.
 // Values stay in a core's own cache from layer to layer. No headers of libraries are needed.
 
+#ifdef __AMX_TILE__
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #include "abi.h"
 #include "work.h"
@@ -81,14 +83,16 @@ int64_t encoder_abi(int64_t index) {
 bool encode_float32(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Single>(*call, parallel, threads, count);
 }
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
 bool encode_bfloat16(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<BFloats>(*call, parallel, threads, count);
 }
 #endif
+#ifdef INT8_PRODUCTS
 bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {
   return encode<Int8>(*call, parallel, threads, count);
 }
+#endif
 
 // Requests the matrix unit's registers from Linux; returns whether it allows them.
 int use_tiles() {

@@ -21,19 +21,15 @@ struct Float32 {
   using Sums = Floats;
   static constexpr long group = 1;
   static constexpr bool exact = true;
-  static INLINE Sums dot(Sums sums, Ints a, Ints b) { return fma((Floats)a, (Floats)b, sums); }
 };
 
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
 struct BFloats {
   using Operand = BFloat16;
   using Weight = BFloat16;
   using Sums = Floats;
   static constexpr long group = 2;
   static constexpr bool exact = false;
-  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
-    return (Floats)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
-  }
 };
 #endif
 
@@ -59,39 +55,20 @@ struct Int8 {
   using Sums = Ints;
   static constexpr long group = 4;
   static constexpr bool exact = false;
-#if defined(__AVX512VNNI__)
-  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
-    return (Ints)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
-  }
-#elif defined(__AVXVNNI__)
-  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
-    return (Ints)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
-  }
-#else
-  // Two neighbouring products are added in 16 bits, which the weights are small enough for: see
-  // models/embedwell_models/cpu_backend/quantization.py.
-  static INLINE Sums dot(Sums sums, Ints a, Ints b) {
-#ifdef __AVX512F__
-    const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);
-    return sums + (Ints)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
-#else
-    const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
-    return sums + (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#endif
-  }
-#endif
 };
 
 #ifdef __AVX512F__
 constexpr int ROWS = 14;  // with two vectors for each row, 28 of 32 registers hold sums
-#else
+#elif defined(__AVX2__)
 constexpr int ROWS = 6;  // 12 of 16
+#else
+constexpr int ROWS = 8;  // 16 of 32: rows take four to eight, and columns two to four
 #endif
-#ifdef __AMX_TILE__
+#if defined(__AMX_TILE__)
 constexpr long TILE_ROWS = 32;  // rows of a product that are computed together
 constexpr long FETCHED = 2;     // blocks of rows for which weights are prefetched
 #else
-constexpr long TILE_ROWS = 28;
+constexpr long TILE_ROWS = W == 4 ? 32 : 28;
 constexpr long FETCHED = 1;
 #endif
 constexpr long PANEL = 16;    // columns

@@ -135,7 +135,7 @@ struct Parts<SplitFloat32> {
 #endif
 template <>
 struct Parts<Int8> {
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
   using Attention = BFloats;
 #else
   using Attention = Float32;
@@ -165,7 +165,7 @@ struct Space {
     const long convolved = config.convolves ? config.hidden_size : 0;
     const long mixed = std::max(config.heads.qkv_width(), 3 * convolved);
     const long widest =
-        std::max({config.heads.width(), config.intermediate_size, config.gate_size, convolved});
+        std::max<long>({config.heads.width(), config.intermediate_size, config.gate_size, convolved});
     x = arena.take<float>((tokens + SLACK) * config.hidden_size);
     output_sum = keeps_input(config.arrangement) ? arena.take<float>(rows * config.hidden_size) : x;
     narrow = reads_sums(config.arrangement) ? take(arena, rows, config.hidden_size, x)

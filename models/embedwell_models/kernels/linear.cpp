@@ -212,7 +212,7 @@ bool row_maximum_float32(const RowMaximumCall* call, Parallel parallel, Threads 
                          int64_t count) {
   return row_maximum<Single>(*call, parallel, threads, count);
 }
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
 bool linear_bfloat16(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<BFloats>(*call, parallel, threads, count);
 }
@@ -221,6 +221,7 @@ bool row_maximum_bfloat16(const RowMaximumCall* call, Parallel parallel, Threads
   return row_maximum<BFloats>(*call, parallel, threads, count);
 }
 #endif
+#ifdef INT8_PRODUCTS
 bool linear_int8(const LinearCall* call, Parallel parallel, Threads threads, int64_t count) {
   return linear<Int8>(*call, parallel, threads, count);
 }
@@ -228,4 +229,5 @@ bool row_maximum_int8(const RowMaximumCall* call, Parallel parallel, Threads thr
                       int64_t count) {
   return row_maximum<Int8>(*call, parallel, threads, count);
 }
+#endif
 }

@@ -49,8 +49,9 @@ class Arena {
       size_ = 0;
       return false;
     }
-    // Huge pages: fewer TLB misses.
+#ifdef MADV_HUGEPAGE  // of Linux: fewer TLB misses
     madvise(memory_, size_, MADV_HUGEPAGE);
+#endif
     return true;
   }
 

@@ -5,7 +5,11 @@
 
 #pragma once
 
+#ifdef __aarch64__
+#include "neon.h"
+#else
 #include "registers.h"
+#endif
 #ifdef __AMX_TILE__
 #include "split.h"
 #else

@@ -1,9 +1,17 @@
-// Products in vector registers. One step of the innermost loop takes one group of each row of a
-// times one 64-byte line of b.
+// Products in the vector registers of x86-64. One step of the innermost loop takes one group of each
+// row of a times one 64-byte line of b.
 
 #pragma once
 
 #include "kinds.h"
+
+INLINE Floats dot(Float32, Floats sums, Ints a, Ints b) {
+  return fma((Floats)a, (Floats)b, sums);
+}
+#ifdef BFLOAT16_PRODUCTS
+INLINE Floats dot(BFloats, Floats sums, Ints a, Ints b) { return dot_bfloats(sums, a, b); }
+#endif
+INLINE Ints dot(Int8, Ints sums, Ints a, Ints b) { return dot_bytes(sums, a, b); }
 
 // The product of R rows and two vectors of columns, in registers.
 template <typename Kind, int R, typename Done>
@@ -28,7 +36,7 @@ INLINE void tile(const typename Kind::Operand* a, long stride, const Panels<Kind
         std::memcpy(&four, base[r / 3] + (r % 3) * bytes + 4 * k, 4);
         const Ints row = Ints{} + four;
 #pragma GCC unroll 2
-        for (int j = 0; j < 2; j++) held[r][j] = Kind::dot(held[r][j], row, columns[j]);
+        for (int j = 0; j < 2; j++) held[r][j] = dot(Kind{}, held[r][j], row, columns[j]);
       }
     }
   }

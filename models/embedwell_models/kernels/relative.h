@@ -24,12 +24,7 @@ struct Distances {
   }
   // The scores of W distances, out of a row of scores by bucket.
   INLINE Floats pick(const float* row, long distance) const {
-    const Ints columns = load_ints(buckets + distance);
-#ifdef __AVX512F__
-    return (Floats)_mm512_i32gather_ps((__m512i)columns, row, 4);
-#else
-    return (Floats)_mm256_i32gather_ps(row, (__m256i)columns, 4);
-#endif
+    return gather(row, load_ints(buckets + distance));
   }
 };
 

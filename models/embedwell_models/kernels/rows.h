@@ -76,7 +76,7 @@ INLINE Floats finish(Floats sums, const Matrix& matrix, const Rows<Kind>&, long,
   return sums + load(matrix.bias + column);
 }
 
-#ifdef __AVX512BF16__
+#ifdef BFLOAT16_PRODUCTS
 INLINE void prepare(const float* x, long width, const Matrix&, const Rows<BFloats>& rows,
                     long row) {
   for (long d = 0; d < width; d += W) store(rows.data + row * width + d, load(x + d));
@@ -150,7 +150,7 @@ INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows
   for (long d = 0; d < width; d += W)
     store(rows.data + row * width + d, fma(load(rotated + d), splat(inverse), splat(zero)));
   rows.scales[row] = scale + sum(faults);
-  rows.zeros[row] = static_cast<int32_t>(zero);
+  rows.zeros[row] = static_cast<int32_t>(zero) - BYTE_SHIFT;
 }
 
 INLINE Floats finish(Ints sums, const Matrix& matrix, const Rows<Int8>& rows, long row,

@@ -2,13 +2,13 @@
 
 #pragma once
 
-#include <immintrin.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 
 #include "range.h"
+#include "relax.h"
 
 // Functions of thread_pool.cpp that run a function on up to a number of threads, and return their
 // number. They are in a library of their own, so that every instruction set has the same threads.
@@ -17,6 +17,7 @@ using Threads = int (*)();
 
 constexpr long FEW = 64;  // rows per thread; with fewer, sharing each weight read is faster
 
+#ifdef __linux__
 // The processors of the threads of a team. The system may wake a thread on the processor of another
 // thread of the team although a processor is idle, because a halted processor of a virtual machine
 // looks taken. Both threads would stay there for milliseconds and wait for each other.
@@ -53,6 +54,12 @@ class Seats {
 
   std::atomic<int> taken_[MOST] = {};  // processors from 1 on; 0 if unknown
 };
+#else
+struct Seats {  // where threads cannot choose their processors
+  void take(long) {}
+  void part(long, long) {}
+};
+#endif
 
 class Barrier {
  public:
@@ -67,7 +74,7 @@ class Barrier {
     for (long spins = 0; round_.load(std::memory_order_acquire) == round; spins++) {
       if (spins == UNEVEN) seats_.part(rank, size);
       if (spins < LATE)
-        _mm_pause();
+        relax();
       else
         sched_yield();  // a thread that is so late has lost its processor, perhaps to this thread
     }

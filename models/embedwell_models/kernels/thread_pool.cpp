@@ -4,16 +4,10 @@
 // it is done. A team ends when all are clear, so no worker that wakes late finds the function of one
 // team and the size of another.
 
-#include <immintrin.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -21,6 +15,7 @@
 #include <thread>
 
 #include "abi.h"
+#include "word.h"
 
 namespace {
 
@@ -35,39 +30,6 @@ void join(Function function, void* data, unsigned size) {
   function(data);
   team = before;
 }
-
-// A number for which one thread waits, and which another sets.
-class Word {
- public:
-  unsigned wait_while(unsigned old) {
-    for (int spins = 0; spins < SPINS; spins++) {
-      if (const unsigned now = number_.load(std::memory_order_acquire); now != old) return now;
-      _mm_pause();
-    }
-    return sleep_while(old);
-  }
-  // Either this thread sees the sleeper, or the sleeper sees the new number, as both are ordered.
-  void set(unsigned now) {
-    number_.store(now);
-    if (sleepers_.load()) futex(FUTEX_WAKE_PRIVATE, 1);
-  }
-
- private:
-  static constexpr int SPINS = 3000;  // pauses: 0.1 ms or so, to wake at once without hogging
-
-  unsigned sleep_while(unsigned old) {
-    sleepers_++;  // a count, because the sleeper before may not have left yet
-    while (number_.load() == old) futex(FUTEX_WAIT_PRIVATE, old);
-    sleepers_--;
-    return number_.load();
-  }
-  void futex(int operation, unsigned number) {
-    syscall(SYS_futex, &number_, operation, number, nullptr, nullptr, 0);
-  }
-
-  alignas(64) std::atomic<unsigned> number_{0};
-  std::atomic<unsigned> sleepers_{0};
-};
 
 class Pool {
  public:
@@ -104,7 +66,7 @@ class Pool {
   void serve(unsigned index) {
     char name[16];
     std::snprintf(name, sizeof name, "kernels %u", index + 1);
-    prctl(PR_SET_NAME, name);
+    name_thread(name);
     for (Word& word = sizes_[index];; word.set(0)) {
       const unsigned size = word.wait_while(0);
       join(function_, data_, size);

@@ -5,33 +5,16 @@
 
 #pragma once
 
-#include <immintrin.h>
-
 #include <cmath>
-#include <cstdint>
 #include <utility>
 
-#define INLINE inline __attribute__((always_inline))
-// For code of activations: inlined copies for every sum of every tile size would take megabytes.
-#define APART __attribute__((noinline))
-
-#ifdef __AVX512F__
-constexpr long W = 16;  // floats in a vector
+#if defined(__x86_64__)
+#include "x86.h"
+#elif defined(__aarch64__)
+#include "arm.h"
 #else
-constexpr long W = 8;
+#error "there are no kernels for this processor"
 #endif
-
-typedef float Floats __attribute__((vector_size(4 * W)));
-typedef int32_t Ints __attribute__((vector_size(4 * W)));
-typedef uint32_t Words __attribute__((vector_size(4 * W)));
-typedef uint16_t Halves __attribute__((vector_size(2 * W)));
-typedef float LooseFloats __attribute__((vector_size(4 * W), aligned(4), may_alias));
-typedef int32_t LooseInts __attribute__((vector_size(4 * W), aligned(1), may_alias));
-typedef uint16_t LooseHalves __attribute__((vector_size(2 * W), aligned(2), may_alias));
-
-struct BFloat16 {  // the upper half of a float
-  uint16_t bits;
-};
 
 INLINE Floats load(const float* p) { return *reinterpret_cast<const LooseFloats*>(p); }
 INLINE Floats load(const BFloat16* p) {
@@ -41,9 +24,8 @@ INLINE Floats load(const BFloat16* p) {
 INLINE Ints load_ints(const void* p) { return *reinterpret_cast<const LooseInts*>(p); }
 INLINE void store(float* p, Floats x) { *reinterpret_cast<LooseFloats*>(p) = x; }
 INLINE void store(BFloat16* p, Floats x) {  // rounded to nearest, ties to even
-#ifdef __AVX512BF16__
-  const __m256bh halves = _mm512_cvtneps_pbh((__m512)x);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)halves);
+#ifdef BFLOAT16_PRODUCTS
+  store_rounded(p, x);
 #else
   Words bits = (Words)x;
   bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -51,47 +33,10 @@ INLINE void store(BFloat16* p, Floats x) {  // rounded to nearest, ties to even
 #endif
 }
 
-INLINE Floats splat(float x) { return Floats{} + x; }
 INLINE Ints lanes() {  // 0, 1, 2 ...
   Ints numbers;
   for (int i = 0; i < W; i++) numbers[i] = i;
   return numbers;
-}
-
-INLINE Floats fma(Floats a, Floats b, Floats c) {
-#ifdef __AVX512F__
-  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#else
-  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#endif
-}
-
-// a > b ? a : b and a < b ? a : b, each in one instruction.
-INLINE Floats larger(Floats a, Floats b) {
-#ifdef __AVX512F__
-  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
-#else
-  return (Floats)_mm256_max_ps((__m256)a, (__m256)b);
-#endif
-}
-INLINE Floats smaller(Floats a, Floats b) {
-#ifdef __AVX512F__
-  return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
-#else
-  return (Floats)_mm256_min_ps((__m256)a, (__m256)b);
-#endif
-}
-
-INLINE void store(uint8_t* p, Floats x) {  // rounded to nearest, ties to even, from 0 to 255
-#ifdef __AVX512F__
-  const __m512i whole = _mm512_cvtps_epi32((__m512)larger(x, splat(0.0f)));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(whole));
-#else
-  const __m256i whole = _mm256_cvtps_epi32((__m256)x);
-  const __m128i low = _mm256_castsi256_si128(whole), high = _mm256_extracti128_si256(whole, 1);
-  const __m128i halves = _mm_packs_epi32(low, high);
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(halves, halves));
-#endif
 }
 
 // Selects lanes of two vectors by constant numbers; the lanes of b follow the lanes of a.

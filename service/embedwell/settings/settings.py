@@ -111,11 +111,23 @@ class Settings(BaseSettings):
             "this CPU whose vectors stay close to float32; bfloat16 on a GPU that has it)."
         ),
     )
-    isa: Literal["auto", "amx", "bf16", "vnni", "avx512", "avxvnni", "avx2", "none"] = Field(
+    isa: Literal[
+        "auto",
+        "amx",
+        "bf16",
+        "vnni",
+        "avx512",
+        "avxvnni",
+        "avx2",
+        "mmla",
+        "dotprod",
+        "neon",
+        "none",
+    ] = Field(
         default="auto",
         description=(
-            "Highest instruction set to use: amx, bf16, vnni, avx512, avxvnni, avx2, none (torch "
-            "only), or auto (the best of this processor)."
+            "Highest instruction set to use: amx, bf16, vnni, avx512, avxvnni, avx2 (x86-64); "
+            "mmla, dotprod, neon (ARM64); none (torch only), or auto (the best of this processor)."
         ),
     )
     pooling: Literal["auto", Mode, "splade"] = Field(

@@ -11,9 +11,11 @@ import pytest
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.library import (
+    ARM,
     CAPS,
     FOLDER,
     ISAS,
+    X86,
     best_isa,
     features,
     kernels_missing,
@@ -23,33 +25,48 @@ from embedwell_models.errors import ModelError
 from hatch_build import (
     FLAGS,
     SOURCES,
+    TARGETS,
     THREAD_FLAGS,
     THREAD_SOURCES,
     THREADS,
     compiler,
     source_checksum,
+    target,
 )
 from tests.programs import program
 from tests.service.server import MAX_ISA
 
 ALL = frozenset().union(*ISAS.values())
-COMPILED = (FOLDER / "libencoder-avx2.so").exists()
+KIND = ARM if platform.machine() in {"aarch64", "arm64"} else X86
+LOWEST, HIGHER = ("neon", "dotprod") if KIND is ARM else ("avx2", "avx512")
+COMPILED = (FOLDER / f"libencoder-{LOWEST}.so").exists()
 
 
 def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
     # Without a compiler at installation there is none to choose.
-    assert best_isa("float32", ISAS["avx2"]) == ("avx2" if COMPILED else None)
-    assert best_isa("float32", ISAS["avx2"] | ISAS["avx512"]) == ("avx512" if COMPILED else None)
-    assert best_isa("bfloat16", ISAS["avx2"] | ISAS["avx512"]) is None
+    assert best_isa("float32", ISAS[LOWEST]) == (LOWEST if COMPILED else None)
+    assert best_isa("float32", ISAS[LOWEST] | ISAS[HIGHER]) == (HIGHER if COMPILED else None)
+    assert best_isa("bfloat16", ISAS[LOWEST] | ISAS[HIGHER]) is None
     assert best_isa("float32", frozenset()) is None
+
+
+def below(cap: str, names: list[str]) -> set[str]:
+    """What a cap leaves of the instruction sets of one kind of processor."""
+    if cap in names:
+        return {*names[names.index(cap) :]}
+    return set() if cap == "none" else {*names}
 
 
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_cap_leaves_the_instruction_sets_from_it_downwards(cap: str) -> None:
     left = features(cap, ALL)
-    highest = max(CAPS.index(cap), CAPS.index(MAX_ISA))
-    expected = [name for name in ISAS if CAPS.index(name) >= highest]
-    assert [name for name, needed in ISAS.items() if needed <= left] == expected
+    expected = [below(cap, [*kind]) & below(MAX_ISA, [*kind]) for kind in (X86, ARM)]
+    assert {name for name, needed in ISAS.items() if needed <= left} == set.union(*expected)
+
+
+def test_a_cap_of_another_kind_of_processor_changes_nothing() -> None:
+    assert features("avx2", ISAS["mmla"]) == features("auto", ISAS["mmla"])
+    assert features("neon", ISAS["amx"]) == features("auto", ISAS["amx"])
 
 
 def test_a_cap_above_the_processor_changes_nothing() -> None:
@@ -64,14 +81,15 @@ def test_a_cap_of_no_known_name_is_refused(minilm_folder: Path) -> None:
 @pytest.mark.needs("torch")
 def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folder: Path) -> None:
     assert Embedder.load(minilm_folder, device="cpu", isa="none").isa is None
-    others = ", int8" if best_isa("int8", features("avx2")) else ""
+    others = ", int8" if best_isa("int8", features(LOWEST)) else ""
     with pytest.raises(ModelError, match=rf"bfloat16 is not .* supported: float32{others}$"):
-        Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa="avx2")
-    capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa="avx2")
-    assert capped.isa == best_isa("float32", features("avx2"))
+        Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa=LOWEST)
+    capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa=LOWEST)
+    assert capped.isa == best_isa("float32", features(LOWEST))
 
 
 @pytest.mark.needs("torch")
+@pytest.mark.skipif(KIND is ARM, reason="torch has no such cap on ARM64")
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom embedwell_models.cpu_backend import library\n"
@@ -96,18 +114,21 @@ def test_the_cap_of_a_process_binds_torch_too() -> None:
 
 def test_a_processor_that_kernels_would_suit_lacks_them(tmp_path: Path) -> None:
     assert kernels_missing(ISAS["avx2"] | ISAS["avx512"], tmp_path)
+    assert kernels_missing(ISAS["neon"], tmp_path)
     assert not kernels_missing(frozenset({"avx2"}), tmp_path), "there are none for it"
-    assert kernels_missing(ISAS["avx2"]) == (not COMPILED)
+    assert kernels_missing(ISAS[LOWEST]) == (not COMPILED)
 
 
 def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
     command = compiler()
-    able = command and sys.platform == "linux" and platform.machine() == "x86_64"
-    kinds = [("avx2", "-mavx2"), ("bf16", "-mavx512bf16"), ("amx", "-mamx-bf16")]
+    kinds = TARGETS.get(target(command), {})
     # Those for the matrix unit are GCC's alone.
-    for name, newest in kinds[: 2 if "clang" in os.path.realpath((command or [""])[0]) else 3]:
-        knows = [*(command or []), newest, "-E", "-x", "c++", os.devnull]
-        if able and subprocess.run(knows, capture_output=True, check=False).returncode == 0:
+    gcc = "clang" not in os.path.realpath((command or [""])[0])
+    for name, flags in kinds.items():
+        knows = [*(command or []), *flags, "-E", "-x", "c++", os.devnull]
+        if name == "amx" and not gcc:
+            continue
+        if subprocess.run(knows, capture_output=True, check=False).returncode == 0:
             hint = "the package was installed without this compiler: make kernels"
             assert (FOLDER / f"libencoder-{name}.so").exists(), hint
             assert (FOLDER / THREADS).exists(), hint
@@ -116,10 +137,10 @@ def test_where_there_is_a_compiler_the_kernels_are_built() -> None:
 def test_libraries_that_are_missing_or_broken_are_done_without(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert best_isa("float32", ISAS["avx2"], tmp_path) is None
-    (tmp_path / "libencoder-avx2.so").write_text("this is no library")
-    assert best_isa("int8", ISAS["avx2"], tmp_path) is None
-    assert "kernels for avx2 are not used" in caplog.text
+    assert best_isa("float32", ISAS[LOWEST], tmp_path) is None
+    (tmp_path / f"libencoder-{LOWEST}.so").write_text("this is no library")
+    assert best_isa("int8", ISAS[LOWEST], tmp_path) is None
+    assert f"kernels for {LOWEST} are not used" in caplog.text
 
 
 @pytest.mark.skipif(not COMPILED, reason="there are no kernels without a compiler")
@@ -133,10 +154,10 @@ def test_kernels_without_their_threads_are_not_used(
         command = [*(compiler() or [program("c++", "g++")]), *FLAGS, *THREAD_FLAGS]
         flags = ["-DSOURCE_CHECKSUM=1", *THREAD_SOURCES, "-o", THREADS]
         subprocess.run([*command, *flags], cwd=folder, check=True)
-    assert best_isa("float32", ISAS["avx2"], folder) is None
-    assert kernels_missing(ISAS["avx2"], folder)
+    assert best_isa("float32", ISAS[LOWEST], folder) is None
+    assert kernels_missing(ISAS[LOWEST], folder)
     reason = "cannot open" if sources == "missing" else "compiled from other sources"
-    assert "kernels for avx2 are not used" in caplog.text and reason in caplog.text
+    assert f"kernels for {LOWEST} are not used" in caplog.text and reason in caplog.text
 
 
 def test_the_checksum_of_the_sources_is_that_which_is_compiled_into_them() -> None:
@@ -155,9 +176,9 @@ def test_a_library_of_other_sources_is_not_called(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     command = compiler() or [program("c++", "g++")]
-    library = tmp_path / "libencoder-avx2.so"
-    flags = [*FLAGS, "-march=x86-64-v3", "-DSOURCE_CHECKSUM=1", *SOURCES, "-o", str(library)]
-    subprocess.run([*command, *flags], cwd=FOLDER, check=True)
-    assert best_isa("float32", ISAS["avx2"], tmp_path) is None
+    library = tmp_path / f"libencoder-{LOWEST}.so"
+    flags = [*FLAGS, *TARGETS[target(command)][LOWEST], "-DSOURCE_CHECKSUM=1"]
+    subprocess.run([*command, *flags, *SOURCES, "-o", str(library)], cwd=FOLDER, check=True)
+    assert best_isa("float32", ISAS[LOWEST], tmp_path) is None
     assert "they were compiled from other sources; compile them again" in caplog.text
-    assert kernels_missing(ISAS["avx2"], tmp_path)
+    assert kernels_missing(ISAS[LOWEST], tmp_path)

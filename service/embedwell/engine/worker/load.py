@@ -95,13 +95,13 @@ def _warn_without_kernels() -> None:
     if not library.processor_has_kernels():
         log.warning(
             "SLOW: there are no compiled kernels for this processor, and PyTorch takes several "
-            "times as long. They are for Linux on x86-64 with AVX2 or newer"
+            "times as long. They are for Linux on x86-64 with AVX2 or newer, and for ARM64"
         )
     elif library.kernels_missing():
         compile_log = library.FOLDER / "compile.log"
         log.warning(
             "SLOW: this package has no compiled kernels, and PyTorch takes several times as long. "
-            "Install the wheel for Linux on x86-64 (manylinux), or a C++ compiler (g++ or clang), "
-            "then run `make kernels` in the checkout%s",
+            "Install the wheel for this platform (manylinux or macosx), or a C++ compiler (g++ or "
+            "clang), then run `make kernels` in the checkout%s",
             f"; the compiler's output is in {compile_log}" if compile_log.exists() else "",
         )
