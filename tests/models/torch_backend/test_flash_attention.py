@@ -93,7 +93,7 @@ def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(
     assert chosen is padded_attention
 
 
-@pytest.mark.parametrize("options", [PLAIN, AttentionOptions(Contents(), SCALE)], ids=str)
+@pytest.mark.parametrize("options", [PLAIN, AttentionOptions(Contents(), SCALE)])
 def test_without_kernels_everything_is_left_to_the_blocks(options: AttentionOptions) -> None:
     chosen = fastest_attention(options, 64, torch.float16, has_flash=False, has_triton=False)
     assert chosen is padded_attention
