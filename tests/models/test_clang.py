@@ -40,7 +40,7 @@ def test_kernels_that_clang_compiled_pass_their_tests(
     assert built == libraries([name for name in isas if name != "amx"]), said
     assert "warning:" not in said
     assert not kernels_missing(folder=kernels), "this processor could use them, and cannot"
-    assert " passed" in tested(tmp_path, *TESTS)
+    assert " passed" in run_tests(tmp_path, *TESTS)
 
 
 @pytest.mark.compiler
@@ -50,13 +50,13 @@ def test_threads_pass_their_tests_where_the_system_has_no_futex(tmp_path: Path) 
     command = [*(compiler() or [program("c++", "g++")]), *FLAGS, *THREAD_FLAGS, "-DWITHOUT_FUTEX"]
     checksum = f"-DSOURCE_CHECKSUM={source_checksum(kernels)}"
     subprocess.run([*command, checksum, *THREAD_SOURCES, "-o", THREADS], cwd=kernels, check=True)
-    said = tested(tmp_path, "cpu_backend/test_thread_pool.py")
+    said = run_tests(tmp_path, "cpu_backend/test_thread_pool.py")
     assert " passed" in said and "skipped" not in said
 
 
-def tested(checkout: Path, *names: str) -> str:
-    """What pytest says of some tests of models/, all of which pass."""
-    found = subprocess.run(
+def run_tests(checkout: Path, *names: str) -> str:
+    """Run some tests of models/, all of which pass; return the output of pytest."""
+    run = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "--color=no"),
             *(f"tests/models/{name}" for name in names),
@@ -67,5 +67,5 @@ def tested(checkout: Path, *names: str) -> str:
         text=True,
         check=False,
     )
-    assert found.returncode == 0, found.stdout[-5000:]
-    return found.stdout
+    assert run.returncode == 0, run.stdout[-5000:]
+    return run.stdout
