@@ -32,7 +32,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = program("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu")
     program("qemu-aarch64", "qemu-user")
     if not (PYTHON / "ready").exists():
-        pytest.skip("needs a Python for ARM64: .ci/arm")
+        pytest.skip("no Python for ARM64: `.ci/arm` downloads one")
     folder = tmp_path_factory.mktemp("arm")
     copy_checkout(folder)
     kernels = folder / "models" / "embedwell_models" / "kernels"

@@ -176,7 +176,7 @@ class KernelEncoder:
 
 @dataclass(frozen=True)
 class _Relations:
-    """What a call reads of the distances between the tokens of texts up to a length.
+    """Relative positions that a call of the kernels reads, for texts of up to `length` tokens.
 
     bias: see `flat`; None for no biases. owner: owner of the memory of `layers`.
     """

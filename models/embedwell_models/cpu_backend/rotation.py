@@ -46,5 +46,5 @@ def signs(width: int) -> Floats:
     """
     units = np.arange(-(-width // _UNIT))
     ones = np.bitwise_count(units & units >> 1)
-    found: Floats = np.where(ones % 2, np.float32(-1), np.float32(1)).repeat(_UNIT)
-    return found[:width]
+    repeated: Floats = np.where(ones % 2, np.float32(-1), np.float32(1)).repeat(_UNIT)
+    return repeated[:width]

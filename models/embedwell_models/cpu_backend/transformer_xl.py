@@ -25,7 +25,7 @@ _SHORTEST, _KEPT = 128, 512  # tokens; tables for longer texts take too much mem
 
 @dataclass(frozen=True)
 class DistanceTables:
-    """What the kernels read for texts of up to `length` tokens.
+    """Tables of distances that the kernels read, for texts of up to `length` tokens.
 
     rows: R, one for each distance, and zeros. keys: address of each layer's vectors (H, R, Dh).
     bias: scores that no query changes, for each layer and head (L * H, 2 * length - 1), see `flat`.

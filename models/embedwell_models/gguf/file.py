@@ -5,7 +5,7 @@ Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -20,10 +20,9 @@ from embedwell_models.tables.quantized import QuantizedMatrix, Stored
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_SCALARS = {  # number of a type of values -> code of `struct`
-    **{0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-}
 _FLOAT32, _STRING, _ARRAY = 6, 8, 9
+_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
+"""Number of a type of values -> code of `struct`."""
 _PLAIN = {0: ("F32", "<f4"), 1: ("F16", "<f2"), 28: ("F64", "<f8"), 30: ("BF16", "<u2")}
 _BLOCKS = {
     **{2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 10: "Q2_K", 11: "Q3_K"},
@@ -123,6 +122,8 @@ class _Header:
         metadata = dict(self._pair() for _ in range(values))
         infos = [self._info() for _ in range(tensors)]
         alignment = metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise ValueError(f"general.alignment = {alignment!r}")
         start = -(-self._at // alignment) * alignment
         placed = {info.name: self._placed(start, info) for info in infos}
         return GgufFile(self._path, metadata, placed)
@@ -172,8 +173,9 @@ class _Header:
             values = struct.unpack_from(code, self._content, self._at)
             self._at += struct.calcsize(code)
             return [*values]
-        read: Callable[[], Any] = self._string if kind == _STRING else lambda: self._value(kind)
-        return [read() for _ in range(count)]
+        if kind != _STRING:
+            raise ValueError(f"lists of type {kind}")
+        return [self._string() for _ in range(count)]
 
     def _string(self) -> str:
         size = self._scalar("Q")

@@ -52,9 +52,25 @@ class Metadata:
         """Return a value of the tokenizer, which has the default's type."""
         return self._optional(_TOKENIZER + key, default)
 
-    def token_list(self, key: str) -> list[Any]:
-        """Return a list of the tokenizer, which must have a value for each token or merge."""
-        return self._required(_TOKENIZER + key, list)
+    def token_list(self, key: str, kind: type[T]) -> list[T]:
+        """Return a list of the tokenizer, whose values have a type."""
+        values = self._required(_TOKENIZER + key, list)
+        if not all(isinstance(value, kind) for value in values):
+            raise ModelError(f"{self.file.path}: {_TOKENIZER}{key} is no list of {kind.__name__}")
+        return values
+
+    def of_tokens(self, key: str, kind: type[T]) -> list[T]:
+        """Return a list of the tokenizer that has a value for each token."""
+        values, count = self.token_list(key, kind), len(self.token_list("tokens", str))
+        if len(values) != count:
+            raise ModelError(
+                f"{self.file.path}: {_TOKENIZER}{key} has {len(values)} values for {count} tokens"
+            )
+        return values
+
+    def has_tokenizer(self, key: str) -> bool:
+        """Whether the file has a value of the tokenizer."""
+        return _TOKENIZER + key in self._values
 
     def rows(self, tensor: str) -> int:
         """Return the number of rows of a tensor."""
@@ -76,6 +92,6 @@ class Metadata:
     def _required(self, name: str, *kinds: type[T]) -> T:
         value = self._values.get(name)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            found = "is missing" if value is None else f"= {value!r} is not {kinds[0].__name__}"
-            raise ModelError(f"{self.file.path}: {name} {found}")
+            reason = "is missing" if value is None else f"= {value!r} is not {kinds[0].__name__}"
+            raise ModelError(f"{self.file.path}: {name} {reason}")
         return value

@@ -34,7 +34,7 @@ def files(metadata: Metadata) -> dict[str, Json]:
     build = _MODELS.get(kind := metadata.tokenizer("model", ""))
     if build is None:
         raise metadata.unsupported("tokenizer.ggml.model", kind, tuple(_MODELS))
-    tokens = metadata.token_list("tokens")
+    tokens = metadata.token_list("tokens", str)
     special = _special(metadata, tokens)
     config: Json = {f"{role}_token": token for role, token in special.items()}
     # A class of transformers would override what the file says.
@@ -49,7 +49,7 @@ def files(metadata: Metadata) -> dict[str, Json]:
 
 
 def _word_piece(metadata: Metadata) -> Json:
-    tokens, kinds = metadata.token_list("tokens"), _kinds(metadata)
+    tokens, kinds = metadata.token_list("tokens", str), _kinds(metadata)
     pieces = [_word_piece_of(token, kind) for token, kind in zip(tokens, kinds, strict=True)]
     special = _special(metadata, tokens)
     # The file does not say whether texts are lowercased: the vocabulary does.
@@ -93,7 +93,7 @@ def _has_capital(word: str) -> bool:
 
 
 def _byte_level(metadata: Metadata) -> Json:
-    tokens = metadata.token_list("tokens")
+    tokens = metadata.token_list("tokens", str)
     name = metadata.tokenizer("pre", "default")
     if name not in _PATTERNS:
         raise metadata.unsupported("tokenizer.ggml.pre", name, tuple(_PATTERNS))
@@ -110,7 +110,7 @@ def _byte_level(metadata: Metadata) -> Json:
         "post_processor": _template(tokens, first, last, _pair(first, last, is_bidirectional)),
         "decoder": step,
         "model": {
-            **_bpe(tokens, [merge.split(" ", 1) for merge in metadata.token_list("merges")]),
+            **_bpe(tokens, [merge.split(" ", 1) for merge in metadata.token_list("merges", str)]),
             "ignore_merges": name == "llama-bpe",
         },
     }
@@ -118,7 +118,7 @@ def _byte_level(metadata: Metadata) -> Json:
 
 def _sentence_piece(metadata: Metadata) -> Json:
     # SentencePiece's BPE: the merge of the piece with the highest score comes first.
-    tokens, scores = metadata.token_list("tokens"), metadata.token_list("scores")
+    tokens, scores = metadata.token_list("tokens", str), metadata.of_tokens("scores", float)
     spaced = metadata.tokenizer("add_space_prefix", True)
     first, last = _frame(metadata, tokens, begins=True)
     special = _special(metadata, tokens)
@@ -147,7 +147,7 @@ def _sentence_piece(metadata: Metadata) -> Json:
 
 
 def _unigram(metadata: Metadata) -> Json:
-    tokens, scores = metadata.token_list("tokens"), metadata.token_list("scores")
+    tokens, scores = metadata.token_list("tokens", str), metadata.of_tokens("scores", float)
     kinds = _kinds(metadata)
     unknown = kinds.index(_UNKNOWN) if _UNKNOWN in kinds else None
     table = metadata.tokenizer("precompiled_charsmap", [0])
@@ -193,8 +193,9 @@ def _special(metadata: Metadata, tokens: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(metadata: Metadata) -> list[int]:
-    count = len(metadata.token_list("tokens"))
-    return metadata.tokenizer("token_type", [_NORMAL] * count)
+    if metadata.has_tokenizer("token_type"):
+        return metadata.of_tokens("token_type", int)
+    return [_NORMAL] * len(metadata.token_list("tokens", str))
 
 
 def _added(metadata: Metadata, tokens: Sequence[str]) -> list[Json]:

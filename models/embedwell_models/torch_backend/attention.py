@@ -33,6 +33,15 @@ class AttentionOptions:
         return not self.causal and self.window is None and self.positions.adds_no_scores
 
 
+@dataclass(frozen=True)
+class Visibility:
+    """Keys that a query sees. window: None for all. key_counts: (N,) int32, or None for all."""
+
+    causal: bool = False
+    window: int | None = None
+    key_counts: Tensor | None = None
+
+
 AttentionFunction = Callable[[Tensor, Tensor, Tensor, SequenceLayout, AttentionOptions], Tensor]
 """Function that computes softmax(q k^T * scale + bias) v within each sequence.
 

@@ -25,7 +25,11 @@ from embedwell_models.torch_backend.attention import (
     padded_attention,
 )
 from embedwell_models.torch_backend.convolution import ShortConvolution
-from embedwell_models.torch_backend.flash_attention import FlashAttention, choose_attention
+from embedwell_models.torch_backend.gpu_attention import (
+    FlashAttention,
+    PackedAttention,
+    choose_attention,
+)
 from embedwell_models.torch_backend.input_gate import input_gates
 from embedwell_models.torch_backend.layers import (
     LAYER_CLASSES,
@@ -36,7 +40,6 @@ from embedwell_models.torch_backend.layers import (
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
-from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.position_tensors import layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors

@@ -4,6 +4,7 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 """
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -12,9 +13,27 @@ from torch import Tensor
 
 from embedwell_models.positions import schemes, tables
 from embedwell_models.torch_backend.async_copy import to_device
-from embedwell_models.torch_backend.relative_scores import RelativeScores
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.text_products import text_products
+
+
+@dataclass(frozen=True)
+class RelativeScores:
+    """Scores for the distance of query and key, added to the scaled product; None for none.
+
+    H heads, T tokens, M the largest distance in a table, R relative positions.
+
+    slopes: (H,), times the distance, are subtracted (ALiBi). table: (H, 2 M + 1), added by
+    distance, key minus query; M for larger distances. query_scores, key_scores: (H, T, R), scores
+    of each query, or key, with relative positions, which are scaled and added. index: (2 M + 1,)
+    int32, the relative position of each distance, key minus query.
+    """
+
+    slopes: Tensor | None = None
+    table: Tensor | None = None
+    query_scores: Tensor | None = None
+    key_scores: Tensor | None = None
+    index: Tensor | None = None
 
 
 class PositionHooks:

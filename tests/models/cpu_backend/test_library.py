@@ -89,7 +89,7 @@ def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folde
 
 
 @pytest.mark.needs("torch")
-@pytest.mark.skipif(KIND is ARM, reason="torch has no such cap on ARM64")
+@pytest.mark.skipif(KIND is ARM, reason="torch has caps for x86-64 alone")
 def test_the_cap_of_a_process_binds_torch_too() -> None:
     code = (
         "import torch\nfrom embedwell_models.cpu_backend import library\n"

@@ -1,7 +1,6 @@
 """Blocks are decoded as llama.cpp's package `gguf` decodes them."""
 
-from importlib.util import find_spec
-
+import gguf
 import numpy as np
 import pytest
 
@@ -18,11 +17,8 @@ def random_blocks(kind: BlockType) -> Bytes:
     return blocks.reshape(7, -1)
 
 
-@pytest.mark.skipif(find_spec("gguf") is None, reason="needs gguf")
 @pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
 def test_blocks_are_decoded_as_by_llama_cpp(kind: BlockType) -> None:
-    import gguf
-
     blocks = random_blocks(kind)
     expected = gguf.dequantize(blocks, gguf.GGMLQuantizationType[kind.name])
     assert np.array_equal(QuantizedMatrix(blocks, kind).to_float32(), expected)

@@ -17,7 +17,7 @@ from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes, rou
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import log_attention
-from embedwell_models.torch_backend.flash_attention import FlashAttention
+from embedwell_models.torch_backend.gpu_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout

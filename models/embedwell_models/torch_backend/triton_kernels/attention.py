@@ -10,7 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from embedwell_models.torch_backend.relative_scores import RelativeScores, Visibility
+from embedwell_models.torch_backend.attention import Visibility
+from embedwell_models.torch_backend.position_hooks import RelativeScores
 
 
 @triton.jit  # type: ignore[untyped-decorator]

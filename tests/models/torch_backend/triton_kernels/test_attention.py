@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedwell_models.torch_backend.relative_scores import RelativeScores, Visibility
+from embedwell_models.torch_backend.attention import Visibility
+from embedwell_models.torch_backend.position_hooks import RelativeScores
 from embedwell_models.torch_backend.triton_kernels.attention import Blocks, attend
 from tests.models.torch_backend.triton_kernels.packed import (
     BEFORE,

@@ -16,10 +16,9 @@ from embedwell_models.torch_backend.attention import (
     padded_attention,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.flash_attention import fastest_attention
+from embedwell_models.torch_backend.gpu_attention import PackedAttention, fastest_attention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
-from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.attention import attend
 from tests.models.families.checkpoint import Case, write

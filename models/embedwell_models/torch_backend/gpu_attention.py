@@ -1,4 +1,4 @@
-"""FlashAttention over packed sequences on GPUs, without padding and mask."""
+"""Attention over packed sequences on GPUs, without padding and mask: which kernel, and its call."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,28 +9,26 @@ from torch import Tensor
 from embedwell_models.torch_backend.attention import (
     AttentionFunction,
     AttentionOptions,
+    Visibility,
     padded_attention,
 )
 from embedwell_models.torch_backend.device import is_ampere_or_newer, runs_triton
-from embedwell_models.torch_backend.packed_attention import PackedAttention
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _DTYPES = (torch.bfloat16, torch.float16)
 _LARGEST_HEAD = 256
-
-Kernel = Callable[..., Sequence[Tensor]]
-"""Operator aten::_flash_attention_forward, or a function with the same arguments and results.
-
-Several query heads may share a key head. torch's public function for it takes such heads only from
-torch 2.12 on.
-"""
 
 
 @dataclass(frozen=True)
 class FlashAttention:
     """FlashAttention (Dao 2023, arXiv 2307.08691) over packed sequences."""
 
-    kernel: Kernel
+    kernel: Callable[..., Sequence[Tensor]]
+    """Operator aten::_flash_attention_forward, or a function with its arguments and results.
+
+    Several query heads may share a key head. torch's public function for it takes such heads only
+    from torch 2.12 on.
+    """
 
     def __call__(
         self,
@@ -59,6 +57,32 @@ class FlashAttention:
             window_size_right=0 if options.causal else window,
         )[0]
         return output.flatten(1)
+
+
+@dataclass(frozen=True)
+class PackedAttention:
+    """Attention with relative scores, soft caps and windows, without padding and mask."""
+
+    kernel: Callable[..., Tensor]
+    """`attend` in `triton_kernels.attention`, or a function with its arguments and result."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layout: SequenceLayout,
+        options: AttentionOptions,
+    ) -> Tensor:
+        """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        counts = layout.key_counts if layout.limits_keys else None
+        mixed = self.kernel(
+            *(query, key, value, layout.cu_seqlens, layout.shape.max_length),
+            *(options.scale, options.softcap),
+            Visibility(options.causal, options.window, counts),
+            options.positions.packed_scores(query, key),
+        )
+        return mixed.flatten(1)
 
 
 def choose_attention(

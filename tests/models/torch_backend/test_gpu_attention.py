@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.flash_attention import (
+from embedwell_models.torch_backend.gpu_attention import (
     FlashAttention,
     choose_attention,
     fastest_attention,
