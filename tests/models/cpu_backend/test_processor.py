@@ -38,9 +38,7 @@ def test_the_names_of_macos_say_which_kernels_a_processor_can_run() -> None:
     assert m1 == ARM["dotprod"] and m2 == ARM["mmla"]
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux has /proc/cpuinfo"
-)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/cpuinfo")
 def test_this_processor_has_what_linux_lists() -> None:
     text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     found = processor_features()
