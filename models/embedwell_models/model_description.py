@@ -31,7 +31,7 @@ from embedwell_models.model_files.known_keys import refuse_unknown_keys
 from embedwell_models.model_files.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, ModuleEntry
 from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import Splade, sparse_files

@@ -14,8 +14,8 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_files.pooling import AUTO, SPLADE
-from embedwell_models.model_files.pooling_modes import MODES
+from embedwell_models.model_files.pooling import SPLADE
+from embedwell_models.model_files.pooling_modes import AUTO, MODES
 from embedwell_models.model_files.rerank_formats import CHOICES
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
