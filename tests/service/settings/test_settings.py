@@ -52,6 +52,12 @@ def test_every_setting_is_a_flag_with_help(name: str) -> None:
     assert Settings.model_fields[name].description
 
 
+@pytest.mark.parametrize("text", ["query: ", "[1]", '{"query": 1}', '"published"'])
+def test_prompts_that_are_no_object_of_texts_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="give published, or a JSON object of names and texts"):
+        read({"prompts": text})
+
+
 def test_the_error_of_an_invalid_value_names_the_setting() -> None:
     result = CliRunner().invoke(main, ["serve", "--port", "many"])
     assert result.exit_code == 2 and "--port: 'many': not a port; give" in result.output
