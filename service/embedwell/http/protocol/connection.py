@@ -158,12 +158,12 @@ class Connection(asyncio.Protocol):
             self._serve(cycle)
 
     def add_body(self, body: bytes) -> None:
-        if self.latest is not None:
-            self.latest.add_body(body)
+        if (latest := self.latest) is not None:
+            latest.add_body(body)
 
     def end_request(self) -> None:
-        if self.latest is not None:
-            self.latest.end_body()
+        if (latest := self.latest) is not None:
+            latest.end_body()
 
     # A request's response calls these methods.
 
