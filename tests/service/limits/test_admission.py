@@ -108,7 +108,7 @@ def test_a_list_that_would_time_out_after_its_wait_is_refused_at_once_with_both_
     )
     with admission.admit(3000), admission.admit(3000), admission.admit(3000):
         admission.check(3000)
-        both = r"LARGE 120 s for large ones; this one takes 40\.0 s, and a request times out after 120 s"
+        both = r"120 s for large ones; this one takes 40\.0 s, and a request times out after 120 s"
         with pytest.raises(
             Overloaded, match=rf"wait 90\.0 s for the engine, but the limit is 80\.0 s .*{both}"
         ):
