@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
-from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from embedwell.routes.common.router import DirectRoute
 
 PATH = "/playground"
 
@@ -25,7 +26,7 @@ _HEADERS = {
 }
 
 
-class _BrowserRoute(APIRoute):
+class _BrowserRoute(DirectRoute):
     """A route for clients that accept HTML; other clients get the next route of the path."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -40,7 +41,7 @@ def router() -> APIRouter:
 
     The files are read at each request.
     """
-    routes = APIRouter()
+    routes = APIRouter(route_class=DirectRoute)
     files = StaticFiles(directory=_FOLDER)
 
     async def root() -> Response:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
-from embedwell.routes.common.router import read_body, request_context
+from embedwell.routes.common.router import DirectRoute, read_body, request_context
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityService
 from embedwell.routes.similarity_bodies import SimilarityRequest
@@ -22,7 +22,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     """Create routes like /embed and /similarity for clients that put the model in the path."""
     models = registry.choice(EmbedService, DENSE, MULTI)
     comparing = registry.choice(SimilarityService, DENSE, MULTI)
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter(include_in_schema=False, route_class=DirectRoute)
 
     async def feature_extraction(request: Request) -> Response:
         context, name = request_context(request), _name(request)

@@ -13,7 +13,7 @@ from embedwell.http.model_paths import PREFIX
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
-from embedwell.routes.common.router import api_router
+from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.classifier import Task
@@ -276,7 +276,7 @@ def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: f
 
 def unknown_model_router(registry: ModelRegistry) -> APIRouter:
     """Create the undocumented routes of paths that begin with no served model; they list these."""
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter(include_in_schema=False, route_class=DirectRoute)
 
     @routes.api_route(PREFIX + "{path:path}", methods=["GET", "POST"])
     async def unknown_model(request: Request) -> None:

@@ -51,7 +51,7 @@ _DOCS_HEADERS = {
 
 def router() -> APIRouter:
     """Create the routes /docs and /openapi.json."""
-    routes = APIRouter()
+    routes = APIRouter(route_class=DirectRoute)
 
     @functools.cache
     def document_bytes(app: FastAPI, compressed: bool) -> bytes:
@@ -80,10 +80,7 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
     A setting decides whether routes require a key, so they are documented as working with and
     without one. Status 422 is removed, because an invalid request gets status 400.
     """
-    routes = [
-        route.documented_route() if isinstance(route, DirectRoute) else route
-        for route in app.routes
-    ]
+    routes = [route.of_fastapi if isinstance(route, DirectRoute) else route for route in app.routes]
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=routes
     )

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -66,24 +66,28 @@ class DirectRoute(APIRoute):
     dict, validate it, resolve dependencies, validate the response and encode it. That takes longer
     than embedding a short text. FastAPI serves any other endpoint.
 
-    FastAPI's own route, which takes a millisecond to create, serves the OpenAPI document alone.
+    FastAPI's own route, which takes a millisecond to create, is created by the first request that
+    it serves, or by the OpenAPI document.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.body_type = _body_type(endpoint)
-        if self.body_type is None:
-            super().__init__(path, endpoint, **options)
-            return
         described = {name: options[name] for name in ("methods", "name", "include_in_schema")}
         Route.__init__(self, path, endpoint, **described)
-        self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
-        self.app = self._respond
+        self.methods = {*(options["methods"] or ["GET"])}  # without HEAD, see head_routes
+        self._options = options
+        if self.body_type is not None:
+            self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
+        self.app = self._serve if self.body_type is None else self._respond
 
-    def documented_route(self) -> APIRoute:
-        """Return FastAPI's route for the OpenAPI document."""
-        if self.body_type is None:
-            return self
-        return APIRoute(self.path, self.endpoint, **self._options)
+    @cached_property
+    def of_fastapi(self) -> APIRoute:
+        """FastAPI's own route, which has parameters and responses for the OpenAPI document."""
+        own = {"methods": self.methods, "include_in_schema": self.include_in_schema}
+        return APIRoute(self.path, self.endpoint, **{**self._options, **own})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.of_fastapi.app(scope, receive, send)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a request; raises ServiceError."""
