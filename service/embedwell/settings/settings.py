@@ -28,6 +28,7 @@ from embedwell.settings.setting_types import (
     Origins,
     PathPrefix,
     Port,
+    PromptTexts,
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
 from embedwell_models.model_files.pooling_modes import MODES, Mode
@@ -158,6 +159,15 @@ class Settings(BaseSettings):
             "Text format of a query and a document for a reranker: qwen3-reranker, "
             "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (the tokenizer "
             "joins the two texts), or auto (the one in the model's files)."
+        ),
+    )
+    prompts: PromptTexts = Field(
+        default="",
+        description=(
+            "Prompts beside those in the model's files, as a JSON object of names and texts: "
+            '{"query": "query: ", "document": "passage: "}; the one named default is for requests '
+            "without a prompt. Or published: those that the authors of a model publish, see "
+            "embedwell models."
         ),
     )
     threads: int = Field(
