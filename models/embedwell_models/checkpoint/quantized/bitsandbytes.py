@@ -1,6 +1,7 @@
 """Weights as the library bitsandbytes stores them: int8, and the four-bit types NF4 and FP4."""
 
 import json
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ class BitsAndBytes:
             raise ModelError(f"{parts.name}: only rows are supported as weight_format of int8")
 
         def decode() -> Floats:
-            scales: Floats = largest[:, None] * np.float32(1 / 127)
-            return codes * scales
+            numbers: Floats = codes * (largest[:, None] * np.float32(1 / 127))
+            return numbers
 
         return "I8", parts.matrix(codes.shape, decode)
 
@@ -59,8 +60,8 @@ def _four_bits(parts: Parts, kind: str) -> LayerMatrix:
 
     def decode() -> Floats:
         codes = packed.reshape(-1, 1) >> np.array([4, 0], np.uint8) & np.uint8(15)
-        numbers = values[codes.ravel()].reshape(-1, block)
-        numbers *= _largest(parts, state)[:, None]
+        numbers: Floats = values[codes.ravel()][: prod(shape)]
+        numbers *= _largest(parts, state).repeat(block)[: len(numbers)]
         return numbers.reshape(shape)
 
     return parts.matrix(shape, decode)

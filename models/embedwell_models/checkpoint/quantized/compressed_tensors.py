@@ -39,7 +39,7 @@ class CompressedTensors:
         """Read the options; raises ModelError for one that is not supported."""
         options.refuse_unknown(_KNOWN)
         options.require("format", *_FORMATS, "mixed-precision")
-        options.require("quantization_status", "compressed")
+        options.require("quantization_status", "compressed", "frozen")  # earlier versions said so
         for key in ("kv_cache_scheme", "transform_config"):
             if options.get(key):
                 raise options.unsupported(key, options[key], "none")

@@ -21,7 +21,7 @@ OUTPUTS = [0, 2, 4, 6, 1, 3, 5, 7]  # output of each nibble of a word, from the 
 
 
 def interleaved(numbers: Tensor) -> Tensor:
-    return nibbles(numbers.unflatten(1, (-1, 8))[..., OUTPUTS].flatten(1))
+    return nibbles(numbers.reshape(len(numbers), -1, 8)[..., OUTPUTS].flatten(1))
 
 
 def quantize(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:

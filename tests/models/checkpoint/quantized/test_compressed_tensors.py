@@ -13,12 +13,13 @@ from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
     assert_same_vectors,
     change,
+    fp8_blocks,
     nibbles,
     vectors,
     write_quantized,
 )
 
-SIDES = 16  # columns of a group, rows and columns of a block
+COLUMNS = 16  # of a group
 
 
 def options(format: str, **weights: Any) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def by_channel(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
 
 
 def by_group(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    groups = weight.unflatten(1, (-1, SIDES))
+    groups = weight.reshape(len(weight), -1, COLUMNS)
     scale = groups.abs().amax(2) / 100
     zero = torch.arange(scale.numel()).reshape(scale.shape) % 7
     codes = (groups / scale[..., None]).round() + zero[..., None]
@@ -65,31 +66,18 @@ def fp8(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     return {"weight": codes, "weight_scale": scale}, codes.float() * scale
 
 
-def fp8_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    # The last blocks of 48 columns and rows are smaller.
-    rows, columns = (-(-size // 48) for size in weight.shape)
-    scale = torch.rand(rows, columns, generator=torch.Generator().manual_seed(1)) / 100 + 0.001
-    spread = torch.empty_like(weight)
-    for row, column in torch.cartesian_prod(
-        torch.arange(weight.shape[0]), torch.arange(weight.shape[1])
-    ).tolist():
-        spread[row, column] = scale[row // 48, column // 48]
-    codes = (weight / spread).clamp(-448, 448).to(torch.float8_e4m3fn)
-    return {"weight": codes, "weight_scale": scale}, codes.float() * spread
-
-
 def int4(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    groups = weight.unflatten(1, (-1, SIDES))
+    groups = weight.reshape(len(weight), -1, COLUMNS)
     scale = groups.abs().amax(2) / 7
     codes = (groups / scale[..., None]).round().flatten(1)
-    meant = codes * scale.repeat_interleave(SIDES, 1)
+    meant = codes * scale.repeat_interleave(COLUMNS, 1)
     parts = {"weight_packed": nibbles(codes + 8), "weight_scale": scale}
     return parts | {"weight_shape": torch.tensor(weight.shape)}, meant
 
 
 def int4_with_zeros(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     # Zero points are packed along the rows; the order of the columns decides the groups.
-    groups = torch.randperm(weight.shape[1], generator=torch.Generator().manual_seed(1)) // SIDES
+    groups = torch.randperm(weight.shape[1], generator=torch.Generator().manual_seed(1)) // COLUMNS
     scale = torch.rand(len(weight), 64, generator=torch.Generator().manual_seed(2))
     scale = scale[:, : int(groups.max()) + 1] + 0.1
     zero = torch.arange(scale.numel()).reshape(scale.shape) % 13 - 8
@@ -125,7 +113,7 @@ CASES = {
     ),
     "int4": (
         *(int4,),
-        options("pack-quantized", num_bits=4, type="int", strategy="group", group_size=SIDES),
+        options("pack-quantized", num_bits=4, type="int", strategy="group", group_size=COLUMNS),
     ),
     "int4 with zeros": (
         *(int4_with_zeros,),
@@ -160,7 +148,7 @@ def test_the_description_counts_weights_by_what_they_are_stored_as(tmp_path: Pat
         ({"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparsity_config.format"),
         ({"transform_config": {"config_groups": {"a": {}}}}, "transform_config"),
         ({"kv_cache_scheme": {"num_bits": 8}}, "kv_cache_scheme"),
-        ({"quantization_status": "frozen"}, "quantization_status = 'frozen'"),
+        ({"quantization_status": "initialized"}, "quantization_status = 'initialized'"),
         ({"rotation": True}, "quantization_config.rotation = True is not known"),
         ({"config_groups": {"a": {"weights": {"num_bits": 3}}}}, "a.weights.num_bits = 3"),
         ({"config_groups": {"a": {"weights": {"codebook": 3}}}}, "weights.codebook = 3 is not"),
@@ -180,7 +168,7 @@ LAYER = "encoder.layer.1.output.dense."
 
 def test_a_layer_that_lacks_a_part_is_refused_by_name(tmp_path: Path) -> None:
     quantized, _ = write_quantized(tmp_path, *CASES["int4"])
-    change(quantized, lambda tensors: tensors.pop(f"{LAYER}weight_scale") is None)
+    change(quantized, lambda tensors: tensors.__delitem__(f"{LAYER}weight_scale"))
     with pytest.raises(ModelError, match=r"layer\.1\.output\.dense: .* lacks weight_scale"):
         vectors(quantized)
 

@@ -10,8 +10,7 @@ import torch
 from embedwell_models.checkpoint.quantized.fp8 import VALUES
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from tests.models.checkpoint.quantized.test_compressed_tensors import fp8_blocks
-from tests.models.quantized_files import assert_same_vectors, write_quantized
+from tests.models.quantized_files import assert_same_vectors, fp8_blocks, write_quantized
 
 OPTIONS: dict[str, Any] = {
     **{"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic"},
