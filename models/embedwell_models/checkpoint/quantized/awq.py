@@ -2,8 +2,15 @@
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.gptq import BITS, packed_bits
-from embedwell_models.checkpoint.quantized.layer import Bytes, LayerMatrix, Parts, spread, unpack
+from embedwell_models.checkpoint.quantized.gptq import packed_bits
+from embedwell_models.checkpoint.quantized.layer import (
+    INTEGERS,
+    Bytes,
+    LayerMatrix,
+    Parts,
+    spread,
+    unpack,
+)
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import Array
@@ -45,7 +52,7 @@ class Awq:
             numbers *= spread(np.ascontiguousarray(scales.T), shape)
             return numbers
 
-        return BITS[_BITS], parts.matrix(shape, decode)
+        return INTEGERS[_BITS], parts.matrix(shape, decode)
 
 
 def _in_order(words: Array) -> Bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix, Parts
+from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
@@ -50,7 +50,7 @@ class BitsAndBytes:
             numbers: Floats = codes * (largest[:, None] * np.float32(1 / 127))
             return numbers
 
-        return "I8", parts.matrix(codes.shape, decode)
+        return INTEGERS[8], parts.matrix(codes.shape, decode)
 
 
 def _four_bits(parts: Parts, kind: str) -> LayerMatrix:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from embedwell_models.checkpoint.quantized.fp8 import VALUES, read_block
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix, Parts, spread, unpack
+from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts, spread, unpack
 from embedwell_models.checkpoint.safetensors_files import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
 _FORMATS = ("int-quantized", "float-quantized", "naive-quantized", "pack-quantized")
-_TYPES = {4: "I4", 8: "I8"}
+_BITS = (4, 8)
 _KNOWN = {
     *("config_groups", "format", "quant_method", "quantization_status", "version", "ignore"),
     *("global_compression_ratio", "kv_cache_scheme", "sparsity_config", "transform_config"),
@@ -71,14 +71,12 @@ class CompressedTensors:
             zeros = _plain_zeros(parts) if "weight_zero_point" in parts else None
             return self._scaled(parts, values[codes.view(np.uint8)], zeros)
 
-        return kind, parts.matrix(codes.shape, decode)
+        return kind if kind == FP8 else INTEGERS[8], parts.matrix(codes.shape, decode)
 
     def _packed(self, parts: Parts) -> tuple[str, LayerMatrix]:
         words = parts.integers("weight_packed", "I32")
         shape = tuple(map(int, parts.integers("weight_shape", "I64", "I32").tolist()))
-        bits = next(
-            (bits for bits in _TYPES if -(-shape[-1] * bits // 32) == words.shape[-1]), None
-        )
+        bits = next((bits for bits in _BITS if -(-shape[-1] * bits // 32) == words.shape[-1]), None)
         if bits is None:
             raise ModelError(
                 f"{parts.name}: weight_packed has the shape {words.shape}, which is neither 4 nor "
@@ -91,7 +89,7 @@ class CompressedTensors:
             zeros = _packed_zeros(parts, bits, shape[0])
             return self._scaled(parts, numbers, zeros)
 
-        return _TYPES[bits], parts.matrix(shape, decode)
+        return INTEGERS[bits], parts.matrix(shape, decode)
 
     def _scaled(self, parts: Parts, numbers: Floats, zeros: Floats | None) -> Floats:
         rows, columns = numbers.shape

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix, Parts, spread, unpack
+from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts, spread, unpack
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
-BITS = {2: "I2", 4: "I4", 8: "I8"}
 _ORDERS = {"gptq": 1, "gptq_v2": 0}  # what is added to the stored zero points
 _IGNORED = {  # how the weights were found and which ones, and kernels: the tensors say the rest
     *("quant_method", "bits", "group_size", "desc_act", "sym", "static_groups", "lm_head"),
@@ -38,7 +37,7 @@ class Gptq:
     @classmethod
     def read(cls, options: JsonConfig) -> "Gptq":
         """Read the options; raises ModelError for one that is not supported."""
-        options.require("bits", 4, *BITS)
+        options.require("bits", 4, *INTEGERS)
         options.require("pack_dtype", "int32")
         options.require("is_marlin_format", False)
         key = "checkpoint_format" if "checkpoint_format" in options else "format"
@@ -62,7 +61,7 @@ class Gptq:
             numbers *= spread(np.ascontiguousarray(scales.T), shape, groups=groups)
             return numbers
 
-        return BITS[bits], parts.matrix(shape, decode)
+        return INTEGERS[bits], parts.matrix(shape, decode)
 
 
 def packed_bits(parts: Parts, zeros: tuple[int, ...], scales: tuple[int, ...]) -> int:
@@ -71,6 +70,6 @@ def packed_bits(parts: Parts, zeros: tuple[int, ...], scales: tuple[int, ...]) -
     Raises ModelError for shapes that do not fit.
     """
     bits = 32 * zeros[-1] // scales[-1] if len(zeros) == len(scales) == 2 and scales[-1] else 0
-    if bits not in BITS or zeros[0] != scales[0]:
+    if bits not in INTEGERS or zeros[0] != scales[0]:
         raise ModelError(f"{parts.name}: qzeros and scales have the shapes {zeros} and {scales}")
     return bits

@@ -15,6 +15,9 @@ from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
 
+INTEGERS = {2: "INT2", 4: "INT4", 8: "INT8"}
+"""Names of the types of quantised integers by their bits; the files' I8 is also one of indices."""
+
 
 @dataclass(frozen=True)
 class Parts:

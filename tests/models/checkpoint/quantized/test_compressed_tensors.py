@@ -131,12 +131,17 @@ def test_vectors_are_those_of_the_weights_that_are_meant(
     assert_same_vectors(*write_quantized(tmp_path, *CASES[case], kind))
 
 
-def test_the_description_counts_weights_by_what_they_are_stored_as(tmp_path: Path) -> None:
-    quantized, plain = write_quantized(tmp_path, *CASES["int4"])
+@pytest.mark.parametrize(
+    ("case", "name"), [("int4", "INT4"), ("channel", "INT8"), ("fp8", "F8_E4M3")]
+)
+def test_the_description_counts_weights_by_what_they_are_stored_as(
+    tmp_path: Path, case: str, name: str
+) -> None:
+    quantized, plain = write_quantized(tmp_path, *CASES[case])
     description = ModelDescription.read(quantized)
     assert description.weights_format == "safetensors"
-    assert description.stored_numbers["I4"] == 3 * (4 * 64 * 64 + 2 * 64 * 128)
-    assert {*description.stored_numbers} == {"I4", "F32"}
+    assert description.stored_numbers[name] == 3 * (4 * 64 * 64 + 2 * 64 * 128)
+    assert {*description.stored_numbers} == {name, "F32"}
     original = ModelDescription.read(plain)
     assert Footprint.of(description) == Footprint.of(original)
 

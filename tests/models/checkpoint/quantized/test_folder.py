@@ -26,8 +26,8 @@ def test_every_precision_computes_with_the_weights_that_are_meant(
     tmp_path: Path, dtype: str
 ) -> None:
     folders = write_quantized(tmp_path, fp8_blocks, OPTIONS)
-    vectors = [Embedder.load(each, device="cpu", dtype=dtype).embed(TEXTS) for each in folders]
-    assert np.array_equal(*vectors)
+    first, second = (Embedder.load(each, device="cpu", dtype=dtype) for each in folders)
+    assert np.array_equal(first.embed(TEXTS), second.embed(TEXTS))
 
 
 def test_the_parts_of_a_layer_may_be_in_several_files(tmp_path: Path) -> None:
