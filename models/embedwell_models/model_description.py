@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models import families
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.errors import ModelError
@@ -190,7 +190,7 @@ class ModelDescription:
         positions = self.spec.config.attention.positions
         if not isinstance(positions, Buckets) or not positions.shared:
             return None
-        headers = safetensors_files.headers(self.encoder)
+        headers = weights.headers(self.encoder)
         names = [name for name in headers if self.spec.rename(name) == ["bias_table"]]
         if not names:
             missing = self.spec.their_names(["bias_table"])
@@ -236,7 +236,7 @@ class ModelDescription:
         """
         counts: dict[str, int] = {}
         for folder in self.checkpoints():
-            for header in safetensors_files.headers(folder).values():
+            for header in weights.headers(folder).values():
                 counts[header.dtype] = counts.get(header.dtype, 0) + prod(header.shape)
         return counts
 

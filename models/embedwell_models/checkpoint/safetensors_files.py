@@ -23,6 +23,7 @@ _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 GGUF = "model.gguf"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
 
+FP8 = "F8_E4M3"
 _METADATA = "__metadata__"
 _INTEGERS = {"I8": "i1", "U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
 
@@ -39,7 +40,8 @@ class TensorHeader:
 class StoredTensor:
     """Tensor in its mapped file, which it keeps mapped. dtype: the file's name of its type.
 
-    array: the numbers, with those of bfloat16 as unsigned integers; flat bytes of another type.
+    array: the numbers, with those of bfloat16 and FP8 as unsigned integers; flat bytes of another
+    type.
     """
 
     dtype: str
@@ -186,7 +188,7 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 
 def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) -> StoredTensor:
-    ours = {**_FLOATS, **_INTEGERS}.get(dtype)
+    ours = {**_FLOATS, **_INTEGERS, FP8: "u1"}.get(dtype)
     if ours is None:
         return StoredTensor(dtype, content)
     # A file may have tensors at any address, but numpy's and torch's code wants whole numbers.

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.safetensors_files import StoredTensor
+from embedwell_models.checkpoint.quantized import folder as quantized
+from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
@@ -85,7 +87,8 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 computed = name in additions or "norm" in name
                 array = _finite(folder, name, freed, computed=computed)
                 if array is freed.array and not is_of_layer(name):
-                    array = kept.array
+                    # A table is read row by row, which only blocks can decode.
+                    array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
             if (addition := additions.pop(name, None)) is not None:
                 array = (decoded(array) + addition).astype(np.float32)
             weights |= _parts(spec, names, array)
@@ -115,19 +118,30 @@ def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLa
 
 
 def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield name and value of every tensor in a folder's safetensors files.
+    """Yield name and value of every tensor in a folder's weight files.
 
-    Raises ModelError for a file that cannot be read.
+    A quantised weight is one tensor. Raises ModelError for a file that cannot be read.
     """
+    scheme = quantized.scheme(folder)
+    if scheme is not None:
+        yield from quantized.tensors(folder, scheme)
+        return
     for path in safetensors_files.require_weight_files(folder):
         yield from safetensors_files.map_file(path)
 
 
+def headers(folder: Path) -> Mapping[str, TensorHeader]:
+    """Return shape and type of the tensors that `iterate_tensors` yields; raises ModelError."""
+    if quantized.scheme(folder) is None:
+        return safetensors_files.headers(folder)
+    tensors = iterate_tensors(folder)
+    return {name: TensorHeader(tensor.array.shape, tensor.dtype) for name, tensor in tensors}
+
+
 def _iterate_mapped_twice(folder: Path) -> Iterator[tuple[str, StoredTensor, StoredTensor]]:
-    for path in safetensors_files.require_weight_files(folder):
-        both = zip(safetensors_files.map_file(path), safetensors_files.map_file(path), strict=True)
-        for (name, first), (_, second) in both:
-            yield name, first, second
+    both = zip(iterate_tensors(folder), iterate_tensors(folder), strict=True)
+    for (name, first), (_, second) in both:
+        yield name, first, second
 
 
 def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:

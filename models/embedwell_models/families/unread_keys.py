@@ -54,6 +54,8 @@ _WITHOUT_EFFECT = (  # patterns of keys
     # Stated by other keys, too, from which the families read them.
     *("learned_pos_emb", "type_vocab_size", "sliding_window", "position_embedding_type"),
     *("_sliding_window_pattern", "pruned_heads", "true_hidden_size"),
+    # Read with the weights.
+    "quantization_config",
     # Encoders of images and sounds, beside one of texts.
     *("vision_config", "audio_config"),
 )

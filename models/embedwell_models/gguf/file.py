@@ -16,7 +16,7 @@ import numpy as np
 from embedwell_models.config import other_files
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.block_types import BLOCK_TYPES, Bytes
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored
+from embedwell_models.tables.quantized import BlockMatrix, Stored
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -94,7 +94,7 @@ def _stored(info: TensorInfo, content: Bytes) -> Stored:
     if info.kind in dtypes:
         return np.require(content.view(dtypes[info.kind]).reshape(info.shape), requirements="A")
     rows = prod(info.shape[:-1])
-    return QuantizedMatrix(content.reshape(rows, -1), BLOCK_TYPES[info.kind])
+    return BlockMatrix(content.reshape(rows, -1), BLOCK_TYPES[info.kind])
 
 
 @dataclass(frozen=True)

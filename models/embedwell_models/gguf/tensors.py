@@ -9,7 +9,7 @@ from embedwell_models.gguf import architectures
 from embedwell_models.gguf.architectures import Architecture
 from embedwell_models.gguf.file import GgufFile, TensorInfo
 from embedwell_models.gguf.metadata import Metadata
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
+from embedwell_models.tables.quantized import BlockMatrix, Stored, decoded
 
 DENSE = ("dense_2.weight", "dense_3.weight")
 """Layers after the pooling, which the folder of a model has in files of their own."""
@@ -56,6 +56,6 @@ def _original(name: str, numbers: Stored, architecture: Architecture, metadata: 
 def _in_halves(numbers: Stored, heads: int) -> Stored:
     # The converter alternates the rows of the two halves of each head.
     order = np.arange(len(numbers)).reshape(heads, -1, 2).swapaxes(1, 2).ravel()
-    if isinstance(numbers, QuantizedMatrix):
-        return QuantizedMatrix(numbers.blocks[order], numbers.kind)
+    if isinstance(numbers, BlockMatrix):
+        return BlockMatrix(numbers.blocks[order], numbers.kind)
     return np.ascontiguousarray(numbers[order])

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from embedwell_models import families
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
@@ -177,7 +177,7 @@ def expect_torch(
         return "a GPU" if device == "auto" else f"the device {device}"
     if families.named(description.spec.config.family).encoder_loader:
         return why_torch_of_own_layers(description)
-    headers = safetensors_files.headers(description.encoder)
+    headers = weights.headers(description.encoder)
     layouts = [description.spec, *([description.images.encoder] if description.images else [])]
     for layout in layouts:
         shapes = {

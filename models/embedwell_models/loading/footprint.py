@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from embedwell_models import families
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
@@ -51,7 +51,7 @@ class Footprint:
 def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     # Size of each loaded tensor, and whether it is a matrix of the layers.
     encoder, *modules = description.checkpoints()
-    headers, images = safetensors_files.headers(encoder), description.images
+    headers, images = weights.headers(encoder), description.images
     family = families.named(description.spec.config.family)
     for spec in [description.spec, *([images.encoder] if images else [])]:
         yield from _encoder_sizes(spec, headers, family)
@@ -61,7 +61,7 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
-        yield sum(prod(header.shape) for header in safetensors_files.headers(path).values()), False
+        yield sum(prod(header.shape) for header in weights.headers(path).values()), False
     if images and images.projection:
         yield images.projection.width * images.encoder.config.hidden_size, False
 

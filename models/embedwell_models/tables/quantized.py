@@ -1,5 +1,6 @@
-"""Matrix of quantised blocks, which become float32 when they are read."""
+"""Matrices that are stored quantised, and become float32 when they are read."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,45 @@ from embedwell_models.vectors import Floats
 _NUMBERS = 1 << 18  # numbers that stay in a cache while they are decoded
 
 
+class QuantizedMatrix(ABC):
+    """Matrix (N, D) that is stored quantised."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Number of dimensions."""
+        return self.shape[1]
+
+    @abstractmethod
+    def __getitem__(self, rows: Chosen) -> Floats:
+        """Return some rows (n, D) as float32."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> "QuantizedMatrix":
+        """Return consecutive rows as they are stored."""
+
+    @abstractmethod
+    def to_float32(self) -> Floats:
+        """Decode all rows (N, D)."""
+
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """Whether no number is NaN or infinity."""
+
+
 @dataclass(frozen=True)
-class QuantizedMatrix:
+class BlockMatrix(QuantizedMatrix):
     """Matrix (N, D) whose rows are quantised blocks; it is also a table.
 
     blocks: (N, bytes of a row), which may be mapped. kind: the type of the blocks.
@@ -21,22 +59,11 @@ class QuantizedMatrix:
     blocks: Bytes
     kind: BlockType
 
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    @property
-    def width(self) -> int:
-        """Number of dimensions."""
-        return int(self.blocks.shape[1]) // self.kind.size * self.kind.numbers
-
     @property
     def shape(self) -> tuple[int, int]:
         """N, D."""
-        return len(self), self.width
-
-    @property
-    def ndim(self) -> int:
-        return 2
+        rows, size = self.blocks.shape
+        return rows, size // self.kind.size * self.kind.numbers
 
     def __getitem__(self, rows: Chosen) -> Floats:
         """Return some rows (n, D) as float32."""
@@ -44,9 +71,9 @@ class QuantizedMatrix:
         numbers = self.kind.decode(chosen.reshape(-1, self.kind.size))
         return numbers.reshape(len(chosen), self.width)
 
-    def rows(self, start: int, stop: int) -> "QuantizedMatrix":
+    def rows(self, start: int, stop: int) -> "BlockMatrix":
         """Return consecutive rows as they are stored."""
-        return QuantizedMatrix(self.blocks[start:stop], self.kind)
+        return BlockMatrix(self.blocks[start:stop], self.kind)
 
     def to_float32(self) -> Floats:
         """Decode all rows (N, D)."""

@@ -27,7 +27,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.gguf.architectures import ARCHITECTURES
 from embedwell_models.hub import sources
 from embedwell_models.tables.block_types import BLOCK_TYPES
-from embedwell_models.tables.quantized import QuantizedMatrix
+from embedwell_models.tables.quantized import BlockMatrix
 from tests.models import gguf_files
 from tests.models.random_weights import randomize
 
@@ -166,7 +166,7 @@ def test_nomic_has_the_states_of_transformers(tmp_path: Path) -> None:
 
 
 def _thirds(blocks: Any) -> list[torch.Tensor]:
-    rows = QuantizedMatrix(blocks, BLOCK_TYPES["Q8_0"]).to_float32()
+    rows = BlockMatrix(blocks, BLOCK_TYPES["Q8_0"]).to_float32()
     return [torch.from_numpy(part.copy()) for part in np.split(rows, 3)]
 
 

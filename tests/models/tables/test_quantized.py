@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.tables.block_types import BLOCK_TYPES, BlockType, Bytes
-from embedwell_models.tables.quantized import QuantizedMatrix
+from embedwell_models.tables.quantized import BlockMatrix
 
 
 def random_blocks(kind: BlockType) -> Bytes:
@@ -21,12 +21,12 @@ def random_blocks(kind: BlockType) -> Bytes:
 def test_blocks_are_decoded_as_by_llama_cpp(kind: BlockType) -> None:
     blocks = random_blocks(kind)
     expected = gguf.dequantize(blocks, gguf.GGMLQuantizationType[kind.name])
-    assert np.array_equal(QuantizedMatrix(blocks, kind).to_float32(), expected)
+    assert np.array_equal(BlockMatrix(blocks, kind).to_float32(), expected)
 
 
 @pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
 def test_rows_are_the_same_alone_and_together(kind: BlockType) -> None:
-    matrix = QuantizedMatrix(random_blocks(kind), kind)
+    matrix = BlockMatrix(random_blocks(kind), kind)
     every = matrix.to_float32()
     assert matrix.shape == every.shape == (7, 4 * kind.numbers)
     assert np.array_equal(matrix[np.array([5, 2])], every[[5, 2]])
@@ -36,6 +36,6 @@ def test_rows_are_the_same_alone_and_together(kind: BlockType) -> None:
 @pytest.mark.parametrize("kind", BLOCK_TYPES.values(), ids=list(BLOCK_TYPES))
 def test_a_scale_that_is_not_finite_is_seen(kind: BlockType) -> None:
     blocks = random_blocks(kind)
-    assert QuantizedMatrix(blocks, kind).is_finite()
+    assert BlockMatrix(blocks, kind).is_finite()
     blocks[3, kind.scales[-1] + 1] = 0x7C
-    assert not QuantizedMatrix(blocks, kind).is_finite()
+    assert not BlockMatrix(blocks, kind).is_finite()

@@ -1,0 +1,58 @@
+"""The quantised weights of a folder, by the scheme that its config.json names."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.quantized.awq import Awq
+from embedwell_models.checkpoint.quantized.bitsandbytes import BitsAndBytes
+from embedwell_models.checkpoint.quantized.compressed_tensors import CompressedTensors
+from embedwell_models.checkpoint.quantized.fp8 import BlockFp8
+from embedwell_models.checkpoint.quantized.gptq import Gptq
+from embedwell_models.checkpoint.quantized.layer import Parts, Scheme
+from embedwell_models.checkpoint.safetensors_files import StoredTensor
+from embedwell_models.config.json_config import JsonConfig
+
+_KEY = "quantization_config"
+_SCHEMES: Mapping[str, Callable[[JsonConfig], Scheme]] = {
+    "awq": Awq.read,
+    "bitsandbytes": BitsAndBytes.read,
+    "compressed-tensors": CompressedTensors.read,
+    "fp8": BlockFp8.read,
+    "gptq": Gptq.read,
+}
+
+
+def scheme(folder: Path) -> Scheme | None:
+    """Return the scheme of a folder's weights; None for plain weights.
+
+    Raises ModelError for a scheme or an option that is not supported.
+    """
+    config = JsonConfig.optional(folder / "config.json")
+    if config.get(_KEY) is None:
+        return None
+    options = config.nested(_KEY)
+    return options.choice("quant_method", _SCHEMES)(options)
+
+
+def tensors(folder: Path, scheme: Scheme) -> Iterator[tuple[str, StoredTensor]]:
+    """Yield name and value of every tensor, with the parts of a quantised layer as its weight.
+
+    Raises ModelError for a file that cannot be read, and for a layer that lacks a part.
+    """
+    files = map(safetensors_files.map_file, safetensors_files.require_weight_files(folder))
+    plain = {name: tensor for file in files for name, tensor in file}
+    endings = "|".join(map(re.escape, scheme.endings))
+    pattern = re.compile(rf"(.+?)\.({endings})")
+    layers: dict[str, dict[str, StoredTensor]] = {}
+    for name in [*plain]:
+        if match := pattern.fullmatch(name):
+            layers.setdefault(match[1], {})[match[2]] = plain.pop(name)
+    for layer, parts in layers.items():
+        weight = f"{layer}.weight"
+        if weight in plain:
+            parts["weight"] = plain[weight]
+        if (read := scheme.weight(Parts(f"{folder}: {layer}", parts))) is not None:
+            plain[weight] = StoredTensor(*read)
+    yield from plain.items()

@@ -1,0 +1,55 @@
+"""Quantised checkpoints are served as any other."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from embedwell_models.embedder import Embedder
+from tests.conftest import precisions
+from tests.models.quantized_files import (
+    TEXTS,
+    assert_same_vectors,
+    change,
+    fp8_blocks,
+    write_quantized,
+)
+
+OPTIONS = {"quant_method": "fp8", "weight_block_size": [48, 48]}
+
+
+@pytest.mark.parametrize("dtype", precisions())
+def test_every_precision_computes_with_the_weights_that_are_meant(
+    tmp_path: Path, dtype: str
+) -> None:
+    folders = write_quantized(tmp_path, fp8_blocks, OPTIONS)
+    first, second = (Embedder.load(each, device="cpu", dtype=dtype) for each in folders)
+    assert np.array_equal(first.embed(TEXTS), second.embed(TEXTS))
+
+
+def test_the_parts_of_a_layer_may_be_in_several_files(tmp_path: Path) -> None:
+    quantized, plain = write_quantized(tmp_path, fp8_blocks, OPTIONS)
+    single = quantized / "model.safetensors"
+    tensors = load_file(single)
+    single.unlink()
+    files: dict[str, dict[str, Tensor]] = {"a.safetensors": {}, "b.safetensors": {}}
+    for name, tensor in tensors.items():
+        files["b.safetensors" if name.endswith("weight") else "a.safetensors"][name] = tensor
+    for name, content in files.items():
+        save_file(content, quantized / name, {"format": "pt"})
+    index = {"weight_map": {name: file for file, content in files.items() for name in content}}
+    (quantized / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert_same_vectors(quantized, plain)
+
+
+def test_a_quantised_table_is_read(tmp_path: Path) -> None:
+    quantized, plain = write_quantized(tmp_path, fp8_blocks, OPTIONS)
+    name = "embeddings.word_embeddings.weight"
+    parts, meant = fp8_blocks(load_file(plain / "model.safetensors")[name])
+    scales = {f"{name}_scale": parts["weight_scale"], name: parts["weight"]}
+    change(quantized, lambda tensors: tensors.update(scales))
+    change(plain, lambda tensors: tensors.update({name: meant}))
+    assert_same_vectors(quantized, plain)

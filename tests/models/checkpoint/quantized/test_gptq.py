@@ -1,0 +1,95 @@
+"""Weights of GPTQ are what their words mean."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embedwell_models.checkpoint import weights
+from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
+from tests.models.quantized_files import assert_same_vectors, nibbles, write_quantized
+
+OPTIONS: dict[str, Any] = {
+    **{"quant_method": "gptq", "bits": 4, "group_size": 16, "desc_act": True, "sym": False},
+    **{"damp_percent": 0.1, "checkpoint_format": "gptq", "lm_head": False},
+}
+
+
+def quantize(
+    weight: Tensor, bits: int = 4, added: int = 1, ordered: bool = False
+) -> tuple[dict[str, Tensor], Tensor]:
+    rows, columns = weight.shape
+    noise = torch.Generator().manual_seed(1)
+    groups = torch.arange(columns) // 16
+    groups = groups[torch.randperm(columns, generator=noise)] if ordered else groups
+    scales = (torch.rand(columns // 16, rows, generator=noise) / 100 + 0.01).to(torch.float16)
+    zeros = torch.arange(scales.numel()).reshape(scales.shape) % 2**bits
+    spread = scales.float()[groups].T
+    codes = (weight / spread + zeros[groups].T).round().clamp(0, 2**bits - 1)
+    stored = (zeros - added) % 2**bits
+    parts = {
+        "qweight": words(codes, bits).T,
+        "qzeros": words(stored, bits),
+        "scales": scales,
+        "g_idx": groups.to(torch.int32),
+    }
+    return parts, (codes - zeros[groups].T) * spread
+
+
+def words(numbers: Tensor, bits: int) -> Tensor:
+    if bits == 4:
+        return nibbles(numbers)
+    return numbers.to(torch.uint8).contiguous().view(torch.int32)
+
+
+CASES = {
+    "first": (quantize, OPTIONS),
+    "ordered": (lambda weight: quantize(weight, ordered=True), OPTIONS),
+    "second": (
+        *(lambda weight: quantize(weight, added=0),),
+        {**OPTIONS, "checkpoint_format": "gptq_v2"},
+    ),
+    "int8": (lambda weight: quantize(weight, bits=8), {**OPTIONS, "bits": 8}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_vectors_are_those_of_the_weights_that_are_meant(tmp_path: Path, case: str) -> None:
+    assert_same_vectors(*write_quantized(tmp_path, *CASES[case], "qwen3"))
+
+
+def test_the_first_input_is_in_the_lowest_bits(tmp_path: Path) -> None:
+    quantized, _ = write_quantized(tmp_path, lambda weight: (word(weight), weight), OPTIONS)
+    tensors = dict(weights.iterate_tensors(quantized))
+    row = tensors["encoder.layer.0.attention.self.query.weight"].to_float32()[5]
+    assert np.array_equal(row[:8], [1, 2, 3, 4, 5, 6, 7, 8])
+
+
+def word(weight: Tensor) -> dict[str, Tensor]:
+    # Zero points of 0, which the first order stores as 15; columns 0 to 7 hold 1 to 8.
+    rows, columns = weight.shape
+    return {
+        "qweight": torch.full((columns // 8, rows), -2023406815, dtype=torch.int32),
+        "qzeros": torch.full((1, rows // 8), -1, dtype=torch.int32),
+        "scales": torch.ones(1, rows),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bits": 3}, "bits = 3 is not supported"),
+        ({"checkpoint_format": "marlin"}, "checkpoint_format = 'marlin' is not supported"),
+        ({"rotation": "hadamard"}, "rotation = 'hadamard' is not known"),
+    ],
+)
+def test_other_options_are_refused_by_name(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    quantized, _ = write_quantized(tmp_path, quantize, OPTIONS | changed)
+    with pytest.raises(ModelError, match=message):
+        ModelDescription.read(quantized)
