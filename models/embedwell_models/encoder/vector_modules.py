@@ -30,7 +30,10 @@ Transform = Callable[[Floats], Floats]
 """Function of contiguous rows: (B, in) -> (B, out)."""
 
 # Names of the activations that are part of a linear layer.
-_ACTIVATIONS = {"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
+_ACTIVATIONS = {
+    **{"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "SiLU": "silu"},
+    **{"GELU": "gelu", "GELUTanh": "gelu_tanh"},
+}
 
 
 def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Transform:

@@ -3,6 +3,7 @@
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
+from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import Family, Row
 
 
@@ -17,10 +18,21 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
+def _classification_head(options: JsonConfig) -> ClassificationLayers:
+    # The code of the authors' repositories calls the option clf_pooling.
+    key = "clf_pooling" if "clf_pooling" in options else "classifier_pooling"
+    pooling = options.choice(key, {"bos": "cls", "mean": "mean", "late": "late"}, "late")
+    dense, output = LinearLayer("dense", "GELU"), LinearLayer("classifier")
+    if pooling == "late":  # the mean of the logits is the output layer of the mean
+        return ClassificationLayers("mean", (), output, of_tokens=(dense,))
+    return ClassificationLayers(pooling, (dense,), output)
+
+
 FAMILIES = (
     Family(
         model_types=("eurobert",),
         read=read,
+        classification_head=_classification_head,
         replaced_code=("EuroBertModel",),
         rows=(
             Row(

@@ -2,7 +2,7 @@
 
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert, roberta
+from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
@@ -65,6 +65,7 @@ FAMILIES = (
         name="jina_embeddings_v3",
         read=read,
         classification_head=roberta.HEAD,
+        masked_lm_head=masked_lm_heads.ROBERTA,
         default_segments=1,
         replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
         rows=(

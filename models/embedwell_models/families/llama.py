@@ -146,6 +146,7 @@ _LLAMA = Family(
 _MINISTRAL3 = Family(
     model_types=("ministral3",),
     read=ministral3,
+    classification_head=decoder,
     next_token=NextToken(tied=False),
     rows=(_ROW,),
 )

@@ -15,15 +15,17 @@ class ClassificationHead:
     """Pooling of a classifier and the modules after it; the last module computes the logits.
 
     pooling: pooling mode of the states. modules: modules after the pooling, in order.
+    of_tokens: modules before the pooling, which are applied to the state of each token.
     """
 
     pooling: str
     modules: tuple[Dense | LayerNorm | LogitScore, ...]
+    of_tokens: tuple[Dense | LayerNorm, ...] = ()
 
     @property
     def tensor_names(self) -> list[str]:
         """Names of the head's tensors in the checkpoint."""
-        return [name for module in self.modules for name in module.shapes]
+        return [name for module in (*self.of_tokens, *self.modules) for name in module.shapes]
 
 
 def classification_head(
@@ -41,9 +43,12 @@ def classification_head(
             f"supported: {', '.join(supported)}"
         )
     layers, width = read(options), config.hidden_size
-    hidden = (_module(layer, path, width, width) for layer in layers.hidden)
+    of_tokens, hidden = (
+        tuple(_module(layer, path, width, width) for layer in part)
+        for part in (layers.of_tokens, layers.hidden)
+    )
     output = _module(layers.output, path, width, num_labels)
-    return ClassificationHead(layers.pooling, (*hidden, output))
+    return ClassificationHead(layers.pooling, (*hidden, output), of_tokens)
 
 
 def _module(
