@@ -115,7 +115,10 @@ WithoutWeights = Normalize | TanhInt8 | Truncate
 Module = Dense | LayerNorm | LogitScore | WithoutWeights
 """A module after the pooling."""
 
-ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+ACTIVATIONS = (
+    *("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"),
+    *("LeakyReLU", "ELU", "Softplus", "Mish", "Hardtanh"),
+)
 """Supported activations of a Dense: classes of torch.nn."""
 
 
