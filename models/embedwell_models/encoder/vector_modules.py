@@ -67,7 +67,7 @@ def _layer_norm(arrays: dict[str, Floats], module: LayerNorm) -> Transform:
 
 def _dense(arrays: dict[str, Floats], module: Dense, linear: LinearFactory) -> Transform:
     residual = arrays.pop(RESIDUAL, None)
-    weight, *biases = arrays.values()
+    weight, *biases = (array / np.float32(module.divisor) for array in arrays.values())
     zeros = np.zeros(module.outputs, np.float32)
     fused = _ACTIVATIONS.get(module.activation, "none")
     layer = linear(weight, biases[0] if biases else zeros, fused)

@@ -40,13 +40,15 @@ class NormLayer:
 class ClassificationLayers:
     """Pooling of the states, and the layers after it. output: computes the logits.
 
-    of_tokens: layers that are applied to the state of each token, before the pooling.
+    divisor: divides the logits. of_tokens: layers that are applied to the state of each token,
+    before the pooling.
     """
 
     pooling: str
     hidden: tuple[LinearLayer | NormLayer, ...]
     output: LinearLayer
     of_tokens: tuple[LinearLayer, ...] = ()
+    divisor: float = 1.0
 
 
 def two_layers(

@@ -76,6 +76,8 @@ class Family:
     rows: the rows of the documentation.
     classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
     generative rerankers; None if they are not supported.
+    rerank_format: name of the format of pairs (`rerank_formats`) that its rerankers read if their
+    files have none; "" if the tokenizer joins two texts.
     default_segments: number of segments if config.json does not state it.
     tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides; None
     if transformers has no class with the name of a model_type. tokenizer_classes: further names of
@@ -100,6 +102,7 @@ class Family:
     classification_head: Callable[[JsonConfig], ClassificationLayers] | None = None
     masked_lm_head: MaskedLMReader | None = None
     next_token: NextToken | None = None
+    rerank_format: str = ""
     default_segments: int = 2
     tokenizer_override: TokenizerOverride | None = None
     tokenizer_classes: tuple[str, ...] = ()

@@ -7,17 +7,11 @@ from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
 
-_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+_LAYER = "layers.{}"
 TENSORS = {
     "embeddings.word_embeddings.weight": "token_table",
     "embeddings.token_type_embeddings.weight": "segment_table",
-    **affine("emb_ln", "norm"),
-    **affine(f"{_OWN}.mixer.Wqkv", "layers.{}.query|key|value"),
-    **affine(f"{_OWN}.mixer.out_proj", "layers.{}.output"),
-    **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
-    **affine(f"{_OWN}.mlp.fc1", "layers.{}.up"),
-    **affine(f"{_OWN}.mlp.fc2", "layers.{}.down"),
-    **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    **roberta.FLASH_TENSORS,
     **affine("embeddings.LayerNorm", "norm"),
     **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
     **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),

@@ -1,6 +1,6 @@
 """Classification heads as modules, built from the data of their families."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -44,24 +44,26 @@ def classification_head(
         )
     layers, width = read(options), config.hidden_size
     of_tokens, hidden = (
-        tuple(_module(layer, path, width, width) for layer in part)
+        tuple(_module(layer, path, width) for layer in part)
         for part in (layers.of_tokens, layers.hidden)
     )
-    output = _module(layers.output, path, width, num_labels)
+    output = replace(_dense(layers.output, path, width, num_labels), divisor=layers.divisor)
     return ClassificationHead(layers.pooling, (*hidden, output), of_tokens)
 
 
-def _module(
-    layer: LinearLayer | NormLayer, path: str, inputs: int, outputs: int
-) -> Dense | LayerNorm:
+def _module(layer: LinearLayer | NormLayer, path: str, width: int) -> Dense | LayerNorm:
     tensor = f"{layer.name}.weight"
     if isinstance(layer, NormLayer):
-        return LayerNorm(path=path, inputs=inputs, bias=layer.bias, eps=layer.eps, tensor=tensor)
+        return LayerNorm(path=path, inputs=width, bias=layer.bias, eps=layer.eps, tensor=tensor)
+    return _dense(layer, path, width, width)
+
+
+def _dense(layer: LinearLayer, path: str, inputs: int, outputs: int) -> Dense:
     return Dense(
         path=path,
         inputs=inputs,
         outputs=outputs,
         bias=layer.bias,
         activation=layer.activation,
-        tensor=tensor,
+        tensor=f"{layer.name}.weight",
     )

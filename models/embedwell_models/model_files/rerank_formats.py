@@ -17,13 +17,14 @@ class RerankFormat:
 
     instruction: the default instruction. plain: the format without an instruction, if it differs.
     answers: next tokens for a relevant and an irrelevant document. The score is the difference of
-    their logits, or the logit of the first answer if there is no second.
+    their logits, or the logit of the first answer if there is no second. Empty for models with a
+    head.
     """
 
     text: str
     instruction: str = ""
     plain: str | None = None
-    answers: tuple[str, ...]
+    answers: tuple[str, ...] = ()
 
     def pair_format(self) -> PairFormat:
         """Parse the text into a PairFormat of segments and slots."""
@@ -72,6 +73,9 @@ FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
         text=_MXBAI,
         plain=_MXBAI.replace(_MXBAI_INSTRUCTION, ""),
         answers=("1", "0"),
+    ),
+    "llama-nemotron-rerank": RerankFormat(  # has a head
+        text="<|begin_of_text|>question:{query} \n \n passage:{document}"
     ),
 }
 CHOICES = (AUTO, PAIR, *FORMATS)

@@ -152,12 +152,14 @@ class Settings(BaseSettings):
         "qwen3-vl-reranker",
         "bge-reranker-v2-gemma",
         "mxbai-rerank-v2",
+        "llama-nemotron-rerank",
     ] = Field(
         default="auto",
         description=(
             "Text format of a query and a document for a reranker: qwen3-reranker, "
-            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (the tokenizer "
-            "joins the two texts), or auto (the one in the model's files)."
+            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, "
+            "llama-nemotron-rerank, pair (the tokenizer joins the two texts), or auto (the one in "
+            "the model's files)."
         ),
     )
     threads: int = Field(

@@ -90,7 +90,9 @@ def test_every_chain_equals_sentence_transformers(save: Save, chain: str) -> Non
     np.testing.assert_allclose(ours.embed(SENTENCES), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("chain", ["GELU", "ELU", "Mish", "Softplus", "wider, narrower", "norm, unit length"])
+@pytest.mark.parametrize(
+    "chain", ["GELU", "ELU", "Mish", "Softplus", "wider, narrower", "norm, unit length"]
+)
 def test_a_text_is_the_same_bits_alone_and_in_a_batch(save: Save, chain: str) -> None:
     ours = load(save(CHAINS[chain]())[0])
     alone = np.concatenate([ours.embed([text]) for text in SENTENCES])
