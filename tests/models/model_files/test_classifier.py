@@ -94,8 +94,7 @@ def test_a_model_that_sentence_transformers_saved_has_the_same_scores(tmp_path: 
 def test_the_pooling_of_eurobert_is_that_of_its_config(
     pooling: str, key: str, tmp_path: Path
 ) -> None:
-    options = {"labels": 3, "model_type": "eurobert", "classifier_pooling": pooling}
-    folder = write_cross_encoder(tmp_path, **options)
+    folder = write_cross_encoder(tmp_path, 3, "eurobert", classifier_pooling=pooling)
     expected = reference(folder)
     edit(folder / "config.json", **{"classifier_pooling": None, key: pooling})
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
