@@ -11,12 +11,16 @@ from benchmarks.contestants import ALL, REFERENCE
 from benchmarks.fidelity import fidelity
 from benchmarks.peers.protocol import Job
 from benchmarks.workloads import Workload, calibration, workloads
+from embedwell_models.cpu_backend import library
 from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
+
+_ISA = "the highest instruction set; onnxruntime and llama.cpp do not follow it"
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the comparison; return the results for the file."""
+    library.cap_isa(args.isa)  # workers inherit the variables that limit oneDNN and torch
     folder = resolve(args.model)
     tokenizer = ModelDescription.read(folder).tokenizer()
 
@@ -32,11 +36,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "rounds": args.rounds,
         "seed": args.seed,
         "quick": args.quick,
+        "isa": args.isa,
         "gflops": roofline.peaks(args.threads),
         "mflop_per_token": roofline.flop_per_token(folder) / 1e6,
         "workloads": {one.name: one.describe() for one in work},
     }
-    job = Job(str(folder), str(args.home), "", args.threads, held_out)
+    job = Job(str(folder), str(args.home), "", args.threads, held_out, isa=args.isa)
     results["engines"] = compare(args, job, work)
     return results
 
@@ -67,6 +72,7 @@ def compare(args: argparse.Namespace, job: Job, work: Sequence[Workload]) -> dic
 def main() -> None:
     parser = options.parser(__doc__, "engines")
     parser.add_argument("--quick", action="store_true", help="a quarter of the texts")
+    parser.add_argument("--isa", default="auto", choices=library.CAPS, help=_ISA)
     options.main(parser, run, engine_report.report)
 
 

@@ -10,9 +10,10 @@ import torch
 from benchmarks.peers.batching import Floats, Ids
 from benchmarks.peers.protocol import Job, Refused, serve
 from embedwell_models import Embedder
+from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import SPARSE
 
 
@@ -24,6 +25,7 @@ class Ours:
 
     def __init__(self, job: Job) -> None:
         set_thread_count(job.threads)
+        library.cap_isa(job.isa)
         pooling = "splade" if job.head == "splade" else AUTO
         try:
             self._embedder = Embedder.load(job.folder, dtype=job.precision, pooling=pooling)

@@ -31,7 +31,7 @@ class Job:
     """Job of a worker, which it gets at its start.
 
     folder: the model. cache: folder for converted models. calibration: token ids. head: one of
-    graph.GRAPHS.
+    graph.GRAPHS. isa: the highest instruction set of this project's kernels.
     """
 
     folder: str
@@ -40,6 +40,7 @@ class Job:
     threads: int
     calibration: list[list[int]]
     head: str = "mean"
+    isa: str = "auto"
 
 
 class Engine(Protocol):

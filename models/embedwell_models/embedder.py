@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
 from embedwell_models.images.decoding import MAX_PIXELS
-from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
@@ -20,13 +18,17 @@ from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.truncation import TruncatedIds
 from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
 
+if TYPE_CHECKING:
+    from embedwell_models.loading.loaded_model import LoadedModel
+    from embedwell_models.model_files.multi_vector import TextRole
+
 _LONE = "a lone surrogate, which UTF-8 cannot encode"
 
 
 class Embedder(TokenIdEmbedder):
     """A model on a device in a precision, which computes vectors of texts, pairs and images."""
 
-    def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
+    def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
         super().__init__(model, fingerprint)
         _ = self.tokenizer  # so that its errors are those of loading
@@ -88,14 +90,14 @@ class Embedder(TokenIdEmbedder):
 
     @overload
     def embed_tokens(  # type: ignore[overload-overlap]
-        self, texts: str, role: TextRole = "document", *, budget: int = 2048
+        self, texts: str, role: "TextRole" = "document", *, budget: int = 2048
     ) -> Floats: ...
     @overload
     def embed_tokens(
-        self, texts: Sequence[str], role: TextRole = "document", *, budget: int = 2048
+        self, texts: Sequence[str], role: "TextRole" = "document", *, budget: int = 2048
     ) -> list[Floats]: ...
     def embed_tokens(
-        self, texts: str | Sequence[str], role: TextRole = "document", *, budget: int = 2048
+        self, texts: str | Sequence[str], role: "TextRole" = "document", *, budget: int = 2048
     ) -> Floats | list[Floats]:
         """Embed the tokens of queries or documents, for `vectors.maxsim`: B arrays (n, dim).
 

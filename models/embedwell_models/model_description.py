@@ -31,7 +31,7 @@ from embedwell_models.model_files.known_keys import refuse_unknown_keys
 from embedwell_models.model_files.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, ModuleEntry
 from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import Splade, sparse_files
@@ -196,6 +196,21 @@ class ModelDescription:
             missing = self.spec.their_names(["bias_table"])
             raise ModelError(f"{self.encoder}: the checkpoint lacks {missing}")
         return safetensors_files.read_tensor(self.encoder, names[0])
+
+    def with_prompts(self, prompts: Mapping[str, str]) -> "ModelDescription":
+        """Return the description with further prompts, which replace those of the same names.
+
+        The one named "default" is for texts without a prompt. Raises ModelError for a model whose
+        prompts are a part of it, and for one that reads pairs.
+        """
+        if self.multi_vector or self.classifier:
+            kind = "multi-vector model" if self.multi_vector else "reranker or classifier"
+            raise ModelError(f"{self.path}: a {kind} takes no other prompts than its own")
+        default = prompts.get("default", self.sentence.default_prompt)
+        merged = {**self.sentence.prompts, **prompts}
+        return replace(
+            self, sentence=replace(self.sentence, prompts=merged, default_prompt=default)
+        )
 
     def checkpoints(self) -> list[Path]:
         """List the folders with weights: first the encoder's, then the later modules'."""

@@ -17,6 +17,7 @@ from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
+from embedwell.inputs.prompts import with_prompts
 from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.memory_budget import MemoryBudget
 from embedwell.limits.work_queue import WorkQueue
@@ -113,9 +114,10 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
 
 def _describe(model: InheritedModel) -> ModelDescription:
     settings = model.settings
-    return ModelDescription.read(
+    description = ModelDescription.read(
         model.folder, settings.pooling, settings.rerank_format, settings.adapter
     )
+    return with_prompts(description, settings.prompts, settings.model)
 
 
 def _upload_limits(settings: Settings) -> HttpLimits:

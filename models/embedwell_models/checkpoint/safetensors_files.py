@@ -15,7 +15,6 @@ from safetensors.numpy import save
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.gguf import tensors as gguf_tensors
 from embedwell_models.tables.quantized import QuantizedMatrix, Stored
 from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
@@ -139,8 +138,9 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
     headers: dict[str, TensorHeader] = {}
     for path in require_weight_files(folder):
         if path.name == GGUF:
-            infos = gguf_tensors.infos(path)
-            headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos}
+            from embedwell_models.gguf.tensors import infos
+
+            headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos(path)}
             continue
         try:
             with safe_open(path, framework="numpy") as checkpoint:
@@ -171,7 +171,9 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     ModelError for a file that cannot be read.
     """
     if path.name == GGUF:
-        for name, dtype, numbers in gguf_tensors.arrays(path):
+        from embedwell_models.gguf.tensors import arrays
+
+        for name, dtype, numbers in arrays(path):
             yield name, StoredTensor(dtype, numbers)
         return
     header, start = _header(path)

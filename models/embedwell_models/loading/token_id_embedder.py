@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -10,19 +10,18 @@ from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Batch, Rows, truncate_after
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
-from embedwell_models.encoder.vector_heads import TokenVectorHead
-from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.loading.backends import explain_missing_torch
-from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.output_computer import choose_output_computer
-from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.pooling import AUTO
+from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
+from embedwell_models.loading.kept_load import KeptLoad
+from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
+
+if TYPE_CHECKING:
+    from embedwell_models.images.preprocessing import Pixels
+    from embedwell_models.loading.loaded_model import LoadedModel
 
 
 class TokenIdEmbedder:
@@ -77,12 +76,27 @@ class TokenIdEmbedder:
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
         trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
         those of an earlier load in int8, which are not measured again. fingerprint: that
-        of an earlier load of the same files in this dtype, which is not computed again.
-        cuda_graphs: whether `warm` records CUDA graphs on a GPU. Raises ModelError if the model,
-        device or precision is not available, or if the model needs torch, which is not installed.
+        of an earlier load of the same files in this dtype, which is not computed again. Without
+        these, what `auto` or int8 measures of a model with a name is kept in the cache folder.
+        cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models.
+
+        Raises ModelError if the model, device or precision is not available, or if the model needs
+        torch, which is not installed.
         """
+        # Here, because they import most of the package, which an application may never use.
+        from embedwell_models.loading.backends import explain_missing_torch
+        from embedwell_models.loading.loaded_model import LoadedModel
+        from embedwell_models.model_description import ModelDescription
+
         path = resolve(str(model), revision=revision, cache=cache)
         description = ModelDescription.read(path, pooling, rerank_format, adapter)
+        kept = None
+        if dtype in ("auto", "int8") and trials is None and not Path(model).exists():
+            folder = (cache or default_cache()) / "library"
+            kept = KeptLoad(folder, path, device, (dtype, isa, pooling, rerank_format, adapter))
+        if known := kept.read() if kept else None:
+            dtype, trials, fingerprint = known.dtype, known.trials, known.fingerprint
+            input_magnitudes = known.input_magnitudes
         with explain_missing_torch(description, device, isa):
             loaded = LoadedModel.load(
                 description,
@@ -94,10 +108,15 @@ class TokenIdEmbedder:
                 cuda_graphs=cuda_graphs,
             )
         return_free_memory()  # of weights in the file's format, and of the precisions not chosen
-        return cls(loaded, fingerprint)
+        embedder = cls(loaded, fingerprint)
+        if kept and not known:
+            kept.write(embedder)
+        return embedder
 
-    def __init__(self, model: LoadedModel, fingerprint: str | None = None) -> None:
+    def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
+        from embedwell_models.loading.output_computer import choose_output_computer
+
         use_one_torch_thread_after_fork()
         description, self._load_tokenizer = model.description, model.load_tokenizer
         self.sentence, self.dim = description.sentence, description.dim
@@ -107,6 +126,7 @@ class TokenIdEmbedder:
             if MULTI in description.outputs
             else None
         )
+        self._only_tokens = description.multi_vector is not None  # have vectors, and texts none
         self.config, self.device, self.why_torch = (
             description.spec.config,
             model.device,
@@ -152,7 +172,7 @@ class TokenIdEmbedder:
 
         Raises ValueError for an id or a length that the model does not have.
         """
-        if isinstance(self._head, TokenVectorHead):
+        if self._only_tokens:
             raise ValueError(
                 "the model has a vector for each token, not one for a text; use encode_tokens"
             )
@@ -207,7 +227,7 @@ class TokenIdEmbedder:
             states = self._encoder.states(batch, num_layers)
         return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
 
-    def encode_images(self, images: Sequence[Pixels]) -> Floats:
+    def encode_images(self, images: "Sequence[Pixels]") -> Floats:
         """Embed the pixels (side, side, 3) of images in one forward pass: (B, dim), not normalised.
 
         Raises ValueError for a model without an image encoder.
@@ -226,7 +246,7 @@ class TokenIdEmbedder:
 
     def try_out(self, ids: Rows) -> None:
         """Compute the vectors of token ids as for a request, and discard them."""
-        _ = self.encode_tokens(ids) if isinstance(self._head, TokenVectorHead) else self.encode(ids)
+        _ = self.encode_tokens(ids) if self._only_tokens else self.encode(ids)
 
     def _cut(self, ids: Rows) -> Rows:
         """Cut the tokens after the end token of a text that a model of texts and images ignores."""

@@ -16,7 +16,7 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_files.pooling_modes import MODES
+from embedwell_models.model_files.pooling_modes import AUTO, MODES
 
 MODES_WITHOUT_WORD_WEIGHTS = ("weightedmean",)
 """Modes that cannot be combined with the word weights of a table."""
@@ -31,7 +31,6 @@ _OLDER_SCHEMA = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 SPLADE = "splade"
-AUTO = "auto"
 Source = Literal["model", "setting", "assumed"]
 
 _ADVICE = "say how to pool if it is to embed texts: EMBEDWELL_POOLING, or pooling= in Python"

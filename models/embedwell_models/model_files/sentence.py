@@ -16,7 +16,6 @@ from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEnt
 from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import stated_max_length
 from embedwell_models.model_files.pooling import (
-    AUTO,
     MODES_WITHOUT_WORD_WEIGHTS,
     SPLADE,
     PoolingChoice,
@@ -24,6 +23,7 @@ from embedwell_models.model_files.pooling import (
     choose_pooling,
     has_pooling,
 )
+from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.prompts import default_prompt
 from embedwell_models.model_files.sparse import Sparse, read_sparse
 from embedwell_models.model_files.text_template import (

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
-from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.panics import panics_as_model_errors
 from embedwell_models.tokenizer.pipeline import unknown_id
 from embedwell_models.tokenizer.special_tokens import (
@@ -63,6 +62,8 @@ class Tokenizer:
         to twice as many. max_chunk_size: maximum characters of a text that cannot be split, at
         least as many as max_length tokens need.
         """
+        from embedwell_models.tokenizer.loading import loader  # imports the families
+
         self._folder = folder
         with panics_as_model_errors(folder):
             loaded = loader.load(folder, file_only, lowercase, special_tokens)

@@ -88,6 +88,7 @@ def serve(**flags: Any) -> None:
     if settings.tracing:
         require_tracing()
     install_signal_handlers(0)  # a server that is told to stop has not failed
+    from embedwell.cli.known_models import prompts_hint
     from embedwell.launch.bootstrap import run
 
     for name in unknown_settings(os.environ):
@@ -95,6 +96,9 @@ def serve(**flags: Any) -> None:
         announce(message, logging.WARNING, settings.log_format)
     try:
         served = [each for model in models for each in expand_adapters(model, model_folder(model))]
+        for model, folder in served:
+            if hint := prompts_hint(model, folder):
+                announce(hint, logging.WARNING, settings.log_format)
         status = run(settings, served)
     except (ModelError, click.ClickException) as error:
         announce(f"Error: {error}", logging.ERROR, settings.log_format)
@@ -131,6 +135,20 @@ def inspect(as_json: bool, **flags: Any) -> None:
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)
+    click.echo("\n".join(lines))
+
+
+@main.command()
+@click.argument("text", default="")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def models(text: str, as_json: bool) -> None:
+    """List often used models of the Hugging Face hub whose names contain TEXT.
+
+    Many other models can be served. Prompts are those that the authors publish beside the files.
+    """
+    from embedwell.cli import known_models
+
+    lines = [known_models.as_json(text)] if as_json else known_models.table(text)
     click.echo("\n".join(lines))
 
 

@@ -1,10 +1,15 @@
 """Resolve the prompt of a request: by name, by text, by role, or by task."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from embedwell.errors import BadRequest
+from embedwell.settings.setting_types import PUBLISHED_PROMPTS
+from embedwell_models.errors import ModelError
+from embedwell_models.hub.known_models import published_prompts
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import VectorRecipe
 
 Role = Literal["query", "document", "classification", "clustering"]
@@ -76,3 +81,20 @@ class Prompts:
                 param="prompt_name",
             )
         return Prompt(name, self._texts[name])
+
+
+def with_prompts(description: ModelDescription, setting: str, model: str) -> ModelDescription:
+    """Return the description of a model with the prompts of a setting.
+
+    setting: a JSON object, PUBLISHED_PROMPTS, or "" for none. model: where it comes from. Raises
+    ModelError.
+    """
+    if not setting:
+        return description
+    try:
+        published = setting == PUBLISHED_PROMPTS
+        return description.with_prompts(
+            published_prompts(model) if published else json.loads(setting)
+        )
+    except ModelError as error:
+        raise ModelError(f"EMBEDWELL_PROMPTS: {error}") from None

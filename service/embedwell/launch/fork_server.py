@@ -48,6 +48,7 @@ def main() -> None:
     # Signals may be sent to all processes, but the server decides when its engines stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    importlib.import_module("embedwell_models.loading.loaded_model")  # which loads import late
     if engines_need_torch or library.best_isa("float32") is None:
         import_torch()
     gc.collect()

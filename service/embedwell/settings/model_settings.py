@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
 
 _OPTIONS = (
-    *("revision", "device", "dtype", "pooling", "rerank_format", "adapter"),
+    *("revision", "device", "dtype", "pooling", "rerank_format", "adapter", "prompts"),
     *("threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""

@@ -1,5 +1,6 @@
 """Types of settings that are checked or normalised when they are read."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from embedwell_models.hub.sources import default_cache
 
+PUBLISHED_PROMPTS = "published"
+"""Value of the setting for the prompts that a model's authors publish."""
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]+))?")
 _PORTS = {"http": "80", "https": "443"}
 _LAST_PORT = 65535
@@ -105,6 +108,21 @@ def _origin(text: str) -> str:
     return f"{scheme}://{host}" if is_default else f"{scheme}://{host}:{port}"
 
 
+def _prompt_texts(text: str) -> str:
+    if text in ("", PUBLISHED_PROMPTS):
+        return text
+    try:
+        prompts = json.loads(text)
+    except ValueError:
+        prompts = None
+    if not isinstance(prompts, dict) or not all(isinstance(each, str) for each in prompts.values()):
+        raise ValueError(
+            f"give {PUBLISHED_PROMPTS}, or a JSON object of names and texts, such as "
+            '{"query": "query: ", "document": "passage: "}'
+        )
+    return text
+
+
 _EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
 
 OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
@@ -120,4 +138,5 @@ PathPrefix = Annotated[str, AfterValidator(_path_prefix)]
 ApiKeys = Annotated[SecretStr, AfterValidator(_api_keys)]
 HostNames = Annotated[str, AfterValidator(_host_names)]
 Origins = Annotated[str, AfterValidator(_origins)]
+PromptTexts = Annotated[str, AfterValidator(_prompt_texts)]
 CutLengths = Annotated[str, Field(pattern=r"^(declared|any|none|\d{1,9}(,\d{1,9})*)$")]

@@ -28,6 +28,7 @@ from embedwell.settings.setting_types import (
     Origins,
     PathPrefix,
     Port,
+    PromptTexts,
 )
 from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
 from embedwell_models.model_files.pooling_modes import MODES, Mode
@@ -160,6 +161,15 @@ class Settings(BaseSettings):
             "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, "
             "llama-nemotron-rerank, pair (the tokenizer joins the two texts), or auto (the one in "
             "the model's files)."
+        ),
+    )
+    prompts: PromptTexts = Field(
+        default="",
+        description=(
+            "Prompts beside those in the model's files, as a JSON object of names and texts: "
+            '{"query": "query: ", "document": "passage: "}; the one named default is for requests '
+            "without a prompt. Or published: those that the authors of a model publish, see "
+            "embedwell models."
         ),
     )
     threads: int = Field(

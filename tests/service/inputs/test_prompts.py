@@ -1,11 +1,14 @@
 """Tests of prompts by name, by text and by role."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.prompts import Prompt, Prompts, Role
+from embedwell.inputs.prompts import Prompt, Prompts, Role, with_prompts
+from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import VectorRecipe
 from tests.conftest import Folder
 from tests.service.local_server import local_server
@@ -43,6 +46,44 @@ def test_details_contain_the_prompt_of_the_texts(
     assert content["prompt"] == {"name": name, "text": text}
     plain = {"inputs": text + "the work", "prompt": ""}
     assert [content["embeddings"][0]] == server_with_prompts.post("/embed", plain).json()
+
+
+def test_a_setting_adds_prompts_and_replaces_those_of_the_files(tiny_bert: Folder) -> None:
+    card = {"prompts": PROMPTS, "default_prompt_name": "passage"}
+    folder = tiny_bert({"config_sentence_transformers.json": card})
+    own = {"query": "a question: ", "clustering": "a group: ", "default": "a text: "}
+    with local_server(folder, prompts=json.dumps(own)) as server:
+        info = server.client.get("/info").json()
+        assert info["prompts"] == PROMPTS | own and info["default_prompt"] == "a text: "
+        for field, text in (
+            ({}, "a text: "),
+            ({"input_type": "query"}, "a question: "),
+            ({"input_type": "document"}, "passage: "),
+            ({"input_type": "clustering"}, "a group: "),
+        ):
+            vector = server.post("/embed", {"inputs": "the work", **field}).json()
+            plain = {"inputs": f"{text}the work", "prompt": ""}
+            assert vector == server.post("/embed", plain).json()
+
+
+def test_published_prompts_are_found_by_the_name_of_the_model(tiny_bert: Folder) -> None:
+    description = ModelDescription.read(tiny_bert())
+    chosen = with_prompts(description, "published", "intfloat/e5-small-v2").sentence
+    assert chosen.prompts == {"query": "query: ", "document": "passage: "}
+    assert chosen.default_prompt == description.sentence.default_prompt == ""
+    assert with_prompts(description, "", "intfloat/e5-small-v2") is description
+    with pytest.raises(ModelError, match=r"EMBEDWELL_PROMPTS: no published prompts of me/mine"):
+        with_prompts(description, "published", "me/mine")
+
+
+def test_a_reranker_takes_no_prompts(tiny_bert: Folder) -> None:
+    folder = tiny_bert()
+    options = json.loads((folder / "config.json").read_text())
+    options |= {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "score"}}
+    (folder / "config.json").write_text(json.dumps(options))
+    description = ModelDescription.read(folder)
+    with pytest.raises(ModelError, match=r"EMBEDWELL_PROMPTS: .* takes no other prompts"):
+        with_prompts(description, '{"query": "q: "}', "me/mine")
 
 
 def test_token_ids_get_no_prompt(server_with_prompts: HttpServer) -> None:

@@ -14,8 +14,8 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.model_files.pooling import AUTO, SPLADE
-from embedwell_models.model_files.pooling_modes import MODES
+from embedwell_models.model_files.pooling import SPLADE
+from embedwell_models.model_files.pooling_modes import AUTO, MODES
 from embedwell_models.model_files.rerank_formats import CHOICES
 
 FLOATS = [name for name, field in Settings.model_fields.items() if field.annotation is float]
@@ -50,6 +50,12 @@ def test_every_setting_is_a_flag_with_help(name: str) -> None:
     text = CliRunner().invoke(main, ["serve", "--help"]).output
     assert f"--{name.replace('_', '-')} " in text
     assert Settings.model_fields[name].description
+
+
+@pytest.mark.parametrize("text", ["query: ", "[1]", '{"query": 1}', '"published"'])
+def test_prompts_that_are_no_object_of_texts_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="give published, or a JSON object of names and texts"):
+        read({"prompts": text})
 
 
 def test_the_error_of_an_invalid_value_names_the_setting() -> None:

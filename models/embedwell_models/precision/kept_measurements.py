@@ -1,0 +1,128 @@
+"""Keep what loading a model measured, for the next load of the same model.
+
+The trials of `auto`, the calibration of int8 and the checksums of the weights take most of the time
+of a load, and stay the same on a machine.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.numpy
+
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import Magnitudes
+from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
+
+log = logging.getLogger(__name__)
+
+_CPU_INFO = Path("/proc/cpuinfo")
+_NUMBERS, _MAGNITUDES = ".json", ".safetensors"  # suffixes of the files
+
+
+class KeptMeasurements:
+    """Small files for each combination of a model, its options, and the machine.
+
+    They are measurements as JSON, and the magnitudes of inputs for int8, each after a line with its
+    checksum. A file that is damaged or cannot be read or written is no error, because the next load
+    can measure again.
+    """
+
+    def __init__(self, folder: Path | None, conditions: Iterable[str]) -> None:
+        """folder: of the files; None to keep nothing. conditions: all that must stay the same."""
+        self._path: Path | None = None
+        if folder is not None:
+            with contextlib.suppress(OSError):  # such as a file that has just been deleted
+                digest = _digest("\n".join(conditions).encode()).decode()
+                self._path = folder / digest[:32]
+
+    def read_fields(self) -> dict[str, Any] | None:
+        """Return the measurements of an earlier load; None if there are none."""
+        try:
+            fields: dict[str, Any] = json.loads(self._content(_NUMBERS))
+        except (OSError, ValueError):
+            return None
+        return fields
+
+    def write_fields(self, fields: Mapping[str, Any]) -> None:
+        """Keep the measurements of this load."""
+        self._keep(_NUMBERS, json.dumps(fields).encode())
+
+    def read_magnitudes(self) -> Magnitudes | None:
+        """Return what int8 was calibrated with at an earlier load; None if that is not kept."""
+        try:
+            magnitudes: Magnitudes = safetensors.numpy.load(self._content(_MAGNITUDES))
+        except (OSError, ValueError):
+            return None
+        return magnitudes
+
+    def write_magnitudes(self, magnitudes: Magnitudes) -> None:
+        """Keep what int8 was calibrated with."""
+        self._keep(_MAGNITUDES, safetensors.numpy.save({**magnitudes}))
+
+    def _content(self, suffix: str) -> bytes:
+        """Return what a file keeps; raises OSError or ValueError if there is none, or a damage."""
+        if self._path is None:
+            raise FileNotFoundError
+        checksum, _, content = self._path.with_suffix(suffix).read_bytes().partition(b"\n")
+        if checksum != _digest(content):
+            raise ValueError(suffix)
+        return content
+
+    def _keep(self, suffix: str, content: bytes) -> None:
+        if self._path is None:
+            return
+        import tempfile  # only at a first load
+
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
+                file.write(_digest(content) + b"\n" + content)
+            os.replace(file.name, self._path.with_suffix(suffix))
+        except OSError as error:
+            log.debug("the measurements of this load are not kept: %s", error)
+
+
+def machine_and_files(model: Path, device: str) -> Iterator[str]:
+    """Yield what describes the machine, the files of a model and the code that measures it.
+
+    Raises OSError if a file has gone.
+    """
+    yield _torch_version()
+    yield from _processors(device)
+    code = [*library.FOLDER.glob("*.so"), *Path(__file__).parent.glob("*.py")]
+    for path in [*sorted(model.rglob("*")), *sorted(code)]:
+        stat = path.stat()
+        yield f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _processors(device: str) -> Iterator[str]:
+    yield platform.processor()
+    if _CPU_INFO.exists():
+        lines = _CPU_INFO.read_text(encoding="utf-8").splitlines()
+        yield from (line for line in lines if line.startswith(("model name", "flags", "Features")))
+    if may_be_gpu(device) and torch_is_installed():
+        from embedwell_models.torch_backend.device import gpu_properties
+
+        yield from gpu_properties()
+
+
+def _torch_version() -> str:
+    if not torch_is_installed():
+        return ""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""

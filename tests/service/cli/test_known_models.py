@@ -1,0 +1,52 @@
+"""The command that lists models, and the hint about prompts."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from embedwell.cli.commands import main
+from embedwell.cli.known_models import prompts_hint
+from embedwell.settings.settings import Settings
+from embedwell_models.hub.known_models import known_models
+
+E5 = "intfloat/e5-small-v2"
+
+
+def test_the_models_whose_names_contain_a_text_are_listed() -> None:
+    lines = CliRunner().invoke(main, ["models", "E5-Small"]).output.splitlines()
+    assert [line.split()[0] for line in lines] == ["model", E5, "intfloat/multilingual-e5-small"]
+    assert "33.4 M" in lines[1] and lines[1].endswith("query, document")
+
+
+def test_the_list_is_printed_as_json() -> None:
+    models = json.loads(CliRunner().invoke(main, ["models", "--json"]).output)
+    assert list(models) == list(known_models())
+    assert models[E5]["prompts"] == {"query": "query: ", "document": "passage: "}
+
+
+def test_a_hint_names_the_prompts_that_the_files_lack(tmp_path: Path) -> None:
+    hint = prompts_hint(Settings(model=E5), tmp_path)
+    assert hint is not None and 'query "query: ", document "passage: "' in hint
+    (tmp_path / "config_sentence_transformers.json").write_text('{"prompts": {}}')
+    assert prompts_hint(Settings(model=E5), tmp_path) == hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "card"),
+    [
+        (Settings(model="sentence-transformers/all-MiniLM-L6-v2"), "{}"),
+        (Settings(model="me/mine"), "{}"),
+        (Settings(model="/srv/model"), "{}"),
+        (Settings(), "{}"),
+        (Settings(model=E5, prompts="published"), "{}"),
+        (Settings(model=E5, prompts='{"query": "q: "}'), "{}"),
+        (Settings(model=E5), '{"prompts": {"query": "query: "}}'),
+        (Settings(model=E5), "damaged"),
+    ],
+    ids=["none", "unknown", "folder", "bundled", "published", "own", "in the files", "damaged"],
+)
+def test_there_is_no_hint_without_a_reason(settings: Settings, card: str, tmp_path: Path) -> None:
+    (tmp_path / "config_sentence_transformers.json").write_text(card)
+    assert prompts_hint(settings, tmp_path) is None
