@@ -66,7 +66,7 @@ def _windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
 
 _ROW = Row(
     family="Qwen 2, Qwen 3",
-    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding",
+    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding, Octen, F2LLM-v2, harrier-oss 0.6b",
     positions="rotary",
     layers="as Llama; Qwen 3 normalises queries and keys",
 )

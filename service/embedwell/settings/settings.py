@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     adapter: AdapterNames = Field(
         default="auto",
         description=(
-            "Task of a model with adapters (Jina v3), such as retrieval.query, or none (no "
+            "Task of a model with adapters (Jina v3, v5), such as retrieval.query, or none (no "
             "adapter); auto for a model without adapters. With several (comma-separated) or all, "
             "a request's field task selects one, and each task has an engine."
         ),
