@@ -13,7 +13,7 @@ PAIR = "pair"
 
 @dataclass(frozen=True, kw_only=True)
 class RerankFormat:
-    """A format with the placeholders {query}, {document} and {instruction}.
+    """A format with the placeholders {query}, {document} and, if it has one, {instruction}.
 
     instruction: the default instruction. plain: the format without an instruction, if it differs.
     answers: next tokens for a relevant and an irrelevant document. The score is the difference of
@@ -29,6 +29,8 @@ class RerankFormat:
     def pair_format(self) -> PairFormat:
         """Parse the text into a PairFormat of segments and slots."""
         instructed = _segments(self.text)
+        if PromptSlot.INSTRUCTION not in instructed:
+            return PairFormat(instructed, None)
         if self.plain is not None:
             return PairFormat(_segments(self.plain), instructed)
         default = PairFormat(instructed, instructed).segments(self.instruction)
