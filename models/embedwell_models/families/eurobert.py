@@ -1,10 +1,12 @@
 """EuroBERT (Boizard et al. 2025, arXiv 2503.05500): a bidirectional Llama."""
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
 from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import Family, Row
+from embedwell_models.families.masked_lm_heads import MaskedLMHead
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -28,11 +30,16 @@ def _classification_head(options: JsonConfig) -> ClassificationLayers:
     return ClassificationLayers(pooling, (dense,), output)
 
 
+def _masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
+    return MaskedLMHead(output="lm_head", output_bias="lm_head.bias")
+
+
 FAMILIES = (
     Family(
         model_types=("eurobert",),
         read=read,
         classification_head=_classification_head,
+        masked_lm_head=_masked_lm_head,
         replaced_code=("EuroBertModel",),
         rows=(
             Row(
