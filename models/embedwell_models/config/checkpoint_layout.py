@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 
@@ -62,11 +63,12 @@ class Adapters:
 class CheckpointLayout:
     """Configuration of an encoder, and the layout of its checkpoint.
 
-    tensors: name in the checkpoint ('{}' is the layer number) -> our name. A layer has those of
-    them that LayerSpec.has names. Several names separated by '|' split the rows into parts, which
-    are equal unless there are fewer heads of keys and values.
+    tensors: name in the checkpoint ('{}' is the layer number) -> our name, see `tensor_names`. A
+    layer has those of them that LayerSpec.has names. Several names separated by '|' split the rows
+    into parts, which are equal unless there are fewer heads of keys and values.
     unused: patterns of the names of tensors that inference does not need.
-    prefixes: prefixes that all names have in checkpoints saved with a task head.
+    prefixes: removed from the start of the names that have one, as in checkpoints saved with a task
+    head; `tensors` are without them.
     by_head: whether a fused query, key and value are interleaved by head.
     transposed: our names, without the layer, of matrices that are stored as (in, out).
     norm_shift: number that is added to the weight of every norm.
@@ -114,6 +116,12 @@ class CheckpointLayout:
             )
         chosen = None if name == NO_ADAPTER else names.index(name)
         return replace(self, adapters=replace(self.adapters, chosen=chosen))
+
+    def check_tensor_names(self) -> None:
+        """Raise ValueError for our names that no layer reads, such as misspelled ones."""
+        names = (part for ours in self.tensors.values() for part in split(ours))
+        if unknown := tensor_names.unknown(name for name in names if name not in self.shapes):
+            raise ValueError(f"no layer reads {unknown}; config/tensor_names.py lists the names")
 
     @property
     def adapter(self) -> str | None:
@@ -187,8 +195,8 @@ class CheckpointLayout:
             part, _, rest = rest.partition(".")
             prefix = f"{prefix}.{part}"
         return (
-            f"{self.config.family} has none of this name, and the weights are of another kind of "
-            "model than config.json says"
+            f"{self.config.family} has none of this name, so the weights are of another kind of "
+            "model than config.json says (or the family lacks it in `tensors` or `unused`)"
         )
 
     def _key(self, name: str) -> tuple[str, int]:

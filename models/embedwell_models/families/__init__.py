@@ -125,6 +125,8 @@ def read(folder: Path) -> CheckpointLayout:
     assert family.read is not None, "only a table has no reader, and it has no model_type"
     try:
         spec = family.read(options)
+        if not family.encoder_loader:
+            spec.check_tensor_names()
     except ValueError as error:  # inconsistent sizes
         raise ModelError(f"{options.path}: {error}") from None
     refuse_unknown_code(options, family.replaced_code)

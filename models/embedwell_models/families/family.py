@@ -81,9 +81,10 @@ class Family:
     rerank_format: name of the format of pairs (`rerank_formats`) that its rerankers read if their
     files have none; "" if the tokenizer joins two texts.
     default_segments: number of segments if config.json does not state it.
-    tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides; None
-    if transformers has no class with the name of a model_type. tokenizer_classes: further names of
-    that class, without "Tokenizer".
+    tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides, or
+    nothing; None if transformers has no class with the name of a model_type, so that a folder that
+    names one has code of its own. tokenizer_classes: further names of the class, without
+    "Tokenizer". A folder that names the class of another family has the override of that.
     ends_texts: whether the model's own code adds eos_token after each text.
     keeps_unknown_tokens: whether a text keeps its unknown tokens.
     scheme_names: further names of its position schemes in requests, each with the scheme's name.

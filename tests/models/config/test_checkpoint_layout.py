@@ -65,7 +65,7 @@ def test_a_name_that_only_resembles_a_tensor_is_unknown(name: str) -> None:
         ("module.layer.3.fused.weight", "known without 'module.': save the model itself"),
         ("_orig.mod.embeddings.word.weight", "known without '_orig.mod.': save the model itself"),
         ("wrapped.pooler.dense.weight", "known without 'wrapped.': save the model itself"),
-        ("layer.3.other.weight", "bert has none of this name, and the weights are of another"),
+        ("layer.3.other.weight", "bert has none of this name, so the weights are of another"),
     ],
 )
 def test_an_unknown_tensor_says_what_to_do(name: str, advice: str) -> None:
