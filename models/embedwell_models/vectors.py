@@ -65,8 +65,8 @@ def cosine(a: Floats, b: Floats) -> Floats:
     """
     x, y = a.astype(np.float64), b.astype(np.float64)
     cosines = x @ y.mT
-    cosines /= _lengths(x)[..., :, None]
-    cosines /= _lengths(y)[..., None, :]
+    cosines /= _divisors(x)[..., :, None]
+    cosines /= _divisors(y)[..., None, :]
     return np.clip(cosines, -1.0, 1.0, out=cosines).astype(np.float32)
 
 
@@ -105,7 +105,8 @@ METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 
 
-def _lengths(rows: Doubles) -> Doubles:
+def _divisors(rows: Doubles) -> Doubles:
+    # The lengths of rows.
     lengths: Doubles = np.sqrt(np.vecdot(rows, rows))
     return np.where(lengths == 0, 1.0, lengths)  # the cosine with a zero vector is zero
 

@@ -81,7 +81,7 @@ def test_many_large_comparisons_are_refused_and_small_requests_pass(
         refused = [response for response in responses if response.status_code == 429]
         assert refused and {response.status_code for response in responses} == {200, 429}
         for response in refused:
-            assert "s for the comparison, but" in response.text
+            assert "s for comparing vectors, but" in response.text
             assert int(response.headers["retry-after"]) >= 1
         assert server.post("/similarity", small).status_code == 200
         server.wait_until(lambda: server.post("/similarity", large).status_code == 200)

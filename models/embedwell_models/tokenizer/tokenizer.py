@@ -105,11 +105,12 @@ class Tokenizer:
     ) -> Steps[list[TruncatedIds]]:
         """Like `encode`, in steps."""
         side = side or self.side
-        if all(len(text) <= self._max_short for text in texts):
-            rows = [self.truncate(ids, side) for ids in self._chunked.encode(texts)]
+        if max(map(len, texts), default=0) <= self._max_short:
+            truncate, limit = self.special_tokens.truncate, self.max_length
+            rows = [truncate(ids, limit, side) for ids in self._chunked.encode(texts)]
         else:
             rows = yield from self._chunked.encode_truncated(texts, side, count_limit)
-        return [self._without_unknown(row) for row in rows]
+        return rows if self._dropped_id is None else [*map(self._without_unknown, rows)]
 
     def encode_with_tokens(
         self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0

@@ -10,7 +10,7 @@ Side = Literal["right", "left"]
 """Side on which tokens are truncated."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TruncatedIds:
     """Token ids of a text, special tokens included.
 

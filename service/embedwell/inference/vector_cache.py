@@ -31,7 +31,7 @@ class Engine(Protocol):
     async def submit(self, job: Job, timeout: float) -> Result: ...
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class PlannedJob:
     """A job whose cached vectors are looked up.
 

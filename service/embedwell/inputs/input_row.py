@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from embedwell.engine.wire.messages import TokenIds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InputRow:
     """Token ids of one input, or an image: see embedwell.engine.wire.messages.pack_pixels.
 

@@ -12,7 +12,7 @@ Input = TextOrIds | ImageInput
 """An input of a model that may also embed images."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InputOptions:
     """Prompt and truncation of the inputs of one request.
 

@@ -181,9 +181,10 @@ class RowTokenizer:
                 continue
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
-            if is_text:
+            if is_text and start:
                 ids = self._tokenizer.with_start(ids, start, side, options.max_length)
-            prompt_tokens = ids.remaining(prompt_token_count, side) if is_text else 0
+            prompted = is_text and prompt_token_count
+            prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
             rows.append(self.checked_row(index, ids, options, prompt_tokens))
         return rows
 

@@ -109,7 +109,8 @@ class Admission:
         self, tokens: int, wait: float, limit: float, until_timeout: float
     ) -> Overloaded:
         reason = (
-            f"small requests may wait {self._max_wait:g} s, large ones {self._max_wait_large:g} s"
+            f"EMBEDWELL_MAX_WAIT is {self._max_wait:g} s for small requests, "
+            f"EMBEDWELL_MAX_WAIT_LARGE {self._max_wait_large:g} s for large ones"
         )
         if until_timeout < limit:
             reason += (

@@ -35,7 +35,7 @@ class Comparisons:
         return cls(
             WorkQueue(
                 *(settings.request_timeout, settings.max_wait, settings.max_wait_large),
-                name="the comparison",
+                name="comparing vectors",
                 threads=1,
                 rate=_FIRST_RATE,
             )

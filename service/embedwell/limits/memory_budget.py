@@ -104,7 +104,8 @@ class Reservation:
         if excess > 0 and not self.budget.make_room(excess, self):
             raise Overloaded(
                 "other requests use all of the server's memory for large requests and "
-                "responses; try again in a few seconds, or send smaller requests",
+                "responses (EMBEDWELL_MAX_BUFFERED_BYTES); try again in a few seconds, or send "
+                "smaller requests",
                 retry_after=1,
             )
         self.budget.reserved += self.size - self.reserved

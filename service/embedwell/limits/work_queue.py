@@ -32,7 +32,7 @@ class WorkQueue:
         max_wait: float,
         max_wait_large: float = math.inf,
         *,
-        name: str = "tokenization",
+        name: str = "reading the inputs",
         threads: int = 2,
         rate: float = 0.0,
         slice_seconds: float = _SLICE_SECONDS,

@@ -17,7 +17,7 @@ from embedwell.routes.common.router import DirectRoute
 
 # FastAPI's own page loads its scripts from a CDN, so it is empty without internet access.
 _DOCS_PAGE = (Path(__file__).parent / "docs.html").read_text(encoding="utf-8")
-_TAGS = {  # in their order on the page
+TAGS = {  # in their order on the page
     "embed": "Dense, sparse and multi-vector embeddings of texts and images.",
     "compare": "Similarities of two lists of texts, nearest neighbours, and analogies.",
     "rerank": "The relevance of documents to a query.",
@@ -92,7 +92,7 @@ def openapi_document(app: FastAPI) -> OpenAPIObject:
             responses = operation["responses"]
             responses.pop("422", None)
             operation["security"] = [{}, {"key": []}] if "401" in responses else []
-    tags = [{"name": name, "description": text} for name, text in _TAGS.items()]
+    tags = [{"name": name, "description": text} for name, text in TAGS.items()]
     shared = components()
     schemas = document["components"]["schemas"] | shared["schemas"]
     unused = ("HTTPValidationError", "ValidationError")

@@ -32,6 +32,8 @@ from embedwell_models.vectors import INT8
 _MODEL = Query(description="Example name of a served model.", examples=[DEFAULT])
 _LIMIT_SETTINGS = (
     "max_body_bytes",
+    "max_buffered_bytes",
+    "max_connections",
     "receive_timeout",
     "max_texts",
     "max_tokens",

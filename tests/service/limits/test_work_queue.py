@@ -136,7 +136,7 @@ def test_a_large_request_that_would_wait_too_long_is_refused(
         assert await queue.run(slow(), 100_000) == "measured"  # 4 MB/s or less
         first = asyncio.create_task(queue.run(recorder.steps("a", 1), 10 * LARGE))
         await wait_for_steps(recorder, 1)
-        with pytest.raises(Overloaded, match="s for tokenization, but the limit"):
+        with pytest.raises(Overloaded, match="s for reading the inputs, but the limit"):
             await queue.run(recorder.steps("large", 1), LARGE)
         small = asyncio.create_task(queue.run(recorder.steps("small", 1), 30_000))
         await asyncio.sleep(0.01)

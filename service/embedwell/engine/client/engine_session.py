@@ -5,7 +5,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class EngineSession:
         """Number of engine restarts."""
         return int(self.counters.total(CounterSlot.ENGINE_RESTARTS))
 
-    async def submit(self, job: Job, timeout: float) -> Result:
+    def submit(self, job: Job, timeout: float) -> Coroutine[None, None, Result]:
         """Compute a job; raises EncodingFailed, EngineUnavailable, ShuttingDown or TimeoutError."""
         if self._connection is None:
             self._check_abandoned()
@@ -100,7 +100,7 @@ class EngineSession:
             raise EngineUnresponsive(
                 "the engine does not respond; try again in a few seconds", retry_after=5
             )
-        return await self._submit(self._connection, job, timeout)
+        return self._submit(self._connection, job, timeout)
 
     async def wait_connected(
         self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS

@@ -158,12 +158,12 @@ class Connection(asyncio.Protocol):
             self._serve(cycle)
 
     def add_body(self, body: bytes) -> None:
-        if self.latest is not None:
-            self.latest.add_body(body)
+        if (latest := self.latest) is not None:
+            latest.add_body(body)
 
     def end_request(self) -> None:
-        if self.latest is not None:
-            self.latest.end_body()
+        if (latest := self.latest) is not None:
+            latest.end_body()
 
     # A request's response calls these methods.
 
@@ -272,9 +272,19 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, cycle: RequestCycle) -> None:
         self._current = cycle
-        task = self._loop.create_task(cycle.run(self._app))
-        self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
+        self._server.tasks.add(self._loop.create_task(self._run(cycle)))
+
+    async def _run(self, cycle: RequestCycle) -> None:
+        """Serve a request in a task of its own.
+
+        A callback of the task would run after the next request has been read.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            await cycle.run(self._app)
+        finally:
+            self._server.tasks.discard(task)
 
     def _parse(self) -> None:
         """Parse the bytes that were read while there is room; read on when all are parsed."""

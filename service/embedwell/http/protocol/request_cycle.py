@@ -203,7 +203,7 @@ class RequestCycle:
 def encode_head(status: int, headers: list[Header]) -> bytes:
     """Encode the head of a response; raises RuntimeError for a header that has a line break."""
     head = b"".join(
-        [_status_line(status), *(b"%s: %s\r\n" % header for header in headers), b"\r\n"]
+        [_status_line(status), *[b"%s: %s\r\n" % header for header in headers], b"\r\n"]
     )
     if not head.count(b"\r") == head.count(b"\n") == len(headers) + 2 or b"\0" in head:
         raise RuntimeError("a header of the response has a line break")

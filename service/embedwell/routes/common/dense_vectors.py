@@ -118,7 +118,7 @@ class DenseVectorService:
         return rows, truncate_and_normalize(vectors, body.dimensions, body.normalize)
 
     async def results(self, context: RequestContext, body: EmbedRequest) -> list[ItemResult]:
-        """Compute each input's vector or error; `finish` truncates and normalises the vectors."""
+        """Compute each input's vector or error; without truncation and scaling."""
         self.check_offered([DENSE], body.dimensions)
         if body.late_chunking:
             return await self._embed_chunks(context, body)

@@ -25,7 +25,7 @@ _DESCRIPTIONS: Mapping[int, str] = {
     408: "The request did not arrive in time. The connection is closed.",
     413: "The request exceeds a limit; the limits are in /info.",
     415: "The content type or encoding is not supported.",
-    429: "The queue is too long.",
+    429: "The server has too much work, or too little memory, now; the message says which.",
     500: "The model fails on an input, or an internal error occurred.",
     503: "The engine is not ready, or the server shuts down.",
     504: "The response took too long.",

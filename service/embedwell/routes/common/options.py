@@ -121,6 +121,7 @@ class InputBody(ReadingBody):
 
 
 OPTION_FIELDS = frozenset(ReadingBody.model_fields)
+"""The fields that a route hands on from its own body to an EmbedRequest, if they are set."""
 TruncateWord = Literal["NONE", "START", "END"]
 """Values of `truncate` in Cohere's and NIM's APIs."""
 

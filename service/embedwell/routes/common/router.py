@@ -110,7 +110,7 @@ def api_router(
 ) -> APIRouter:
     """Create a router for the routes of an API.
 
-    tag: groups the routes in the OpenAPI document, which describes it.
+    tag: groups the routes in the OpenAPI document; one of TAGS in `openapi_document`.
     errors: error statuses of every route; a route can have further ones.
     """
     return APIRouter(
