@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models import families
-from embedwell_models.checkpoint import safetensors_files, weights
+from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.errors import ModelError
@@ -244,6 +244,8 @@ class ModelDescription:
         """List all files that are read: weights, tokenizer, options and prompts."""
         checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
+        if self.spec.adapters and (adapter := self.spec.adapters.chosen_folder):
+            weights += [self.encoder / adapter / name for name in peft_adapter.FILES]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         entries = modules.read_entries(self.path)
         options += [self.path / entry.path / "config.json" for entry in entries]

@@ -19,9 +19,12 @@ SIZES = {
 _SPECIAL = {f"{name}_token_id": 1 for name in ("bos", "eos", "cls", "sep", "mask")}
 _DECODER = {**_SPECIAL, "pad_token_id": 1, "num_key_value_heads": 1, "head_dim": 32}
 _ROBERTA = {"pad_token_id": 0, "max_position_embeddings": 512}
+_GPT_NEO = {**_SPECIAL, "num_layers": 2, "num_heads": 2, "attention_types": [[["global"], 2]]}
 OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "albert": {"embedding_size": 64},
     "bert": {},
+    "big_bird": {"attention_type": "original_full"},
+    "bloom": {"n_layer": 2, "n_head": 2, "pad_token_id": 1},
     "camembert": _ROBERTA,
     "deberta-v2": {
         **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
@@ -30,15 +33,27 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 2, "hidden_dim": 128},
     "electra": {"embedding_size": 64},
     "ernie": {},
+    "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
+    "eurobert": {**_SPECIAL, "pad_token_id": 1},
+    "gpt2": {**_SPECIAL, "pad_token_id": 1},
+    "gpt_neo": {**_GPT_NEO, "pad_token_id": 1},
+    "gpt_neox": {**_SPECIAL, "pad_token_id": 1},
+    "gptj": {**_SPECIAL, "pad_token_id": 1, "rotary_dim": 16},
     "gte": {},
     "jina_embeddings_v3": {},
     "llama": _DECODER,
+    "luke": {**_ROBERTA, "entity_vocab_size": 4, "entity_emb_size": 8},
+    "ministral3": _DECODER,
     "mistral": _DECODER,
+    "mobilebert": {"intra_bottleneck_size": 32, "embedding_size": 32},
     "modernbert": {**_SPECIAL, "pad_token_id": 1},
     "mpnet": {},
+    "mpt": {"d_model": 64, "n_layers": 2, "n_heads": 2, "pad_token_id": 1},
     "nomic_bert": {},
+    "phi3": {**_SPECIAL, "pad_token_id": 1, "num_key_value_heads": 1},
     "qwen3": _DECODER,
     "roberta": _ROBERTA,
+    "roformer": {},
     "xlm-roberta": {**_ROBERTA, "type_vocab_size": 1},
 }
 WITH_SEGMENTS = ("bert", "electra", "ernie", "nomic_bert")

@@ -14,4 +14,5 @@ def randomize(model: Any) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             is_norm = "norm" in name.lower() and name.endswith("weight")
-            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+            if parameter.requires_grad:  # RoFormer has a table of sinusoids
+                parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)

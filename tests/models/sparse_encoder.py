@@ -12,17 +12,24 @@ from sentence_transformers.base.modules import Router, Transformer
 from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
 from transformers import AutoConfig, AutoModelForMaskedLM
 
+from embedwell_models import families
 from tests.models.cross_encoder import OPTIONS, SIZES, configure_tokenizer
 from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
-FAMILIES = sorted(OPTIONS.keys() - {"jina_embeddings_v3", "llama", "mistral", "qwen3"})
+FAMILIES = sorted(
+    name
+    for name, family in families.BY_MODEL_TYPE.items()
+    if family.masked_lm_head and name in {*OPTIONS, "longformer"}
+)
+_LONGFORMER = {"attention_window": 6, "pad_token_id": 0, "max_position_embeddings": 512}
 
 
 def write_masked_lm(folder: Path, model_type: str = "bert", **options: Any) -> Path:
     """Save a masked language model without modules.json."""
     sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
-    config = AutoConfig.for_model(model_type, **{**sizes, **OPTIONS[model_type], **options})
+    own = OPTIONS.get(model_type, _LONGFORMER)
+    config = AutoConfig.for_model(model_type, **{**sizes, **own, **options})
     auto: Any = AutoModelForMaskedLM
     model = auto.from_config(config)
     randomize(model)

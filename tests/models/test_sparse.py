@@ -101,6 +101,18 @@ def test_the_options_of_the_pooling_are_applied(
     assert_close(sparse(load(folder, isa=isa)), reference(folder))
 
 
+@pytest.mark.parametrize("pooling", ["max", "sum"])
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_a_head_may_be_the_output_alone(pooling: str, isa: str, tmp_path: Path) -> None:
+    folder = write_splade(tmp_path / "model", "eurobert", pooling_strategy=pooling)
+    embedder = load(folder, isa=isa)
+    vectors = sparse(embedder)
+    assert_close(vectors, reference(folder))
+    if isa == "auto":
+        alone = np.concatenate([sparse(embedder, [text]) for text in TEXTS])
+        assert np.array_equal(vectors, alone)
+
+
 def test_a_masked_language_model_is_a_sparse_encoder_if_the_pooling_says_so(tmp_path: Path) -> None:
     plain = write_masked_lm(tmp_path / "plain")
     embedder = load(plain, pooling="splade")

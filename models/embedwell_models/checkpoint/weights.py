@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import peft_adapter, safetensors_files
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
@@ -84,14 +84,16 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
             if static and kept.is_integer:
                 array = kept.array
             else:
-                computed = name in additions or "norm" in name
+                computed = tuple(names) in additions or "norm" in name
                 array = _finite(folder, name, freed, computed=computed)
                 if array is freed.array and not is_of_layer(name):
                     # A table is read row by row, which only blocks can decode.
                     array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
-            if (addition := additions.pop(name, None)) is not None:
-                array = (decoded(array) + addition).astype(np.float32)
+            if (addition := additions.pop(tuple(names), None)) is not None:
+                array = _add(folder, name, decoded(array), addition)
             weights |= _parts(spec, names, array)
+    if additions and not unknown:
+        raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
     if unknown:
         raise ModelError(
             f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}; {_OTHER}"
@@ -188,11 +190,14 @@ def _not_finite(folder: Path, name: str) -> ModelError:
     return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
 
-def _additions(folder: Path, spec: CheckpointLayout) -> dict[str, Doubles]:
-    # What the chosen adapter adds to matrices, by the names of the matrices in the checkpoint.
+def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
+    # What the chosen adapter adds to matrices, by our names of the matrices.
     adapters = spec.adapters
     if adapters is None or adapters.chosen is None:
         return {}
+    if adapters.chosen_folder:
+        separate = peft_adapter.read_additions(folder / adapters.chosen_folder)
+        return {tuple(spec.rename(name)): addition for name, addition in separate.items()}
     factors: dict[str, dict[str, Doubles]] = {}
     for name, tensor in iterate_tensors(folder):
         matrix, _, factor = name.rpartition(".0.lora_")
@@ -210,8 +215,16 @@ def _additions(folder: Path, spec: CheckpointLayout) -> dict[str, Doubles]:
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        additions[name] = left @ right * adapters.scale
+        additions[tuple(spec.rename(name))] = left @ right * adapters.scale
     return additions
+
+
+def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:
+    if matrix.shape != addition.shape:
+        raise ModelError(
+            f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
+        )
+    return (matrix + addition).astype(np.float32)
 
 
 def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:

@@ -42,11 +42,21 @@ class Adapters:
 
     names: the tasks, in the order of the checkpoint. scale: factor of the additions.
     chosen: index of the task; None for the matrices without additions.
+    folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
+    its own; "" if the checkpoint has the additions.
     """
 
     names: tuple[str, ...]
     scale: float
     chosen: int | None = None
+    folder: str = ""
+
+    @property
+    def chosen_folder(self) -> str | None:
+        """Folder of the chosen task's files; None without a task or such files."""
+        if not self.folder or self.chosen is None:
+            return None
+        return f"{self.folder}/{self.names[self.chosen]}"
 
 
 @dataclass(frozen=True, kw_only=True)

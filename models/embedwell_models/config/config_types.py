@@ -51,7 +51,7 @@ _REPEATED = Kind(
 _KEYS: Mapping[Kind, str] = {
     _SIZE: "vocab_size hidden_size n_embed n_embd dim d_model embedding_size head_dim d_kv "
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
-    "max_position_embeddings n_positions seq_length max_seq_len "
+    "max_position_embeddings n_positions seq_length max_seq_len r "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
     "dimension image_size patch_size projection_dim projection_size "
     "query_length document_length query_maxlen doc_maxlen length num_labels "

@@ -23,7 +23,9 @@ class KernelSpladeHead:
         """linear: builds the linear layers in a precision."""
         self.vocab_size = len(weights.output[1])
         self._splade, self._norm, self._eps = splade, weights.norm, weights.eps
-        self._dense = linear(*weights.dense, weights.activation, name="masked_lm.dense")
+        self._dense = None
+        if weights.dense is not None:
+            self._dense = linear(*weights.dense, weights.activation, name="masked_lm.dense")
         self._logits = self._maximum = None
         if splade.pooling == "max":
             self._maximum = linear.row_maximum(*weights.output, name="masked_lm.output")
@@ -33,7 +35,7 @@ class KernelSpladeHead:
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""
         with np.errstate(all="ignore"):  # states may be infinite or NaN
-            x = layer_norm(self._dense(states), *self._norm, self._eps)
+            x = self._transform(states)
             texts = np.split(x, np.cumsum(lengths)[:-1])
             if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
                 pooled = self._log(self._maximum(x, lengths))
@@ -42,6 +44,12 @@ class KernelSpladeHead:
         # The maximum with zero may hide values that are not finite.
         pooled[[not np.isfinite(rows).all() for rows in texts]] = np.nan
         return pooled
+
+    def _transform(self, states: Floats) -> Floats:
+        # (tokens, D) -> (tokens, E)
+        if self._dense is None or self._norm is None:
+            return states
+        return layer_norm(self._dense(states), *self._norm, self._eps)
 
     def _sum(self, rows: Floats) -> Floats:
         # The sum of the weights of one text: (tokens, E) -> (V,).

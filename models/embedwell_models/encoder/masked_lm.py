@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
@@ -17,11 +18,12 @@ from embedwell_models.vectors import Floats
 class MaskedLMWeights:
     """Arrays and options of a head for V tokens of embedding size E.
 
-    dense: (E, D), (E,). norm: (E,), (E,). output: (V, E), (V,).
+    dense: (E, D), (E,). norm: (E,), (E,). output: (V, E), (V,). dense and norm are None for a head
+    of the output alone.
     """
 
-    dense: WeightAndBias
-    norm: WeightAndBias
+    dense: WeightAndBias | None
+    norm: WeightAndBias | None
     output: WeightAndBias
     activation: str
     eps: float
@@ -63,8 +65,8 @@ def load_masked_lm_weights(
     zeros = np.zeros(width, np.float32)
     bias = read.get(f"{head.output}.bias", read.get(head.output_bias))
     return MaskedLMWeights(
-        dense=(read[f"{head.dense}.weight"], read.get(f"{head.dense}.bias", zeros)),
-        norm=(read[f"{head.norm}.weight"], read.get(f"{head.norm}.bias", zeros)),
+        dense=_pair(read, head.dense, zeros),
+        norm=_pair(read, head.norm, zeros),
         output=(
             read.get(f"{head.output}.weight", token_table),
             np.zeros(vocabulary, np.float32) if bias is None else bias,
@@ -72,3 +74,7 @@ def load_masked_lm_weights(
         activation=head.activation,
         eps=head.eps,
     )
+
+
+def _pair(read: Weights, name: str, zeros: Floats) -> WeightAndBias | None:
+    return (read[f"{name}.weight"], read.get(f"{name}.bias", zeros)) if name else None

@@ -4,7 +4,7 @@ They are applied to rows: one for each text, or one for each token. A row of the
 same bytes in every batch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +30,10 @@ Transform = Callable[[Floats], Floats]
 """Function of contiguous rows: (B, in) -> (B, out)."""
 
 # Names of the activations that are part of a linear layer.
-_ACTIVATIONS = {"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
+_ACTIVATIONS = {
+    **{"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "SiLU": "silu"},
+    **{"GELU": "gelu", "GELUTanh": "gelu_tanh"},
+}
 
 
 def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Transform:
@@ -64,11 +67,11 @@ def _layer_norm(arrays: dict[str, Floats], module: LayerNorm) -> Transform:
 
 def _dense(arrays: dict[str, Floats], module: Dense, linear: LinearFactory) -> Transform:
     residual = arrays.pop(RESIDUAL, None)
-    weight, *biases = arrays.values()
+    weight, *biases = (array / np.float32(module.divisor) for array in arrays.values())
     zeros = np.zeros(module.outputs, np.float32)
-    fused = _ACTIVATIONS.get(module.activation)
-    layer = linear(weight, biases[0] if biases else zeros, fused or "none")
-    activate = sigmoid if fused is None else _identity
+    fused = _ACTIVATIONS.get(module.activation, "none")
+    layer = linear(weight, biases[0] if biases else zeros, fused)
+    activate = _OTHER_ACTIVATIONS.get(module.activation, _identity)
     if not module.residual:
         return lambda rows: activate(layer(rows))
     shortcut = _identity if residual is None else linear(residual, zeros)
@@ -80,6 +83,40 @@ def sigmoid(x: Floats) -> Floats:
     small = np.exp(-np.abs(x))
     result: Floats = np.where(x < 0, small, np.float32(1)) / (1 + small)
     return result
+
+
+def _leaky_relu(x: Floats) -> Floats:
+    return np.where(x < 0, np.float32(0.01) * x, x)
+
+
+def _elu(x: Floats) -> Floats:
+    result: Floats = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+    return result
+
+
+def _softplus(x: Floats) -> Floats:
+    # torch's, which is linear from 20 on.
+    return np.where(x > 20, x, np.log1p(np.exp(np.minimum(x, 20))))
+
+
+def _mish(x: Floats) -> Floats:
+    result: Floats = x * np.tanh(_softplus(x))
+    return result
+
+
+def _hard_tanh(x: Floats) -> Floats:
+    return np.clip(x, np.float32(-1), np.float32(1))
+
+
+_OTHER_ACTIVATIONS: Mapping[str, Transform] = {
+    "Sigmoid": sigmoid,
+    "LeakyReLU": _leaky_relu,
+    "ELU": _elu,
+    "Softplus": _softplus,
+    "Mish": _mish,
+    "Hardtanh": _hard_tanh,
+}
+"""Activations that follow a linear layer, with torch's defaults."""
 
 
 def _identity(x: Floats) -> Floats:

@@ -2,11 +2,14 @@
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert
+from embedwell_models.families import bert, masked_lm_heads
+from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
 
 _ATTENTION_IS_SPARSE = {"block_sparse": True, "original_full": False}
 _BLOCKS_OF_WINDOWS = 5
+_DEFAULTS = {"hidden_act": "gelu_new"}
+_HEAD = two_layers("classifier.dense", "classifier.out_proj", None)
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -22,7 +25,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     limit = blocks * options.get("block_size", 64) if sparse else positions
     rescaled = options.get("rescale_embeddings", False)
     config = bert.config(
-        options.with_defaults({"hidden_act": "gelu_new"}),
+        options.with_defaults(_DEFAULTS),
         max_positions=min(positions, limit),
         token_scale=options["hidden_size"] ** 0.5 if rescaled else 1.0,
     )
@@ -39,6 +42,8 @@ FAMILIES = (
     Family(
         model_types=("big_bird",),
         read=read,
+        classification_head=lambda options: _HEAD(options.with_defaults(_DEFAULTS)),
+        masked_lm_head=masked_lm_heads.BERT,
         rows=(
             Row(
                 family="[BigBird](#limits-of-single-families)",

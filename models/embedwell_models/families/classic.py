@@ -5,6 +5,7 @@ from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import Family, Reader, Row
 from embedwell_models.tables.names import TensorNames
 
@@ -31,9 +32,16 @@ def read_word_vectors(folder: Path) -> CheckpointLayout:
     return spec
 
 
+def _mobilebert_head(options: JsonConfig) -> ClassificationLayers:
+    name = "embedwell_models.classic.mobilebert.family:classification_head"
+    layers: ClassificationLayers = pkgutil.resolve_name(name)(options)
+    return layers
+
+
 _MOBILEBERT = Family(
     model_types=("mobilebert",),
     read=_reader("embedwell_models.classic.mobilebert.family:read"),
+    classification_head=_mobilebert_head,
     encoder_loader="embedwell_models.classic.mobilebert.encoder:MobileBertEncoder.load",
     on_torch=True,
     tokenizer_override="normalizer",

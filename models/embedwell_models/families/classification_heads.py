@@ -8,8 +8,14 @@ from dataclasses import dataclass
 
 from embedwell_models.config.json_config import JsonConfig
 
-ACTIVATIONS = {"gelu": "GELU", "relu": "ReLU", "silu": "SiLU", "tanh": "Tanh"}
-"""Activations in config.json -> classes of torch.nn."""
+ACTIVATIONS = {
+    "gelu": "GELU",
+    "gelu_new": "GELUTanh",
+    "relu": "ReLU",
+    "silu": "SiLU",
+    "tanh": "Tanh",
+}
+"""Activations in config.json -> classes of torch.nn; GELUTanh is GELU in its tanh form."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,17 @@ class NormLayer:
 
 @dataclass(frozen=True)
 class ClassificationLayers:
-    """Pooling of the states, and the layers after it. output: computes the logits."""
+    """Pooling of the states, and the layers after it. output: computes the logits.
+
+    divisor: divides the logits. of_tokens: layers that are applied to the state of each token,
+    before the pooling.
+    """
 
     pooling: str
     hidden: tuple[LinearLayer | NormLayer, ...]
     output: LinearLayer
+    of_tokens: tuple[LinearLayer, ...] = ()
+    divisor: float = 1.0
 
 
 def two_layers(

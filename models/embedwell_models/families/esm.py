@@ -5,7 +5,7 @@ from pathlib import Path
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert
+from embedwell_models.families import bert, roberta
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned, Rotary, Scheme
 
@@ -86,6 +86,7 @@ FAMILIES = (
     Family(
         model_types=("esm",),
         read=read,
+        classification_head=roberta.HEAD,
         ignored_keys=("esmfold_config", "vocab_list"),
         rows=(
             Row(

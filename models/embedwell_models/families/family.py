@@ -76,6 +76,10 @@ class Family:
     rows: the rows of the documentation.
     classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
     generative rerankers; None if they are not supported.
+    published_pooling: pooling of the family's own code, which then normalises; it applies where
+    the files name no pooling. "" if there is none.
+    rerank_format: name of the format of pairs (`rerank_formats`) that its rerankers read if their
+    files have none; "" if the tokenizer joins two texts.
     default_segments: number of segments if config.json does not state it.
     tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides, or
     nothing; None if transformers has no class with the name of a model_type, so that a folder that
@@ -101,6 +105,8 @@ class Family:
     classification_head: Callable[[JsonConfig], ClassificationLayers] | None = None
     masked_lm_head: MaskedLMReader | None = None
     next_token: NextToken | None = None
+    published_pooling: str = ""
+    rerank_format: str = ""
     default_segments: int = 2
     tokenizer_override: TokenizerOverride | None = None
     tokenizer_classes: tuple[str, ...] = ()

@@ -104,7 +104,7 @@ def _rotary(options: JsonConfig, kind: str, base: float) -> Rotary:
 
 _ROW = Row(
     family="Gemma, Gemma 2, Gemma 3",
-    models="EmbeddingGemma",
+    models="EmbeddingGemma, harrier-oss 270m, 27b",
     positions="rotary, two bases",
     layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores",
 )

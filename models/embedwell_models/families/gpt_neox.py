@@ -4,6 +4,7 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
@@ -59,6 +60,7 @@ FAMILIES = (
     Family(
         model_types=("gpt_neox",),
         read=read,
+        classification_head=decoder,
         rows=(
             Row(
                 family="GPT-NeoX",

@@ -4,6 +4,7 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary
@@ -52,6 +53,7 @@ FAMILIES = (
     Family(
         model_types=("gptj",),
         read=read,
+        classification_head=decoder,
         tokenizer_override="prefix_space",
         rows=(
             Row(

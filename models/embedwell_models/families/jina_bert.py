@@ -6,6 +6,7 @@ The variant for programming languages also normalises queries, keys and the sum 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.positions.schemes import Alibi, Scheme
 
@@ -60,11 +61,12 @@ FAMILIES = (
         model_types=(Variant.by_positions("bert", "alibi"),),
         name="jina_bert",
         read=read,
+        classification_head=two_layers("bert.pooler.dense", "classifier"),
         replaced_code=("JinaBertModel",),
         rows=(
             Row(
                 family="JinaBERT v2",
-                models="jina-embeddings-v2",
+                models="jina-embeddings-v2, jina-reranker-v1",
                 positions="ALiBi",
                 layers="post-norm, gated FFN",
                 torch="of code",

@@ -2,22 +2,16 @@
 
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert, roberta
+from embedwell_models.families import bert, masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.rope import rotary
 from embedwell_models.positions.schemes import Scheme
 
-_OWN, _LAYER = "encoder.layers.{}", "layers.{}"
+_LAYER = "layers.{}"
 TENSORS = {
     "embeddings.word_embeddings.weight": "token_table",
     "embeddings.token_type_embeddings.weight": "segment_table",
-    **affine("emb_ln", "norm"),
-    **affine(f"{_OWN}.mixer.Wqkv", "layers.{}.query|key|value"),
-    **affine(f"{_OWN}.mixer.out_proj", "layers.{}.output"),
-    **affine(f"{_OWN}.norm1", "layers.{}.attention_norm"),
-    **affine(f"{_OWN}.mlp.fc1", "layers.{}.up"),
-    **affine(f"{_OWN}.mlp.fc2", "layers.{}.down"),
-    **affine(f"{_OWN}.norm2", "layers.{}.ffn_norm"),
+    **roberta.FLASH_TENSORS,
     **affine("embeddings.LayerNorm", "norm"),
     **affine(f"{_LAYER}.self_attn.q_proj", "layers.{}.query"),
     **affine(f"{_LAYER}.self_attn.k_proj", "layers.{}.key"),
@@ -65,6 +59,7 @@ FAMILIES = (
         name="jina_embeddings_v3",
         read=read,
         classification_head=roberta.HEAD,
+        masked_lm_head=masked_lm_heads.ROBERTA,
         default_segments=1,
         replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
         rows=(

@@ -7,7 +7,11 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families.classification_heads import decoder
+from embedwell_models.families.classification_heads import (
+    ClassificationLayers,
+    LinearLayer,
+    decoder,
+)
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import original_positions, rotary
@@ -105,6 +109,11 @@ def bidirectional(options: JsonConfig) -> CheckpointLayout:
     )
 
 
+def _bidirectional_head(options: JsonConfig) -> ClassificationLayers:
+    output = LinearLayer("score", bias=False)
+    return ClassificationLayers("mean", (), output, divisor=options.get("temperature", 1.0))
+
+
 def ministral3(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Ministral 3 for texts up to its original maximum length.
 
@@ -146,17 +155,20 @@ _LLAMA = Family(
 _MINISTRAL3 = Family(
     model_types=("ministral3",),
     read=ministral3,
+    classification_head=decoder,
     next_token=NextToken(tied=False),
     rows=(_ROW,),
 )
 _NEMOTRON = Family(
     model_types=("llama_bidirec",),
     read=bidirectional,
+    classification_head=_bidirectional_head,
+    rerank_format="llama-nemotron-rerank",
     replaced_code=("LlamaBidirectionalModel",),
     rows=(
         Row(
-            family="Llama Nemotron Embed",
-            models="llama-nemotron-embed, nv-embedqa",
+            family="Llama Nemotron Embed, Rerank",
+            models="llama-nemotron-embed, nv-embedqa, llama-nemotron-rerank",
             positions="rotary",
             layers="as Llama, bidirectional",
         ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import roberta
+from embedwell_models.families import masked_lm_heads, roberta
 from embedwell_models.families.family import Family, Row
 
 UNUSED = (*roberta.UNUSED, "encoder.layer.{}.attention.self.*_global.*")
@@ -29,6 +29,7 @@ FAMILIES = (
     Family(
         model_types=("longformer",),
         read=read,
+        masked_lm_head=masked_lm_heads.ROBERTA,
         states_need_attention=True,
         rows=(
             Row(

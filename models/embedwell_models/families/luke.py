@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import roberta
+from embedwell_models.families import masked_lm_heads, roberta
+from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
 
 UNUSED = (
@@ -24,6 +25,8 @@ FAMILIES = (
     Family(
         model_types=("luke",),
         read=read,
+        classification_head=two_layers("luke.pooler.dense", "classifier"),
+        masked_lm_head=masked_lm_heads.ROBERTA,
         ignored_keys=("entity_*", "use_entity_aware_attention"),
         rows=(
             Row(

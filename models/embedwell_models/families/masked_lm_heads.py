@@ -15,14 +15,14 @@ from embedwell_models.config.json_config import JsonConfig
 class MaskedLMHead:
     """Names of the head's layers in the checkpoint, and their options.
 
-    dense, norm: the first two layers. output: the output matrix. output_bias: the name of its bias
-    if it is not the usual name. activation: one of the values of ACTIVATIONS. dense_has_bias,
-    norm_has_bias: whether these layers have a bias.
+    dense, norm: the first two layers; both "" for a head of the output alone. output: the output
+    matrix. output_bias: the name of its bias if it is not the usual name. activation: one of the
+    values of ACTIVATIONS. dense_has_bias, norm_has_bias: whether these layers have a bias.
     """
 
-    dense: str
-    norm: str
     output: str
+    dense: str = ""
+    norm: str = ""
     output_bias: str = ""
     activation: str = "gelu"
     eps: float = 1e-12
@@ -32,6 +32,8 @@ class MaskedLMHead:
     @property
     def required_tensors(self) -> set[str]:
         """Names of the tensors that the checkpoint must have."""
+        if not self.dense:
+            return set()
         biased = [(self.dense, self.dense_has_bias), (self.norm, self.norm_has_bias)]
         biases = {f"{name}.bias" for name, has_bias in biased if has_bias}
         return {f"{self.dense}.weight", f"{self.norm}.weight"} | biases

@@ -104,7 +104,7 @@ FAMILIES = (
         rows=(
             Row(
                 family="ModernBERT",
-                models="modernbert-embed, gte-modernbert",
+                models="modernbert-embed, gte-modernbert, granite-embedding r2 (multilingual)",
                 positions="rotary, two bases",
                 layers="gated FFN, local and global attention",
             ),

@@ -3,6 +3,7 @@
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Alibi
 
@@ -63,6 +64,7 @@ FAMILIES = (
     Family(
         model_types=("mpt",),
         read=read,
+        classification_head=decoder,
         rows=(Row(family="MPT", positions="ALiBi", layers="causal"),),
     ),
 )

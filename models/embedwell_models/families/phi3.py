@@ -3,6 +3,7 @@
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama
+from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.rope import rotary
@@ -61,6 +62,7 @@ FAMILIES = (
     Family(
         model_types=("phi3",),
         read=read,
+        classification_head=decoder,
         rows=(
             Row(
                 family="Phi-3, Phi-4-mini",

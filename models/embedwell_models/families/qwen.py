@@ -19,13 +19,13 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 def qwen3(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Qwen3: each query head and key head is normalised."""
-    return _qwen3(options, is_causal(options, "Qwen3"))
+    return of_qwen3(options, is_causal(options, "Qwen3"))
 
 
 def pplx(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of Perplexity's pplx-embed, a bidirectional Qwen3."""
     options.require("use_bidirectional_attention", True)
-    return _qwen3(options, causal=False)
+    return of_qwen3(options, causal=False)
 
 
 def _is_voyage(options: JsonConfig) -> bool:
@@ -38,12 +38,13 @@ def voyage(options: JsonConfig) -> CheckpointLayout:
 
     The projection has no bias, so the result is the mean of the projected states.
     """
-    spec = _qwen3(options, causal=False)
+    spec = of_qwen3(options, causal=False)
     projection = Projection(tensor="linear.weight", width=options["num_labels"], pooling="mean")
     return replace(spec, projection=projection, unused=(*spec.unused, projection.tensor))
 
 
-def _qwen3(options: JsonConfig, causal: bool) -> CheckpointLayout:
+def of_qwen3(options: JsonConfig, causal: bool) -> CheckpointLayout:
+    """Build the spec of a Qwen3. causal: whether a token attends to earlier tokens only."""
     biased = options.get("attention_bias", False)
     windows = _windows(options, causal)
     config = llama.config(options, head_size=128, causal=causal, windows=windows)
@@ -65,7 +66,7 @@ def _windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
 
 _ROW = Row(
     family="Qwen 2, Qwen 3",
-    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding",
+    models="gte-Qwen2, stella_en_1.5B, Qwen3-Embedding, Octen, F2LLM-v2, harrier-oss 0.6b",
     positions="rotary",
     layers="as Llama; Qwen 3 normalises queries and keys",
 )

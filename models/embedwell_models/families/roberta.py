@@ -2,13 +2,24 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert, masked_lm_heads
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Learned
 
+_FLASH = "encoder.layers.{}"
+FLASH_TENSORS = {
+    **affine("emb_ln", "norm"),
+    **affine(f"{_FLASH}.mixer.Wqkv", "layers.{}.query|key|value"),
+    **affine(f"{_FLASH}.mixer.out_proj", "layers.{}.output"),
+    **affine(f"{_FLASH}.norm1", "layers.{}.attention_norm"),
+    **affine(f"{_FLASH}.mlp.fc1", "layers.{}.up"),
+    **affine(f"{_FLASH}.mlp.fc2", "layers.{}.down"),
+    **affine(f"{_FLASH}.norm2", "layers.{}.ffn_norm"),
+}
+"""Names of the layers in Jina's own code of XLM-RoBERTa, as in jina-reranker-v2."""
 UNUSED = (*bert.UNUSED, "lm_head.*")
 
 
@@ -23,14 +34,17 @@ def read(options: JsonConfig) -> CheckpointLayout:
         max_positions=options["max_position_embeddings"] - offset,
     )
     return CheckpointLayout(
-        config=config, tensors=bert.TENSORS, unused=UNUSED, prefixes=("roberta.",)
+        config=config,
+        tensors={**bert.TENSORS, **FLASH_TENSORS},
+        unused=UNUSED,
+        prefixes=("roberta.",),
     )
 
 
 HEAD = two_layers("classifier.dense", "classifier.out_proj")
 _ROW = Row(
     family="RoBERTa, XLM-RoBERTa, CamemBERT",
-    models="BGE-M3 (dense), multilingual E5, Arctic-l v2",
+    models="BGE-M3 (dense), multilingual E5, Arctic-l v2, jina-reranker-v2",
     positions="learned, with offset",
     layers="post-norm",
 )
@@ -44,5 +58,10 @@ _ROBERTA = Family(
 )
 FAMILIES = (
     _ROBERTA,
-    replace(_ROBERTA, model_types=("xlm-roberta", "camembert"), tokenizer_override="nothing"),
+    replace(
+        _ROBERTA,
+        model_types=("xlm-roberta", "camembert"),
+        tokenizer_override="nothing",
+        replaced_code=("XLMRobertaModel",),
+    ),
 )

@@ -2,7 +2,8 @@
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import bert
+from embedwell_models.families import bert, masked_lm_heads
+from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Rotary, Scheme
 
@@ -33,6 +34,8 @@ FAMILIES = (
     Family(
         model_types=("roformer",),
         read=read,
+        classification_head=two_layers("classifier.dense", "classifier.out_proj", None),
+        masked_lm_head=masked_lm_heads.BERT,
         rows=(
             Row(
                 family="RoFormer",

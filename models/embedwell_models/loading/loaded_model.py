@@ -13,6 +13,7 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.backends import (
     RowExactLinear,
@@ -110,7 +111,7 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=choice.encoder,
+            encoder=_with_layers_of_tokens(description, choice.encoder, backend.linear),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
@@ -159,6 +160,17 @@ def _head(
     if description.multi_vector:
         return TokenVectorHead(description.path, modules, linear)
     return PooledVectorHead(description.path, modules, linear)
+
+
+def _with_layers_of_tokens(
+    description: ModelDescription, encoder: Encoder, linear: LinearFactory
+) -> Encoder:
+    # Layers of a classifier that come before its pooling.
+    classifier = description.classifier
+    if classifier is None or not classifier.head.of_tokens:
+        return encoder
+    head = TokenVectorHead(description.path, classifier.head.of_tokens, linear)
+    return StateFunctionEncoder(encoder, head, description.spec.config.num_layers)
 
 
 def _compared_vectors(

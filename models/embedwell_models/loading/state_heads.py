@@ -5,13 +5,10 @@ from typing import TypeVar
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.latent_attention_encoder import (
-    LatentAttention,
-    LatentAttentionEncoder,
-)
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
 from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
 from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.state_function_encoder import StateFunction, StateFunctionEncoder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
 
@@ -22,7 +19,7 @@ def head_of_states(
     description: ModelDescription,
     weights: Weights,
     splade_head: Callable[[Splade, MaskedLMWeights, L], SpladeHead],
-    latent_attention: Callable[[LatentWeights, L], LatentAttention],
+    latent_attention: Callable[[LatentWeights, L], StateFunction],
 ) -> Callable[[Encoder, L], Encoder] | None:
     """Read the head of a model; return a function that adds it to an encoder, or None.
 
@@ -41,7 +38,7 @@ def head_of_states(
         )
     if latents is not None:
         matrices = load_latent_weights(description.encoder, latents)
-        return lambda encoder, linear: LatentAttentionEncoder(
+        return lambda encoder, linear: StateFunctionEncoder(
             encoder, latent_attention(matrices, linear), config.num_layers
         )
     return None

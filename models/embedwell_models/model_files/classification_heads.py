@@ -1,6 +1,6 @@
 """Classification heads as modules, built from the data of their families."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedwell_models import families
 from embedwell_models.config.encoder_config import EncoderConfig
@@ -15,15 +15,17 @@ class ClassificationHead:
     """Pooling of a classifier and the modules after it; the last module computes the logits.
 
     pooling: pooling mode of the states. modules: modules after the pooling, in order.
+    of_tokens: modules before the pooling, which are applied to the state of each token.
     """
 
     pooling: str
     modules: tuple[Dense | LayerNorm | LogitScore, ...]
+    of_tokens: tuple[Dense | LayerNorm, ...] = ()
 
     @property
     def tensor_names(self) -> list[str]:
         """Names of the head's tensors in the checkpoint."""
-        return [name for module in self.modules for name in module.shapes]
+        return [name for module in (*self.of_tokens, *self.modules) for name in module.shapes]
 
 
 def classification_head(
@@ -41,22 +43,27 @@ def classification_head(
             f"supported: {', '.join(supported)}"
         )
     layers, width = read(options), config.hidden_size
-    hidden = (_module(layer, path, width, width) for layer in layers.hidden)
-    output = _module(layers.output, path, width, num_labels)
-    return ClassificationHead(layers.pooling, (*hidden, output))
+    of_tokens, hidden = (
+        tuple(_module(layer, path, width) for layer in part)
+        for part in (layers.of_tokens, layers.hidden)
+    )
+    output = replace(_dense(layers.output, path, width, num_labels), divisor=layers.divisor)
+    return ClassificationHead(layers.pooling, (*hidden, output), of_tokens)
 
 
-def _module(
-    layer: LinearLayer | NormLayer, path: str, inputs: int, outputs: int
-) -> Dense | LayerNorm:
+def _module(layer: LinearLayer | NormLayer, path: str, width: int) -> Dense | LayerNorm:
     tensor = f"{layer.name}.weight"
     if isinstance(layer, NormLayer):
-        return LayerNorm(path=path, inputs=inputs, bias=layer.bias, eps=layer.eps, tensor=tensor)
+        return LayerNorm(path=path, inputs=width, bias=layer.bias, eps=layer.eps, tensor=tensor)
+    return _dense(layer, path, width, width)
+
+
+def _dense(layer: LinearLayer, path: str, inputs: int, outputs: int) -> Dense:
     return Dense(
         path=path,
         inputs=inputs,
         outputs=outputs,
         bias=layer.bias,
         activation=layer.activation,
-        tensor=tensor,
+        tensor=f"{layer.name}.weight",
     )

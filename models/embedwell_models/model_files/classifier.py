@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models import families
+from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -83,7 +84,7 @@ class ClassifierOptions:
         class_name = next(iter(options.get("architectures", ())), "")
         output: Output = "next_token"
         if class_name.endswith(_CLASS_SUFFIX):
-            output, labels = "logits", _labels(options)
+            output, labels = "logits", _labels(options, config)
             head = classification_head(options, config, path, len(labels))
         elif class_name.endswith(CLASS_SUFFIXES):
             next_token = next_token_head(folder, entries, config, rerank_format)
@@ -122,11 +123,14 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - called once
     """Return the format of pairs, or None if the tokenizer joins two texts."""
     if rerank_format in FORMATS:
         return FORMATS[rerank_format].pair_format()
+    own_format = families.named(config.family).rerank_format
     encoder = folder / path
     template = TransformerOptions.read(folder, path, config, output).chat_template
     # Without modules.json, sentence-transformers uses any chat template.
     if reranks and not has_modules(folder) and chat_template.has_template(encoder):
         template = ChatTemplateOptions()
+    if rerank_format == AUTO and template is None and own_format:
+        return FORMATS[own_format].pair_format()
     card = read_card(folder)
     if rerank_format == PAIR or template is None:
         card.require("default_prompt_name", None)
@@ -135,10 +139,18 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - called once
     return chat_template.read_pair_format(encoder, template.variables, template.format, prompt)
 
 
-def _labels(options: JsonConfig) -> tuple[str, ...]:
+def _labels(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
     names = options.get("id2label", {})
-    count = options.get("num_labels", len(names) or 2)
+    count = options.get("num_labels", len(names)) or _rows_of_output(options, config)
     return tuple(str(names.get(str(index), f"LABEL_{index}")) for index in range(count))
+
+
+def _rows_of_output(options: JsonConfig, config: EncoderConfig) -> int:
+    # The files of jina-reranker-v1 state no labels; transformers would assume two.
+    read = families.named(config.family).classification_head
+    name = f"{read(options).output.name}.weight" if read else ""
+    header = safetensors_files.headers(options.path.parent).get(name)
+    return header.shape[0] if header else 2
 
 
 def _activation(folder: Path, options: JsonConfig, num_labels: int) -> Activation:

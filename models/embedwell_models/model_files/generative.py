@@ -37,6 +37,10 @@ def next_token_head(
     options = JsonConfig(folder / path / "config.json")
     if entries[-1].kind == LOGIT_SCORE and rerank_format not in FORMATS:
         ids = _stated_ids(folder / entries[-1].path)
+    elif rerank_format in FORMATS and not FORMATS[rerank_format].answers:
+        raise ModelError(
+            f"{options.path}: the format {rerank_format} is for models with a classification head"
+        )
     elif rerank_format in FORMATS or read_kind(folder) == "CrossEncoder":
         stated = FORMATS.get(rerank_format)
         ids = _ids(folder / path, stated.answers if stated else _ANSWERS)

@@ -91,6 +91,11 @@ def choose_pooling(
     return PoolingChoice((_assumed(folder),), source="assumed")
 
 
+def has_pooling(entries: Sequence[ModuleEntry]) -> bool:
+    """Whether the modules of a model name its pooling."""
+    return bool({"Pooling", SPLADE_POOLING} & {entry.kind for entry in entries})
+
+
 def _projected_pooling(
     folder: Path, pooling: str, stated: PoolingChoice | None, projection: Projection
 ) -> PoolingChoice:

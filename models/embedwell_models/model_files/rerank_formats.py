@@ -13,21 +13,24 @@ PAIR = "pair"
 
 @dataclass(frozen=True, kw_only=True)
 class RerankFormat:
-    """A format with the placeholders {query}, {document} and {instruction}.
+    """A format with the placeholders {query}, {document} and, if it has one, {instruction}.
 
     instruction: the default instruction. plain: the format without an instruction, if it differs.
     answers: next tokens for a relevant and an irrelevant document. The score is the difference of
-    their logits, or the logit of the first answer if there is no second.
+    their logits, or the logit of the first answer if there is no second. Empty for models with a
+    head.
     """
 
     text: str
     instruction: str = ""
     plain: str | None = None
-    answers: tuple[str, ...]
+    answers: tuple[str, ...] = ()
 
     def pair_format(self) -> PairFormat:
         """Parse the text into a PairFormat of segments and slots."""
         instructed = _segments(self.text)
+        if PromptSlot.INSTRUCTION not in instructed:
+            return PairFormat(instructed, None)
         if self.plain is not None:
             return PairFormat(_segments(self.plain), instructed)
         default = PairFormat(instructed, instructed).segments(self.instruction)
@@ -72,6 +75,9 @@ FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
         text=_MXBAI,
         plain=_MXBAI.replace(_MXBAI_INSTRUCTION, ""),
         answers=("1", "0"),
+    ),
+    "llama-nemotron-rerank": RerankFormat(  # has a head
+        text="<|begin_of_text|>question:{query} \n \n passage:{document}"
     ),
 }
 CHOICES = (AUTO, PAIR, *FORMATS)

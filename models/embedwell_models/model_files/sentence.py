@@ -1,7 +1,7 @@
 """Options of a sentence model, which sentence-transformers stores beside an encoder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from embedwell_models import families
@@ -21,6 +21,7 @@ from embedwell_models.model_files.pooling import (
     PoolingChoice,
     Source,
     choose_pooling,
+    has_pooling,
 )
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.prompts import default_prompt
@@ -96,7 +97,11 @@ class VectorRecipe:
         encoder = spec.config
         if classifier is not None:
             return _of_classifier(folder, entries[0].path, encoder, classifier)
-        choice = choose_pooling(folder, entries, pooling, spec.projection)
+        family = families.named(encoder.family)
+        as_code = family.published_pooling if pooling == AUTO and not has_pooling(entries) else ""
+        choice = choose_pooling(folder, entries, as_code or pooling, spec.projection)
+        if as_code:
+            choice = replace(choice, source="model")
         projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
         card = read_card(folder)
         pooled = encoder.hidden_size * len(choice.modes)
@@ -113,7 +118,6 @@ class VectorRecipe:
             options = TransformerOptions(encoder.max_positions)
         else:
             options = TransformerOptions.read(folder, entries[0].path, encoder, _output(choice))
-        family = families.named(encoder.family)
         as_published = bool(family.instruction) and not has_modules(folder)
         text_format = _text_format(folder / entries[0].path, options, as_published)
         instruction = family.instruction if as_published and text_format else ""
@@ -124,7 +128,7 @@ class VectorRecipe:
             include_prompt=own.include_prompt if own else choice.include_prompt,
             prefix_in_prompt=spec.latents is None,
             modules=tuple(following[:-1] if normalize else following),
-            normalize=own.normalize if own else normalize or bool(instruction),
+            normalize=own.normalize if own else normalize or bool(instruction or as_code),
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
             sparse=read_sparse(folder, entries, encoder, choice),

@@ -14,6 +14,7 @@ class Dense:
     """A linear layer with one of ACTIVATIONS. tensor: the name of its weight.
 
     residual: whether the input is added to the result, through another matrix if the widths differ.
+    divisor: divides weight and bias.
     """
 
     path: str
@@ -23,6 +24,7 @@ class Dense:
     activation: str
     tensor: str = "linear.weight"
     residual: bool = False
+    divisor: float = 1.0
 
     @property
     def shapes(self) -> Shapes:
@@ -115,7 +117,10 @@ WithoutWeights = Normalize | TanhInt8 | Truncate
 Module = Dense | LayerNorm | LogitScore | WithoutWeights
 """A module after the pooling."""
 
-ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+ACTIVATIONS = (
+    *("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid"),
+    *("LeakyReLU", "ELU", "Softplus", "Mish", "Hardtanh"),
+)
 """Supported activations of a Dense: classes of torch.nn."""
 
 

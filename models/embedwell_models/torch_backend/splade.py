@@ -29,12 +29,15 @@ class TorchSpladeHead:
         device: torch.device,
     ) -> None:
         """linear: builds the linear layers in a precision."""
-        dense, norm, output = map(pair_to_tensors, (weights.dense, weights.norm, weights.output))
+        output = pair_to_tensors(weights.output)
         self.vocab_size = len(output[1])
         self._splade, self._dtype, self._device = splade, linear.dtype, device
-        self._dense = linear(*dense, weights.activation, name="masked_lm.dense")
-        weight, bias = (part.to(device, linear.dtype) for part in norm)
-        self._norm = LayerNorm(weight, bias, weights.eps)
+        self._dense = self._norm = None
+        if weights.dense is not None and weights.norm is not None:
+            dense, norm = pair_to_tensors(weights.dense), pair_to_tensors(weights.norm)
+            self._dense = linear(*dense, weights.activation, name="masked_lm.dense")
+            weight, bias = (part.to(device, linear.dtype) for part in norm)
+            self._norm = LayerNorm(weight, bias, weights.eps)
         self._logits = self._maximum = None
         if splade.pooling == "max":
             self._maximum = linear.row_maximum(*output, name="masked_lm.output")
@@ -50,7 +53,7 @@ class TorchSpladeHead:
 
     def pool(self, states: Tensor, lengths: Sequence[int]) -> Tensor:
         """Pool the states of B sequences on their device: (T, D) -> (B, V)."""
-        x = self._norm(self._dense(states))
+        x = states if self._dense is None or self._norm is None else self._norm(self._dense(states))
         texts = torch.split(x, list(lengths))
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
             pooled = self._log(self._maximum(x, lengths))

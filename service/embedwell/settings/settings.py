@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     adapter: AdapterNames = Field(
         default="auto",
         description=(
-            "Task of a model with adapters (Jina v3), such as retrieval.query, or none (no "
+            "Task of a model with adapters (Jina v3, v5), such as retrieval.query, or none (no "
             "adapter); auto for a model without adapters. With several (comma-separated) or all, "
             "a request's field task selects one, and each task has an engine."
         ),
@@ -153,12 +153,14 @@ class Settings(BaseSettings):
         "qwen3-vl-reranker",
         "bge-reranker-v2-gemma",
         "mxbai-rerank-v2",
+        "llama-nemotron-rerank",
     ] = Field(
         default="auto",
         description=(
             "Text format of a query and a document for a reranker: qwen3-reranker, "
-            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, pair (the tokenizer "
-            "joins the two texts), or auto (the one in the model's files)."
+            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, "
+            "llama-nemotron-rerank, pair (the tokenizer joins the two texts), or auto (the one in "
+            "the model's files)."
         ),
     )
     prompts: PromptTexts = Field(

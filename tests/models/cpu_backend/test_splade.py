@@ -36,6 +36,7 @@ def head(linear: LinearFactory, pooling: Pooling, log_twice: bool = False) -> Ke
 
 def by_hand(pooling: Pooling, log_twice: bool) -> Floats:
     """The weights of each text: (B, V)."""
+    assert WEIGHTS.dense is not None and WEIGHTS.norm is not None
     parts = (*WEIGHTS.dense, *WEIGHTS.norm, *WEIGHTS.output)
     dense, dense_bias, scale, shift, output, bias = (torch.from_numpy(p).double() for p in parts)
     x = F.gelu(F.linear(torch.from_numpy(STATES).double(), dense, dense_bias))

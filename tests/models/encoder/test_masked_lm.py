@@ -47,6 +47,7 @@ def test_a_norm_that_was_saved_by_tensorflow_is_read(tmp_path: Path) -> None:
         for name, array in read.items()
     }
     norm = load(tmp_path, renamed).norm
+    assert norm is not None
     assert np.array_equal(norm[1], read["cls.predictions.transform.LayerNorm.bias"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from transformers import AutoTokenizer
 
 from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
@@ -134,3 +135,21 @@ def test_a_network_without_gates_is_refused(tmp_path: Path) -> None:
     edit(tmp_path, "feed_forward_type")
     with pytest.raises(ModelError, match="has no 'feed_forward_type'"):
         families.read(tmp_path)
+
+
+def test_a_reranker_has_berts_head(tmp_path: Path) -> None:
+    reference = write(tmp_path, architectures=["JinaBertForSequenceClassification"])
+    write_tokenizer(tmp_path)
+    noise = torch.Generator().manual_seed(3)
+    own = {f"bert.{name}": part for name, part in reference.tensors.items()}
+    weight = torch.randn(1, 48, generator=noise)
+    own |= {"classifier.weight": weight, "classifier.bias": torch.ones(1)}
+    change(tmp_path, lambda all_: own)
+    fast: Any = AutoTokenizer
+    ids = fast.from_pretrained(tmp_path)("the license", "by any")["input_ids"]
+    pooled = reference.linear("pooler.dense", reference(torch.tensor(ids))[-1][:1]).tanh()
+    expected = torch.nn.functional.linear(pooled, weight, torch.ones(1))
+    embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
+    assert embedder.classifier and embedder.classifier.labels == ("LABEL_0",)
+    score = torch.from_numpy(embedder.score([("the license", "by any")]))
+    torch.testing.assert_close(score, expected, atol=1e-4, rtol=1e-4)

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from transformers import RobertaForMaskedLM, RobertaForSequenceClassification
 
-from embedwell_models import families
+from embedwell_models import Embedder, families
+from tests.models.cross_encoder import write_cross_encoder
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
-from tests.models.families.files import assert_refused, edit
+from tests.models.families.files import Tensors, assert_refused, change, edit
 
 CASES = [
     *(
@@ -44,3 +47,35 @@ def test_positions_begin_after_the_padding_token(tmp_path: Path) -> None:
 def test_other_positions_and_decoders_are_refused(tmp_path: Path) -> None:
     write(Case("roberta"), tmp_path)
     assert_refused(tmp_path, position_embedding_type="relative_key", is_decoder=True)
+
+
+def test_jinas_own_names_of_a_reranker_lead_to_the_same_scores(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlm-roberta")
+    pairs = [("the license", "by any"), ("of a", "you " * 30)]
+    expected = Embedder.load(folder, device="cpu", dtype="float32").score(pairs)
+    change(folder, _with_own_names)
+    code = "jinaai/jina-reranker-v2-base-multilingual--modeling_xlm_roberta.XLMRobertaModel"
+    edit(folder, "id2label", "label2id", use_flash_attn=True, auto_map={"AutoModel": code})
+    ours = Embedder.load(folder, device="cpu", dtype="float32")
+    assert np.array_equal(ours.score(pairs), expected)
+    assert ours.classifier and ours.classifier.labels == ("LABEL_0",)
+
+
+def _with_own_names(tensors: Tensors) -> Tensors:
+    parts = {
+        "embeddings.LayerNorm": "emb_ln",
+        "encoder.layer.": "encoder.layers.",
+        "attention.output.dense": "mixer.out_proj",
+        "attention.output.LayerNorm": "norm1",
+        "intermediate.dense": "mlp.fc1",
+        ".output.dense": ".mlp.fc2",
+        ".output.LayerNorm": ".norm2",
+    }
+    own = {}
+    for name, tensor in tensors.items():
+        new = name.replace("attention.self.query", "mixer.Wqkv")
+        for theirs, ours in parts.items():
+            new = new.replace(theirs, ours)
+        fused = [tensors[name.replace("query", part)] for part in ("query", "key", "value")]
+        own[new] = torch.cat(fused) if "Wqkv" in new else tensor
+    return {name: tensor for name, tensor in own.items() if ".self." not in name}

@@ -143,10 +143,14 @@ def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_named_format_has_one_place_for_each_text(name: str) -> None:
     pair_format = FORMATS[name].pair_format()
-    for segments in (pair_format.segments(None), pair_format.segments("Find")):
+    takes_instruction = name != "llama-nemotron-rerank"
+    for instruction in (None, "Find") if takes_instruction else (None,):
+        segments = pair_format.segments(instruction)
         before, after = around(segments, "QUERY")
         assert (before + after).count("QUERY") == 1 and "{" not in before + after
-    assert "Find" in "".join(around(pair_format.segments("Find"), "QUERY"))
+    assert (pair_format.instructed is not None) == takes_instruction
+    if takes_instruction:
+        assert "Find" in "".join(around(pair_format.segments("Find"), "QUERY"))
     assert name in CHOICES
 
 

@@ -89,8 +89,37 @@ def test_a_model_that_sentence_transformers_saved_has_the_same_scores(tmp_path: 
     assert np.array_equal(load(plain).score(PAIRS), load(saved).score(PAIRS))
 
 
-def test_a_pair_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
-    embedder = load(write_cross_encoder(tmp_path))
+@pytest.mark.parametrize("pooling", ["bos", "mean", "late"])
+@pytest.mark.parametrize("key", ["classifier_pooling", "clf_pooling"])
+def test_the_pooling_of_eurobert_is_that_of_its_config(
+    pooling: str, key: str, tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(tmp_path, 3, "eurobert", classifier_pooling=pooling)
+    expected = reference(folder)
+    edit(folder / "config.json", **{"classifier_pooling": None, key: pooling})
+    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+    on_torch = Embedder.load(folder, device="cpu", dtype="float32", isa="none")
+    np.testing.assert_allclose(on_torch.score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+
+
+@pytest.mark.parametrize("hidden_act", ["relu", "gelu_new", "tanh"])
+def test_the_activation_of_big_birds_head_is_that_of_its_layers(
+    hidden_act: str, tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(tmp_path, 3, "big_bird", hidden_act=hidden_act)
+    expected = reference(folder)
+    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+
+
+def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, 3, "mobilebert", classifier_activation=False)
+    expected = reference(folder)
+    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+
+
+@pytest.mark.parametrize("model_type", ["bert", "eurobert", "mobilebert", "phi3"])
+def test_a_pair_is_the_same_bits_alone_and_in_a_batch(model_type: str, tmp_path: Path) -> None:
+    embedder = load(write_cross_encoder(tmp_path, model_type=model_type))
     alone = [embedder.score([pair])[0] for pair in PAIRS]
     assert np.array_equal(embedder.score(PAIRS), np.stack(alone))
 
@@ -234,8 +263,8 @@ def test_a_head_or_an_activation_that_is_not_known_is_refused_by_name(
 
 def test_a_family_whose_head_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path)
-    edit(folder / "config.json", model_type="esm", position_embedding_type="absolute")
-    with pytest.raises(ModelError, match="the classification head of esm is not supported"):
+    edit(folder / "config.json", model_type="longformer")
+    with pytest.raises(ModelError, match="the classification head of longformer is not supported"):
         ModelDescription.read(folder)
 
 

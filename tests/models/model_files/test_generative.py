@@ -9,7 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
 
 from embedwell_models import Embedder
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
@@ -318,3 +322,38 @@ def test_a_tokenizer_without_the_answers_is_refused(tmp_path: Path) -> None:
         load(folder, rerank_format="bge-reranker-v2-gemma")
     with pytest.raises(ModelError, match="rerank_format 'other' is not one of"):
         load(folder, rerank_format="other")
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_nemotron_pools_all_tokens_of_its_published_format(
+    temperature: float | None, tmp_path: Path
+) -> None:
+    folder = write_reranker(tmp_path, model_type="llama", template=None, labels=1)
+    texts = [f"<|begin_of_text|>question:{q} \n \n passage:{d}" for q, d in PAIRS[:LONG]]
+    expected = [_bidirectional_score(folder, tokenize(folder, text)) for text in texts]
+    code = "llama_bidirectional_model.LlamaBidirectionalModel"
+    own = {"model_type": "llama_bidirec", "pooling": "avg", "auto_map": {"AutoModel": code}}
+    own |= {"architectures": ["LlamaBidirectionalForSequenceClassification"]}
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), **own, "temperature": temperature}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    embedder = load(folder)
+    assert embedder.classifier and embedder.classifier.reranks
+    assert_close(embedder.score(PAIRS[:LONG]), np.asarray(expected) / (temperature or 1))
+    plain = load(folder, rerank_format="pair").score(PAIRS[:LONG])
+    assert abs(plain - embedder.score(PAIRS[:LONG])).max() > 0.01
+
+
+def _bidirectional_score(folder: Path, ids: list[int]) -> float:
+    auto: Any = AutoModelForSequenceClassification
+    model = auto.from_pretrained(folder)
+    everything = torch.zeros(1, 1, len(ids), len(ids))  # added to the scores
+    with torch.no_grad():
+        states = model.model(torch.tensor([ids]), attention_mask=everything).last_hidden_state
+        return float(model.score(states.mean(dim=1)))
+
+
+def test_a_format_for_heads_is_refused_for_the_next_token(tmp_path: Path) -> None:
+    folder = write_reranker(tmp_path)
+    with pytest.raises(ModelError, match="llama-nemotron-rerank is for models with a class"):
+        load(folder, rerank_format="llama-nemotron-rerank")

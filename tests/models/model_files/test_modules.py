@@ -90,7 +90,9 @@ def test_every_chain_equals_sentence_transformers(save: Save, chain: str) -> Non
     np.testing.assert_allclose(ours.embed(SENTENCES), expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("chain", ["GELU", "wider, narrower", "norm, unit length"])
+@pytest.mark.parametrize(
+    "chain", ["GELU", "ELU", "Mish", "Softplus", "wider, narrower", "norm, unit length"]
+)
 def test_a_text_is_the_same_bits_alone_and_in_a_batch(save: Save, chain: str) -> None:
     ours = load(save(CHAINS[chain]())[0])
     alone = np.concatenate([ours.embed([text]) for text in SENTENCES])
@@ -151,7 +153,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_read_there(save: Save, tmp_path: P
 @pytest.mark.parametrize(
     ("path", "changed", "message"),
     [
-        ("2_Dense", {"activation_function": "torch.nn.modules.activation.Softplus"}, "Softplus"),
+        ("2_Dense", {"activation_function": "torch.nn.modules.activation.Softsign"}, "Softsign"),
         ("2_Dense", {"activation_function": "evil.code.Tanh"}, r"evil\.code\.Tanh.*supported: "),
         ("2_Dense", {"module_input_name": "token_embeddings"}, "module_input_name"),
         ("2_Dense", {"module_output_name": "other"}, "module_output_name"),

@@ -4,6 +4,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
+from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 
 _REQUIRED = {
     "normalization_type": "no_norm",
@@ -61,6 +62,14 @@ def read(options: JsonConfig) -> CheckpointLayout:
         prefixes=("mobilebert.",),
         shapes=_shapes(config, narrow, options.get("embedding_size", 128), [*parts.values()]),
     )
+
+
+def classification_head(options: JsonConfig) -> ClassificationLayers:
+    """Return the head: one layer, or two with `classifier_activation`, which is the default."""
+    output = LinearLayer("classifier")
+    if not options.get("classifier_activation", True):
+        return ClassificationLayers("cls", (), output)
+    return ClassificationLayers("cls", (LinearLayer("mobilebert.pooler.dense", "Tanh"),), output)
 
 
 def _shapes(

@@ -15,6 +15,7 @@ _ROLE_SUFFIXES: dict[str, Role] = {
 }  # NVIDIA NIM's suffixes
 _LATEST = ":latest"
 _RETRIEVAL = ("retrieval.query", "retrieval.passage")
+_BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5
 """Jina's tasks for queries and documents."""
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
 """Names that clients of TEI and Infinity send by default."""
@@ -103,6 +104,8 @@ class ServedTasks:
         A model without adapters computes all tasks itself. Raises BadRequest for an unknown task.
         """
         tasks = self._tasks[index]
+        if task in _RETRIEVAL and task not in tasks and _BOTH in tasks:
+            task = _BOTH
         known = tasks or TASK_ROLES
         if task not in known:
             raise BadRequest(

@@ -237,6 +237,13 @@ def test_a_task_chooses_among_the_models_of_one_name(model: int, task: str, chos
     assert TASKS.find(model, task) == chosen
 
 
+def test_queries_and_documents_may_have_one_adapter() -> None:
+    tasks = ServedTasks([("jina:retrieval", "retrieval"), ("jina:clustering", "clustering")])
+    assert tasks.find(1, "retrieval.query") == tasks.find(1, "retrieval.passage") == 0
+    with pytest.raises(BadRequest, match="no task 'separation'"):
+        tasks.find(0, "separation")
+
+
 def test_the_tasks_of_a_model_are_those_of_its_name() -> None:
     assert [TASKS.of(model) for model in range(3)] == [[], ["a", "b"], ["a", "b"]]
 
