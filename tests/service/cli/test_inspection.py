@@ -59,6 +59,7 @@ def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel
                 "activation": "Tanh",
                 "tensor": "linear.weight",
                 "residual": False,
+                "divisor": 1.0,
             }
         ],
     }
