@@ -95,6 +95,7 @@ def _write(folder: Path, path: Path, precision: str) -> None:
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, config["num_hidden_layers"])
     for long_name, tensor in encoder_tensors(load_file(folder / "model.safetensors")).items():
         name = names.get_name(long_name, (".weight", ".bias"))
+        assert name is not None, long_name
         values = tensor.astype(np.float32)
         if is_quantized(name, values, precision):
             kind = gguf.GGMLQuantizationType.Q8_0
