@@ -1,26 +1,22 @@
 """The quantised weights of a folder, by the scheme that its config.json names."""
 
+import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.quantized.awq import Awq
-from embedwell_models.checkpoint.quantized.bitsandbytes import BitsAndBytes
-from embedwell_models.checkpoint.quantized.compressed_tensors import CompressedTensors
-from embedwell_models.checkpoint.quantized.fp8 import BlockFp8
-from embedwell_models.checkpoint.quantized.gptq import Gptq
 from embedwell_models.checkpoint.quantized.layer import Parts, Scheme
 from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 
 _KEY = "quantization_config"
-_SCHEMES: Mapping[str, Callable[[JsonConfig], Scheme]] = {
-    "awq": Awq.read,
-    "bitsandbytes": BitsAndBytes.read,
-    "compressed-tensors": CompressedTensors.read,
-    "fp8": BlockFp8.read,
-    "gptq": Gptq.read,
+_SCHEMES: Mapping[str, str] = {  # imported for a folder that names one
+    "awq": "awq:Awq.read",
+    "bitsandbytes": "bitsandbytes:BitsAndBytes.read",
+    "compressed-tensors": "compressed_tensors:CompressedTensors.read",
+    "fp8": "fp8:BlockFp8.read",
+    "gptq": "gptq:Gptq.read",
 }
 
 
@@ -33,7 +29,9 @@ def scheme(folder: Path) -> Scheme | None:
     if config.get(_KEY) is None:
         return None
     options = config.nested(_KEY)
-    return options.choice("quant_method", _SCHEMES)(options)
+    name = f"{__package__}.{options.choice('quant_method', _SCHEMES)}"
+    read: Callable[[JsonConfig], Scheme] = pkgutil.resolve_name(name)
+    return read(options)
 
 
 def tensors(folder: Path, scheme: Scheme) -> Iterator[tuple[str, StoredTensor]]:
