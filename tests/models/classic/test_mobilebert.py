@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import MobileBertForMaskedLM, MobileBertForSequenceClassification
+from transformers import MobileBertForMaskedLM
 
 from embedwell_models import families
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.classic.cases import MOBILEBERT
 from tests.models.classic.cases import MOBILEBERT_SIZES as SMALL
 from tests.models.families.checkpoint import (
@@ -112,9 +111,3 @@ def test_other_options_are_refused_by_name(tmp_path: Path) -> None:
     edit(tmp_path, intra_bottleneck_size=30)
     with pytest.raises(ModelError, match="intra_bottleneck_size"):
         families.read(tmp_path)
-
-
-def test_rerankers_are_refused(tmp_path: Path) -> None:
-    write(Case("mobilebert", {}, SMALL, model=MobileBertForSequenceClassification), tmp_path)
-    with pytest.raises(ModelError, match="classification head of mobilebert"):
-        ModelDescription.read(tmp_path)

@@ -355,11 +355,6 @@ def test_layers_that_share_weights_are_packed_once(kernels: str, dtype: str) -> 
     assert len({layer.up.panels for layer in layers}) == 1 < len(layers)
 
 
-@pytest.mark.parametrize("name", ["layers.1.other", "layers.1.other.weight"])
-def test_weights_that_the_kernels_do_not_know_are_left_to_torch(name: str) -> None:
-    assert not kernels_support(shape(), {**random_weights(shape()), name: np.zeros(1, np.float32)})
-
-
 def test_gates_that_the_kernels_cannot_compute_are_left_to_torch() -> None:
     config = KINDS["gates"]
     assert kernels_support(config, random_weights(config, gate=64))
