@@ -155,6 +155,7 @@ class _Mixed(LinearFactory):
     """Linear layers in float32, but for those of one name, which are in int8."""
 
     dtype = torch.float32
+    fuses_residual = True
 
     def __init__(self, packing: Packing, chosen: str) -> None:
         isas = library.best_isa("float32"), library.best_isa("int8")

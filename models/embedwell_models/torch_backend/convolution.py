@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from embedwell_models.torch_backend.linear import Linear
+from embedwell_models.torch_backend.linear import Linear, OutputLinear
+from embedwell_models.torch_backend.norm import Sum
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
@@ -23,19 +24,19 @@ class ShortConvolution:
     """
 
     input: Linear
-    output: Linear
+    output: OutputLinear
     weight: Tensor
     bias: Tensor
     causal: bool
 
-    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
         """Apply the convolution: (T, D) -> (T, D)."""
         # A token that is not attended to counts as zeros, except in the code of LFM2.5.
         if layout.limits_keys and self.causal:
             x = torch.where(layout.attended[:, None], x, 0.0)
         before, after, values = self.input(x).chunk(3, dim=1)
         mixed = after * self._convolve(before * values, layout.positions)
-        return self.output(mixed, residual=residual)
+        return self.output(mixed, residual)
 
     def _convolve(self, x: Tensor, positions: Tensor) -> Tensor:
         size = self.weight.shape[1]

@@ -23,6 +23,7 @@ class TensorKernelLinearFactory(LinearFactory):
     """Factory of linear layers on tensors of a CPU that the kernels compute."""
 
     dtype = torch.float32
+    fuses_residual = True
 
     def __init__(self, kernels: KernelLinearFactory) -> None:
         self._kernels = kernels

@@ -1,7 +1,6 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,7 +19,6 @@ from embedwell_models.config.layer_spec import (
 )
 from embedwell_models.encoder.batch_shape import rounded_rows
 from embedwell_models.torch_backend.attention import (
-    AttentionFunction,
     AttentionOptions,
     padded_attention,
 )
@@ -28,7 +26,6 @@ from embedwell_models.torch_backend.convolution import ShortConvolution
 from embedwell_models.torch_backend.gpu_attention import (
     FlashAttention,
     PackedAttention,
-    choose_attention,
 )
 from embedwell_models.torch_backend.input_gate import input_gates
 from embedwell_models.torch_backend.layers import (
@@ -38,14 +35,19 @@ from embedwell_models.torch_backend.layers import (
     Layer,
     MixtureOfExperts,
 )
-from embedwell_models.torch_backend.linear import Linear, LinearFactory
-from embedwell_models.torch_backend.norm import AllHeadsNorm, Norm, RMSNorm, build_norm, identity
+from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
+from embedwell_models.torch_backend.norm import (
+    AllHeadsNorm,
+    Norm,
+    RMSNorm,
+    Sum,
+    build_norm,
+    identity,
+)
+from embedwell_models.torch_backend.operators import Operators, operators_for
 from embedwell_models.torch_backend.position_tensors import layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
-
-ChooseAttention = Callable[[AttentionOptions, int, torch.dtype, torch.device], AttentionFunction]
-"""Function that chooses a layer's attention by its options, head size, dtype and device."""
 
 
 class TorchLayers:
@@ -57,18 +59,20 @@ class TorchLayers:
         arrays: Weights | Tensors,
         linear_factory: LinearFactory,
         device: torch.device,
-        attention: ChooseAttention = choose_attention,
+        operators: Operators | None = None,
     ) -> None:
+        """operators: by default those for the device."""
         self.dtype, weights = linear_factory.dtype, to_tensors(arrays)
         self._device, self._width = device, config.hidden_size
-        build = _Builder(config, weights, linear_factory, device, attention)
+        operators = operators or operators_for(device)
+        build = _Builder(config, weights, linear_factory, device, operators)
         self._layers = [build.layer(layer) for layer in config.layers]
         self._gates = input_gates(config, weights, linear_factory, device)
         mixers = [layer.attention for layer in self._layers]
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         hooks = [each.options.positions for each in self._attentions]
         self._positions = {each.cache_key: each for each in hooks}
-        self._final = build.norm("final_norm")
+        self._final, self._sum_and_norm = build.norm("final_norm"), operators.sum_and_norm
 
     def __len__(self) -> int:
         return len(self._layers)
@@ -97,12 +101,14 @@ class TorchLayers:
 
     def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
         """Apply the first `num_layers` layers; after all, also the final norm: (T, D) -> (T, D)."""
-        tokens = hidden
+        states = Sum(hidden)
         for index, layer in enumerate(self._layers[:num_layers]):
-            hidden = layer(hidden, layout)
+            states = layer(states, layout)
             if self._gates:
-                hidden = self._gates[index](hidden, tokens)
-        return self._final(hidden) if num_layers == len(self) else hidden
+                states = Sum(self._gates[index](states.evaluate(), hidden))
+        if num_layers < len(self):
+            return states.evaluate()
+        return self._sum_and_norm(states, self._final)[1]
 
     @torch.inference_mode()
     def warm(self) -> None:
@@ -123,7 +129,7 @@ class _Builder:
     weights: Tensors
     linear_factory: LinearFactory
     device: torch.device
-    choose_attention: ChooseAttention
+    operators: Operators
     built: dict[str, Linear] = field(default_factory=dict)
 
     def layer(self, spec: LayerSpec) -> Layer:
@@ -135,11 +141,12 @@ class _Builder:
             ffn_norm=self.norm(f"{name}.ffn_norm"),
             attention_output_norm=self.norm(f"{name}.attention_output_norm"),
             ffn_output_norm=self.norm(f"{name}.ffn_output_norm"),
+            sum_and_norm=self.operators.sum_and_norm,
         )
 
     def ffn(self, name: str, spec: FeedForwardSpec) -> FeedForward | MixtureOfExperts:
         if not spec.experts:
-            return FeedForward(self.up(name, spec), self.linear(name, "down"))
+            return FeedForward(self.up(name, spec), self.last(self.linear(name, "down")))
         ups, downs = (
             self.weights[f"{name}.experts_{part}.weight"].chunk(spec.experts)
             for part in ("up", "down")
@@ -149,7 +156,7 @@ class _Builder:
             experts=[
                 FeedForward(
                     self.unbiased(f"{name}.experts.{index}.up", up, spec.activation),
-                    self.unbiased(f"{name}.experts.{index}.down", down.T.contiguous()),
+                    self.last(self.unbiased(f"{name}.experts.{index}.down", down.T.contiguous())),
                 )
                 for index, (up, down) in enumerate(zip(ups, downs, strict=True))
             ],
@@ -172,7 +179,7 @@ class _Builder:
         weight, bias = (each.to(self.device, self.linear_factory.dtype) for each in parts[""])
         return ShortConvolution(
             input=self.linear_factory(*parts["_input"], name=f"{name}_input"),
-            output=self.linear_factory(*parts["_output"], name=f"{name}_output"),
+            output=self.last(self.linear_factory(*parts["_output"], name=f"{name}_output")),
             weight=weight,
             bias=bias,
             causal=self.config.causal,
@@ -186,13 +193,13 @@ class _Builder:
         options = self.options(name, spec)
         return Attention(
             qkv=self.linear(name, "qkv"),
-            output=self.linear(name, "output"),
+            output=self.last(self.linear(name, "output")),
             query_norm=self.head_norm(f"{name}.query_norm", spec),
             key_norm=self.head_norm(f"{name}.key_norm", spec),
             value_norm=self.value_norm(spec),
             heads=(spec.heads, spec.kv_heads, spec.kv_heads),
             options=options,
-            attend=self.choose_attention(
+            attend=self.operators.attention(
                 options, spec.head_size, self.linear_factory.dtype, self.device
             ),
         )
@@ -200,7 +207,10 @@ class _Builder:
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
         like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)
         return AttentionOptions(
-            positions=layer_position_hooks(self.config, self.weights, name, spec, like),
+            positions=layer_position_hooks(
+                *(self.config, self.weights, name, spec, like),
+                rotate_pairs=self.operators.rotate_pairs,
+            ),
             scale=spec.scale,
             causal=self.config.causal,
             window=spec.window,
@@ -229,6 +239,9 @@ class _Builder:
             gate, up = (fused_weight_and_bias(self.weights, layer, part) for part in ("gate", "up"))
             self.built[name] = self.linear_factory.gated(gate, up, activation, name=name)
         return self.built[name]
+
+    def last(self, linear: Linear) -> OutputLinear:
+        return OutputLinear(linear, self.linear_factory.fuses_residual)
 
     def linear(self, layer: str, part: str, activation: str = "none") -> Linear:
         # Layers that share weights also share the linear layer.

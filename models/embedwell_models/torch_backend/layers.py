@@ -5,15 +5,15 @@ T tokens, D hidden size, H heads, Dh head size, I the width of the feed-forward 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
 from embedwell_models.torch_backend.convolution import ShortConvolution
-from embedwell_models.torch_backend.linear import Linear
-from embedwell_models.torch_backend.norm import Norm
+from embedwell_models.torch_backend.linear import Linear, OutputLinear
+from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, identity
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
@@ -26,7 +26,7 @@ class Attention:
     """
 
     qkv: Linear
-    output: Linear
+    output: OutputLinear
     query_norm: Norm
     key_norm: Norm
     value_norm: Norm
@@ -34,13 +34,20 @@ class Attention:
     options: AttentionOptions
     attend: AttentionFunction
 
-    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
         qkv = self.qkv(x).view(len(x), sum(self.heads), -1)
-        query, key, value = torch.split(qkv, list(self.heads), dim=1)
-        query, key, value = self.query_norm(query), self.key_norm(key), self.value_norm(value)
-        query, key = self.options.positions.rotate(query, key, layout)
-        return self.output(self.attend(query, key, value, layout, self.options), residual=residual)
+        query, key = self._query_and_key(qkv, layout)
+        value = self.value_norm(qkv[:, -self.heads[2] :])
+        return self.output(self.attend(query, key, value, layout, self.options), residual)
+
+    def _query_and_key(self, qkv: Tensor, layout: SequenceLayout) -> Sequence[Tensor]:
+        rotate, sizes = self.options.positions.rotate, list(self.heads[:2])
+        both = qkv[:, : sum(sizes)]
+        if self.query_norm is self.key_norm is identity:
+            return torch.split(rotate(both, layout), sizes, dim=1)
+        query, key = torch.split(both, sizes, dim=1)
+        return rotate(self.query_norm(query), layout), rotate(self.key_norm(key), layout)
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,11 @@ class FeedForward:
     """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202)."""
 
     up: Linear
-    down: Linear
+    down: OutputLinear
 
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
-        return self.down(self.up(x), residual=residual)
+        return self.down(self.up(x), residual)
 
 
 @dataclass(frozen=True)
@@ -69,23 +76,23 @@ class MixtureOfExperts:
     bias: Tensor
     top: int
 
-    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
         shares, chosen = self.router(x).float().softmax(dim=-1).topk(self.top, dim=-1)
         total = torch.zeros_like(x)
         for index, expert in enumerate(self.experts):
             rows, ranks = (chosen == index).nonzero(as_tuple=True)
             if len(rows):
-                total[rows] += expert(x[rows]) * shares[rows, ranks, None].to(x.dtype)
-        total = total + self.bias
-        return total if residual is None else total + residual
+                total[rows] += expert(x[rows]).branch * shares[rows, ranks, None].to(x.dtype)
+        return Sum(total + self.bias, residual)
 
 
 @dataclass(frozen=True)
 class Layer(ABC):
     """Layer of attention (or a convolution), feed-forward network and norms.
 
-    Subclasses arrange these parts. A norm that the model lacks is `identity`.
+    Subclasses arrange these parts. A norm that the model lacks is `identity`. A sum of hidden
+    states and a branch goes to the norm that follows, maybe that of the next layer.
     """
 
     attention: Attention | ShortConvolution
@@ -94,60 +101,71 @@ class Layer(ABC):
     ffn_norm: Norm
     attention_output_norm: Norm
     ffn_output_norm: Norm
+    sum_and_norm: SumAndNorm
 
     @abstractmethod
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
 
 
 class PostNormLayer(Layer):
     """Post-norm layer: each part is added to its input, then the sum is normalised."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = self.attention_norm(self.attention(x, layout, residual=x))
-        return self.ffn_norm(self.ffn(x, residual=x))
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x = states.evaluate()
+        _, x = self.sum_and_norm(self.attention(x, layout, residual=x), self.attention_norm)
+        return Sum(self.sum_and_norm(self.ffn(x, residual=x), self.ffn_norm)[1])
 
 
 class DoublePostNormLayer(Layer):
     """Post-norm layer with a second sum and norm after the attention (JinaBERT for code)."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = self.attention_norm(
-            x + self.attention_output_norm(self.attention(x, layout, residual=x))
-        )
-        return self.ffn_norm(self.ffn(x, residual=x))
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x = states.evaluate()
+        mixed = self.attention(x, layout, residual=x)
+        _, normed = self.sum_and_norm(mixed, self.attention_output_norm)
+        _, x = self.sum_and_norm(Sum(normed, x), self.attention_norm)
+        return Sum(self.sum_and_norm(self.ffn(x, residual=x), self.ffn_norm)[1])
 
 
 class PreNormLayer(Layer):
     """Pre-norm layer: parts read their normalised input (Xiong et al. 2020, arXiv 2002.04745)."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = self.attention(self.attention_norm(x), layout, residual=x)
-        return self.ffn(self.ffn_norm(x), residual=x)
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x, normed = self.sum_and_norm(states, self.attention_norm)
+        mixed = self.attention(normed, layout, residual=x)
+        x, normed = self.sum_and_norm(mixed, self.ffn_norm)
+        return self.ffn(normed, residual=x)
 
 
 class ParallelLayer(Layer):
     """Layer whose parts both read its input (GPT-NeoX; Black et al. 2022, arXiv 2204.06745)."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        mixed = self.attention(self.attention_norm(x), layout, residual=x)
-        return self.ffn(self.ffn_norm(x), residual=mixed)
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x, normed = self.sum_and_norm(states, self.attention_norm)
+        mixed = self.attention(normed, layout, residual=x)
+        return self.ffn(self.ffn_norm(x), residual=mixed.evaluate())
 
 
 class ParallelSharedNormLayer(Layer):
     """Layer whose parts both read its input through one norm (GPT-J)."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        normed = self.attention_norm(x)
-        return self.ffn(normed, residual=self.attention(normed, layout, residual=x))
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x, normed = self.sum_and_norm(states, self.attention_norm)
+        mixed = self.attention(normed, layout, residual=x)
+        return self.ffn(normed, residual=mixed.evaluate())
 
 
 class SandwichNormLayer(Layer):
     """Layer with norms before and after each part (Ding et al. 2021, arXiv 2105.13290; Gemma 2)."""
 
-    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
-        x = x + self.attention_output_norm(self.attention(self.attention_norm(x), layout))
-        return x + self.ffn_output_norm(self.ffn(self.ffn_norm(x)))
+    def __call__(self, states: Sum, layout: SequenceLayout) -> Sum:
+        x, normed = self.sum_and_norm(states, self.attention_norm)
+        mixed = replace(
+            self.attention(normed, layout), residual=x, branch_norm=self.attention_output_norm
+        )
+        x, normed = self.sum_and_norm(mixed, self.ffn_norm)
+        return replace(self.ffn(normed), residual=x, branch_norm=self.ffn_output_norm)
 
 
 LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement

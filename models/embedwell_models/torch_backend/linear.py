@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from embedwell_models.torch_backend.device import runs_triton
+from embedwell_models.torch_backend.norm import Sum
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,23 @@ class RowMaximum(Protocol):
     def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class OutputLinear:
+    """Last linear layer of a branch, whose output is added to a residual.
+
+    fuses_residual: whether its product adds the residual; otherwise the sum waits for its norm.
+    """
+
+    linear: Linear
+    fuses_residual: bool
+
+    def __call__(self, x: Tensor, residual: Tensor | None) -> Sum:
+        """Apply it to packed rows: (T, in) -> (T, D)."""
+        if self.fuses_residual:
+            return Sum(self.linear(x, residual=residual))
+        return Sum(self.linear(x), residual)
+
+
 WeightAndBias = tuple[Tensor, Tensor]
 """Float32 weight (out, in) and bias (out,)."""
 
@@ -55,9 +73,11 @@ class LinearFactory(Protocol):
     """Factory of linear layers from float32 weight (out, in), bias (out,) and activation name.
 
     name: name of the linear layer, for factories that treat layers differently.
+    fuses_residual: whether a product adds the residual at no cost.
     """
 
     dtype: torch.dtype
+    fuses_residual: bool = False
 
     def __call__(
         self, weight: Tensor, bias: Tensor, activation: str = "none", *, name: str = ""
@@ -126,6 +146,8 @@ class _PlainLinear:
 
 class OneDnnLinearFactory(LinearFactory):
     """Factory of linear layers in oneDNN's blocked layout, with fused activation or residual."""
+
+    fuses_residual = True
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype

@@ -1,4 +1,7 @@
-"""Layer and RMS normalisation on torch."""
+"""Layer and RMS normalisation on torch, also of a sum that is not computed yet.
+
+T tokens, D hidden size.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,6 +53,33 @@ class AllHeadsNorm:
 def identity(x: Tensor) -> Tensor:
     """Return the input; used if a model lacks a norm."""
     return x
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Sum residual + branch_norm(branch) of (T, D) each, which is computed with its norm.
+
+    residual: None for zeros.
+    """
+
+    branch: Tensor
+    residual: Tensor | None = None
+    branch_norm: Norm = identity
+
+    def evaluate(self) -> Tensor:
+        """Compute the sum alone: (T, D)."""
+        branch = self.branch_norm(self.branch)
+        return branch if self.residual is None else self.residual + branch
+
+
+SumAndNorm = Callable[[Sum, Norm], tuple[Tensor, Tensor]]
+"""Function that computes a sum and its norm: (T, D) each."""
+
+
+def sum_and_norm(parts: Sum, norm: Norm) -> tuple[Tensor, Tensor]:
+    """Compute a sum and its norm on any device: (T, D) each."""
+    total = parts.evaluate()
+    return total, norm(total)
 
 
 def build_norm(

@@ -6,6 +6,7 @@ T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q quer
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -59,9 +60,9 @@ class PositionHooks:
         """Add positions (T,) to the vectors (T, D) of token ids (T,); return (T, D)."""
         return hidden
 
-    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
-        """Rotate queries and keys (T, H, Dh) by their positions."""
-        return query, key
+    def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
+        """Rotate queries or keys (T, H, Dh) by their positions, maybe in place."""
+        return heads
 
     def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
         """Compute what `rotate` needs of a layout, for queries and keys of this type."""
@@ -131,18 +132,42 @@ class PaddedPositionTable(PositionHooks):
         return hidden + self.table[(before - before[starts] + 1) * counts]
 
 
+class RotatePairs(Protocol):
+    """Rotate the first features of heads (T, H, Dh), maybe in place.
+
+    cos, sin: (T, rotated features / 2). interleaved: whether pairs are the columns (2i, 2i + 1);
+    otherwise they are a half of the rotated features apart.
+    """
+
+    def __call__(self, heads: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor: ...
+
+
+def rotate_pairs(heads: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
+    """Rotate pairs on any device, see RotatePairs."""
+    dim, cos, sin = 2 * cos.shape[1], cos[:, None], sin[:, None]
+    rotated, rest = heads[..., :dim], heads[..., dim:]
+    if interleaved:
+        a, b = rotated[..., 0::2], rotated[..., 1::2]
+        pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
+    else:
+        a, b = rotated.chunk(2, dim=-1)
+        pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+    return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
+
+
 class Rotary(PositionHooks):
     """Rotation of pairs of features (Su et al. 2021, arXiv 2104.09864)."""
 
-    def __init__(self, scheme: schemes.Rotary) -> None:
+    def __init__(self, scheme: schemes.Rotary, rotate_pairs: RotatePairs = rotate_pairs) -> None:
         self.cache_key = self.scheme = scheme
+        self._rotate_pairs = rotate_pairs
 
     def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
         self._cached_cos_sin(layout, dtype)
 
-    def rotate(self, query: Tensor, key: Tensor, layout: SequenceLayout) -> tuple[Tensor, Tensor]:
-        cos, sin = self._cached_cos_sin(layout, query.dtype)
-        return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
+    def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
+        cos, sin = self._cached_cos_sin(layout, heads.dtype)
+        return self._rotate_pairs(heads, cos, sin, interleaved=self.scheme.interleaved)
 
     def _cached_cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = layout.cached((self.scheme, dtype), lambda each: self._cos_sin(each, dtype))
@@ -161,24 +186,13 @@ class Rotary(PositionHooks):
         return frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
 
     def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        # (T, 1, dim / 2) each. Dynamic scaling depends on the length of each text.
+        # (T, dim / 2) each. Dynamic scaling depends on the length of each text.
         frequencies = self._frequencies(layout)
         angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
         angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
         scale = self.scheme.scaling.magnitude
-        parts = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
-        cos, sin = (part[:, None] for part in parts)
+        cos, sin = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
         return cos, sin
-
-    def _rotate(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        rotated, rest = x[..., : self.scheme.dim], x[..., self.scheme.dim :]
-        if self.scheme.interleaved:
-            a, b = rotated[..., 0::2], rotated[..., 1::2]
-            pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
-        else:
-            a, b = rotated.chunk(2, dim=-1)
-            pairs = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
-        return torch.cat([pairs, rest], dim=-1) if rest.shape[-1] else pairs
 
 
 class Alibi(PositionHooks):

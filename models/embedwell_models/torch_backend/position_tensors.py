@@ -16,7 +16,9 @@ from embedwell_models.torch_backend.position_hooks import (
     PositionHooks,
     PositionTable,
     Rotary,
+    RotatePairs,
     TransformerXL,
+    rotate_pairs,
 )
 from embedwell_models.torch_backend.tensors import Tensors
 
@@ -40,12 +42,14 @@ def input_position_hooks(
     return PositionHooks()
 
 
-def layer_position_hooks(
+def layer_position_hooks(  # noqa: PLR0913 - one is keyword-only
     config: EncoderConfig,
     weights: Tensors,
     name: str,
     attention: AttentionSpec,
     like: Tensor,
+    *,
+    rotate_pairs: RotatePairs = rotate_pairs,
 ) -> PositionHooks:
     """Build the hooks of the attention of one layer.
 
@@ -53,7 +57,7 @@ def layer_position_hooks(
     """
     match scheme := attention.positions:
         case schemes.Rotary():
-            return Rotary(scheme)
+            return Rotary(scheme, rotate_pairs)
         case schemes.Alibi():
             slopes = tables.alibi_slopes(attention.heads, scheme.steepest)
             return Alibi(scheme, torch.from_numpy(slopes).to(like.device))

@@ -30,7 +30,7 @@ def test_turns_are_those_of_the_twin() -> None:
         Rotary(dim=16, scaling=Scaling(kind="yarn", factor=4.0, original=8, magnitude=1.1)),
     ):
         padded = torch.cat([x, x.new_zeros(layout.rows - len(x), 16)])[:, None]
-        expected = Twin(scheme).rotate(padded, padded, layout)[0][: len(x), 0]
+        expected = Twin(scheme).rotate(padded, layout)[: len(x), 0]
         found = turned(scheme, x, len(x))
         torch.testing.assert_close(found, expected[:, paired_order(scheme, 16)], atol=1e-6, rtol=0)
 

@@ -20,12 +20,14 @@ from embedwell_models.torch_backend.encoder_factory import log_attention
 from embedwell_models.torch_backend.gpu_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.operators import Operators
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice
 from tests.models.torch_backend.graph_cases import CASES
 
+OPERATORS = Operators(by_kernel)
 SMALL = [BatchShape(16, 2, 16), BatchShape(16, 4, 16), BatchShape(64, 4, 64)]
 
 
@@ -51,7 +53,7 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
     spec = families.read(folder)
     loaded = weights.load(folder, spec)
     parts = InputEmbeddings(spec.config, loaded, CPU)
-    layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, by_kernel)
+    layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, OPERATORS)
     assert layers.recordable
     return TorchEncoder(parts, layers), TorchEncoder(
         parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, RecordedShapes(), SMALL)
@@ -128,7 +130,7 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
         loaded,
         TorchLinearFactory(META, torch.bfloat16),
         META,
-        lambda *_: attention,
+        Operators(lambda *_: attention),
     )
 
     def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:

@@ -61,17 +61,17 @@ def turn(scheme: schemes.Rotary, query: Tensor, key: Tensor) -> tuple[Tensor, Te
     """Rotate queries and keys (T, H, Dh) of one text."""
     layout = SequenceLayout([len(query)], CPU)
     filling = query.new_zeros(layout.rows - len(query), *query.shape[1:])
-    rows, names = (torch.cat([part, filling]) for part in (query, key))
-    turned = Rotary(scheme).rotate(rows, names, layout)
-    return turned[0][: len(query)], turned[1][: len(key)]
+    hooks = Rotary(scheme)
+    found = (hooks.rotate(torch.cat([part, filling]), layout) for part in (query, key))
+    turned_query, turned_key = (part[: len(query)] for part in found)
+    return turned_query, turned_key
 
 
 def test_a_scheme_without_hooks_changes_nothing() -> None:
     hidden, query, key = random(5, 8), random(5, 2, 4), random(5, 1, 4)
     scheme = PositionHooks()
     assert scheme.embed(hidden, torch.zeros(5), torch.arange(5)) is hidden
-    found = scheme.rotate(query, key, SequenceLayout([5], CPU))
-    assert found[0] is query and found[1] is key
+    assert scheme.rotate(query, SequenceLayout([5], CPU)) is query
     assert scheme.bias(5) is None
     assert scheme.relative_features(5) is None
     assert scheme.relative_score(query, key, torch.empty(0), torch.zeros(5, 5)) is None
@@ -170,7 +170,7 @@ def test_the_text_s_own_length_decides_how_angles_are_stretched(scaling: Scaling
     texts = [random(length, 2, 16) for length in (20, 40)]
     layout = SequenceLayout([20, 40], CPU)
     rows = torch.cat([*texts, random(layout.rows - 60, 2, 16)])
-    together = torch.split(Rotary(scheme).rotate(rows, rows, layout)[0][:60], [20, 40])
+    together = torch.split(Rotary(scheme).rotate(rows, layout)[:60], [20, 40])
     for text, among in zip(texts, together, strict=True):
         assert torch.equal(turn(scheme, text, text)[0], among)
     plain = replace(scheme, scaling=Scaling())

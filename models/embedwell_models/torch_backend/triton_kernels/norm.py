@@ -3,21 +3,12 @@
 T tokens, D hidden size.
 """
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class NormWeights:
-    """Weights of a norm: (D,) each. bias: None for RMS norm, else LayerNorm."""
-
-    weight: Tensor
-    bias: Tensor | None
-    eps: float
+from embedwell_models.torch_backend.norm import LayerNorm, Norm, RMSNorm, Sum, identity
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -81,45 +72,38 @@ def sum_and_norm_kernel(  # noqa: PLR0913, PLR0917
         tl.store(out + row + columns, y.to(out.dtype.element_ty), mask=inside)
 
 
-def sum_and_norm(  # noqa: PLR0913 - two are keyword-only
-    x: Tensor | None,
-    branch: Tensor,
-    norm: NormWeights | None,
-    branch_norm: NormWeights | None = None,
-    *,
-    keep_sum: bool = True,
-    dtype: torch.dtype | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return x + branch_norm(branch) and the norm of this sum: (T, D) each.
-
-    x: None for zeros. norm, branch_norm: None for none. keep_sum: whether the sum is needed; the
-    norm is returned in its place if not. dtype: of the norm; by default that of the branch.
-    """
-    branch = branch.contiguous()
-    out = torch.empty_like(branch, dtype=dtype)
-    total = torch.empty_like(branch) if keep_sum else out
-    width = branch.shape[1]
+def sum_and_norm(parts: Sum, norm: Norm) -> tuple[Tensor, Tensor]:
+    """Compute a sum and its norm, which is that of the sum before it is rounded: (T, D) each."""
+    branch, kinds = parts.branch.contiguous(), (_kind(parts.branch_norm), _kind(norm))
+    x, width = parts.residual, branch.shape[1]
+    adds = x is not None or kinds[0] != "none"
+    total = torch.empty_like(branch) if adds else branch
+    out = total if kinds[1] == "none" else torch.empty_like(branch)
     block = triton.next_power_of_2(width)
-    if len(branch):
+    if len(branch) and out is not branch:
         sum_and_norm_kernel[(len(branch),)](
             *(branch if x is None else x.contiguous(), branch),
-            *(*_parts(branch_norm, branch), total, *_parts(norm, branch), out),
+            *(*_values(parts.branch_norm, branch), total, *_values(norm, branch), out),
             width=width,
             block=block,
-            branch_norm=_kind(branch_norm),
+            branch_norm=kinds[0],
             has_x=x is not None,
-            keeps_total=keep_sum,
-            norm=_kind(norm),
+            keeps_total=adds,
+            norm=kinds[1],
             num_warps=4 if block <= 2048 else 8,
         )
-    return total, out if norm else total
+    return total, out
 
 
-def _kind(norm: NormWeights | None) -> str:
-    return "none" if norm is None else "rms" if norm.bias is None else "layer"
+def _kind(norm: Norm) -> str:
+    kinds: dict[type, str] = {LayerNorm: "layer", RMSNorm: "rms"}
+    return "none" if norm is identity else kinds[type(norm)]
 
 
-def _parts(norm: NormWeights | None, unread: Tensor) -> tuple[Tensor, Tensor, float]:
-    if norm is None:
-        return unread, unread, 0.0
-    return norm.weight, norm.weight if norm.bias is None else norm.bias, norm.eps
+def _values(norm: Norm, unread: Tensor) -> tuple[Tensor, Tensor, float]:
+    match norm:
+        case LayerNorm(weight, bias, eps):
+            return weight, bias, eps
+        case RMSNorm(weight, eps):
+            return weight, weight, eps
+    return unread, unread, 0.0

@@ -1,4 +1,4 @@
-"""Pooling of the hidden states of each text, with a cut of the vectors and their unit length.
+"""Pooling of the hidden states of each text.
 
 B texts, T tokens, D hidden size.
 """
@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 _TILE = 32  # rows that are read at once
-_COLUMNS = 64  # columns of a program, unless it needs the length of the whole vector
+_COLUMNS = 64  # columns of a program
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -22,11 +22,9 @@ def pooling_kernel(  # noqa: C901, PLR0913, PLR0917 - kernels take single values
     out: tl.tensor,
     out_stride: tl.tensor,
     width: tl.constexpr,
-    cut: tl.constexpr,
     block: tl.constexpr,
     tile: tl.constexpr,
     mode: tl.constexpr,
-    unit: tl.constexpr,
 ) -> None:
     """Pool the rows of a text, without the first `skipped`; a program for some columns of a text.
 
@@ -34,7 +32,7 @@ def pooling_kernel(  # noqa: C901, PLR0913, PLR0917 - kernels take single values
     """
     text = tl.program_id(0)
     columns = tl.program_id(1) * block + tl.arange(0, block)
-    inside = columns < cut
+    inside = columns < width
     begin = tl.load(ends + text)
     stop = tl.load(ends + text + 1)
     start = begin + tl.load(skipped + text)
@@ -75,41 +73,26 @@ def pooling_kernel(  # noqa: C901, PLR0913, PLR0917 - kernels take single values
     if mode == "weightedmean":
         before = (start - begin).to(tl.float32)
         pooled = pooled / tl.maximum(count * (count + 1.0) / 2.0 + count * before, 1.0)
-    if unit:
-        length = tl.sqrt(tl.sum(pooled * pooled, axis=0))
-        pooled = pooled / tl.where(length > 0.0, length, 1.0)
     tl.store(out + text * out_stride + columns, pooled, mask=inside)
 
 
-def pool(  # noqa: PLR0913 - two are keyword-only
-    hidden: Tensor,
-    ends: Tensor,
-    skipped: Tensor,
-    modes: Sequence[str],
-    *,
-    cut: int | None = None,
-    unit: bool = False,
-) -> Tensor:
-    """Concatenate several poolings of each text in float32: (T, D) -> (B, modes * cut).
+def pool(hidden: Tensor, ends: Tensor, skipped: Tensor, modes: Sequence[str]) -> Tensor:
+    """Concatenate several poolings of each text in float32: (T, D) -> (B, modes * D).
 
     ends: (B + 1,) int32, the first row of each text and the row after the last. skipped: (B,) int32
-    number of first rows of each text that are left out. modes: names of poolings. cut: number of
-    first features that are pooled; by default all. unit: whether each pooling gets unit length.
+    number of first rows of each text that are left out. modes: names of poolings.
     """
     width = hidden.shape[1]
-    cut = cut or width
     texts = len(skipped)
-    out = torch.empty(texts, len(modes) * cut, dtype=torch.float32, device=hidden.device)
-    block = triton.next_power_of_2(cut) if unit else min(_COLUMNS, triton.next_power_of_2(cut))
+    out = torch.empty(texts, len(modes) * width, dtype=torch.float32, device=hidden.device)
+    block = min(_COLUMNS, triton.next_power_of_2(width))
     for index, mode in enumerate(modes):
         if texts:
-            pooling_kernel[(texts, triton.cdiv(cut, block))](
-                *(hidden.contiguous(), ends, skipped, out[:, index * cut :], out.stride(0)),
+            pooling_kernel[(texts, triton.cdiv(width, block))](
+                *(hidden.contiguous(), ends, skipped, out[:, index * width :], out.stride(0)),
                 width=width,
-                cut=cut,
                 block=block,
-                tile=max(1, min(_TILE, 4096 // block)),
+                tile=_TILE,
                 mode=mode,
-                unit=unit,
             )
     return out

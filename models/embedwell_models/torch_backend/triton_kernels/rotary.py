@@ -1,6 +1,6 @@
-"""Rotation of queries and keys, by a table that is indexed by position.
+"""Rotation of queries and keys in place.
 
-T tokens, H heads, Dh head size, P positions, R rotated features of a head.
+T tokens, H heads, Dh head size, R rotated features of a head.
 """
 
 import triton
@@ -11,7 +11,6 @@ from torch import Tensor
 @triton.jit  # type: ignore[untyped-decorator]
 def rotary_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
     x: tl.tensor,
-    positions: tl.tensor,
     cos: tl.tensor,
     sin: tl.tensor,
     row_stride: tl.tensor,
@@ -27,9 +26,9 @@ def rotary_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
     head = tl.program_id(1) * head_block + tl.arange(0, head_block)
     pair = tl.arange(0, half_block)
     inside = (head < heads)[:, None] & (pair < half)[None, :]
-    place = tl.load(positions + row).to(tl.int64) * half + pair
-    c = tl.load(cos + place, mask=pair < half, other=0.0)[None, :]
-    s = tl.load(sin + place, mask=pair < half, other=0.0)[None, :]
+    place = row * half + pair
+    c = tl.load(cos + place, mask=pair < half, other=0.0).to(tl.float32)[None, :]
+    s = tl.load(sin + place, mask=pair < half, other=0.0).to(tl.float32)[None, :]
     first = x + row * row_stride + head[:, None] * head_stride
     if interleaved:
         first += 2 * pair[None, :]
@@ -43,25 +42,24 @@ def rotary_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
     tl.store(second, (a * s + b * c).to(x.dtype.element_ty), mask=inside)
 
 
-def rotate_in_place(
-    x: Tensor, positions: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool
-) -> None:
-    """Rotate the first R features of heads (T, H, Dh), whose features are contiguous, in place.
+def rotate_in_place(heads: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool) -> Tensor:
+    """Rotate the first R features of heads (T, H, Dh), whose features are contiguous; return them.
 
-    positions: (T,), integers. cos, sin: (P, R / 2) in float32. interleaved: whether pairs are the
-    columns (2i, 2i + 1); otherwise they are (i, i + R / 2).
+    cos, sin: (T, R / 2). interleaved: whether pairs are the columns (2i, 2i + 1); otherwise they
+    are (i, i + R / 2).
     """
-    rows, heads, _ = x.shape
+    rows, count, _ = heads.shape
     half = cos.shape[1]
-    assert x.stride(2) == 1 and cos.is_contiguous() and sin.is_contiguous()
+    assert heads.stride(2) == 1 and cos.is_contiguous() and sin.is_contiguous()
     half_block = triton.next_power_of_2(half)
-    head_block = min(triton.next_power_of_2(heads), max(1, 1024 // half_block))
+    head_block = min(triton.next_power_of_2(count), max(1, 1024 // half_block))
     if rows:
-        rotary_kernel[(rows, triton.cdiv(heads, head_block))](
-            *(x, positions, cos, sin, x.stride(0), x.stride(1)),
-            heads=heads,
+        rotary_kernel[(rows, triton.cdiv(count, head_block))](
+            *(heads, cos, sin, heads.stride(0), heads.stride(1)),
+            heads=count,
             half=half,
             head_block=head_block,
             half_block=half_block,
             interleaved=interleaved,
         )
+    return heads

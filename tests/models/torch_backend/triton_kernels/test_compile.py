@@ -20,19 +20,17 @@ from embedwell_models.torch_backend.triton_kernels import (
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 CAPABILITIES = (80, 90, 100)  # A100, H100 and B200
-ARRAYS_OF_INTEGERS = {"ends", "skipped", "positions", "key_counts", "index"}
+ARRAYS_OF_INTEGERS = {"ends", "skipped", "key_counts", "index"}
 FLOATS = {"eps", "branch_eps", "scale", "softcap"}
 INTEGERS = {"window", "farthest", "relative"}
 ALWAYS_FLOAT32 = {
-    (rotary.rotary_kernel, "cos"),
-    (rotary.rotary_kernel, "sin"),
     (pooling.pooling_kernel, "out"),
     (row_maximum.row_maximum_kernel, "out"),
     (attention.attention_kernel, "slopes"),
 }
 NORM: dict[str, object] = {"width": 768, "block": 1024, "has_x": True, "keeps_total": True}
 ROTARY: dict[str, object] = {"heads": 12, "half": 32, "head_block": 16, "half_block": 32}
-POOLING: dict[str, object] = {"width": 768, "cut": 768, "block": 64, "tile": 32, "unit": False}
+POOLING: dict[str, object] = {"width": 768, "block": 64, "tile": 32}
 PLAIN: dict[str, object] = {
     **{"heads": 12, "shared": 1, "causal": False, "has_window": False, "has_counts": False},
     **dict.fromkeys(["has_cap", "has_slopes", "has_table"], False),

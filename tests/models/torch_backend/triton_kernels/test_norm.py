@@ -2,72 +2,58 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
-from embedwell_models.torch_backend.triton_kernels.norm import NormWeights, sum_and_norm
+from embedwell_models.torch_backend.norm import LayerNorm, Norm, RMSNorm, Sum, identity
+from embedwell_models.torch_backend.norm import sum_and_norm as on_torch
+from embedwell_models.torch_backend.triton_kernels.norm import sum_and_norm
 
 pytestmark = pytest.mark.interpreter
 EPS = 1e-5
 
 
-def weights(kind: str, width: int, seed: int) -> NormWeights | None:
+def build(kind: str, width: int, seed: int) -> Norm:
     noise = torch.Generator().manual_seed(seed)
     weight, bias = (torch.randn(width, generator=noise) for _ in range(2))
-    if kind == "none":
-        return None
-    return NormWeights(weight, bias if kind == "layer" else None, EPS)
-
-
-def twin(x: Tensor, norm: NormWeights | None) -> Tensor:
-    if norm is None:
-        return x
-    if norm.bias is None:
-        return F.rms_norm(x, norm.weight.shape, norm.weight, norm.eps)
-    return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, norm.eps)
+    norms: dict[str, Norm] = {
+        **{"layer": LayerNorm(weight, bias, EPS), "rms": RMSNorm(weight, EPS)},
+        "none": identity,
+    }
+    return norms[kind]
 
 
 @pytest.mark.parametrize("kind", ["layer", "rms", "none"])
 @pytest.mark.parametrize("branch_kind", ["none", "rms", "layer"])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("rows", [0, 1, 5])
 @pytest.mark.parametrize("width", [1, 33, 64])
 def test_sum_and_norm_are_those_of_torch(
-    kind: str, branch_kind: str, rows: int, width: int
+    kind: str, branch_kind: str, has_residual: bool, rows: int, width: int
 ) -> None:
     noise = torch.Generator().manual_seed(width)
-    x, branch = (torch.randn(rows, width, generator=noise) * 3 + 1 for _ in range(2))
-    norm, inner = weights(kind, width, 1), weights(branch_kind, width, 2)
-    total, normed = sum_and_norm(x, branch, norm, inner)
-    expected = x + twin(branch, inner)
-    torch.testing.assert_close(total, expected, atol=3e-6, rtol=1e-5)
-    torch.testing.assert_close(normed, twin(expected, norm), atol=3e-6, rtol=1e-5)
-
-
-def test_without_a_residual_the_branch_is_normalised() -> None:
-    branch, norm = torch.randn(3, 20), weights("layer", 20, 3)
-    _, normed = sum_and_norm(None, branch, norm, keep_sum=False)
-    torch.testing.assert_close(normed, twin(branch, norm), atol=3e-6, rtol=1e-5)
+    residual, branch = (torch.randn(rows, width, generator=noise) * 3 + 1 for _ in range(2))
+    parts = Sum(branch, residual if has_residual else None, build(branch_kind, width, 2))
+    norm = build(kind, width, 1)
+    for found, expected in zip(sum_and_norm(parts, norm), on_torch(parts, norm), strict=True):
+        torch.testing.assert_close(found, expected, atol=3e-6, rtol=1e-5)
 
 
 def test_half_precision_is_rounded_once() -> None:
     x, branch = torch.randn(7, 48).half(), torch.randn(7, 48).half()
-    norm = NormWeights(torch.randn(48).half(), torch.randn(48).half(), EPS)
-    exact = NormWeights(norm.weight.float(), norm.bias.float(), EPS)  # type: ignore[union-attr]
-    total, normed = sum_and_norm(x, branch, norm)
-    summed = x.float() + branch.float()
+    weight, bias = torch.randn(48).half(), torch.randn(48).half()
+    total, normed = sum_and_norm(Sum(branch, x), LayerNorm(weight, bias, EPS))
+    exact = Sum(branch.float(), x.float())
+    summed, expected = on_torch(exact, LayerNorm(weight.float(), bias.float(), EPS))
     assert torch.equal(total, summed.half())
-    torch.testing.assert_close(normed, twin(summed, exact).half(), atol=1e-6, rtol=1e-3)
-
-
-def test_float32_becomes_half() -> None:
-    x, branch, norm = torch.randn(2, 16), torch.randn(2, 16), weights("layer", 16, 5)
-    _, normed = sum_and_norm(x, branch, norm, keep_sum=False, dtype=torch.float16)
-    assert normed.dtype == torch.float16
-    torch.testing.assert_close(normed.float(), twin(x + branch, norm), atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(normed, expected.half(), atol=1e-6, rtol=1e-3)
 
 
 def test_a_row_that_is_not_finite_harms_no_other() -> None:
-    x, norm = torch.randn(3, 8), weights("layer", 8, 4)
+    x = torch.randn(3, 8)
     x[1, 2] = float("nan")
-    _, normed = sum_and_norm(x, torch.randn(3, 8), norm)
+    _, normed = sum_and_norm(Sum(torch.randn(3, 8), x), build("layer", 8, 4))
     assert normed.isfinite().all(dim=1).tolist() == [True, False, True]
+
+
+def test_other_norms_are_refused() -> None:
+    with pytest.raises(KeyError):
+        sum_and_norm(Sum(torch.zeros(1, 2)), torch.relu)

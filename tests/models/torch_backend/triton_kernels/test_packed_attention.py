@@ -1,5 +1,6 @@
 """Tests of the layers' attention by the Triton kernel, in its interpreter, beside blocks."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,17 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.gpu_attention import PackedAttention, fastest_attention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.operators import triton_operators
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.attention import attend
 from tests.models.families.checkpoint import Case, write
+from tests.models.torch_backend.graph_cases import CASES as GRAPH_CASES
 from tests.models.torch_backend.graph_cases import RELATIVE_CASES
 from tests.models.torch_backend.heads import CPU, PLAIN, RULES, WINDOWS, heads_of
 
 pytestmark = pytest.mark.interpreter
 
-CASES = [Case("bert"), *RELATIVE_CASES]
+CASES = GRAPH_CASES + RELATIVE_CASES
 OPTIONS = WINDOWS | {"softcap": RULES["softcap"]}
 
 
@@ -70,7 +73,9 @@ def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
         TorchLinearFactory(CPU, torch.float32),
     )
     blocks = TorchEncoder(parts, TorchLayers(spec.config, loaded, linear, CPU))
-    layers = TorchLayers(spec.config, loaded, linear, CPU, packed)
+    layers = TorchLayers(
+        spec.config, loaded, linear, CPU, replace(triton_operators(), attention=packed)
+    )
     assert layers.recordable and layers.attention_names == {"triton": len(layers)}
     noise = np.random.default_rng(3)
     batch = Batch.of([noise.integers(6, 99, length) for length in (1, 33, 4)])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from embedwell_models.encoder.pooling import POOLINGS, pool_rows
 from embedwell_models.torch_backend.pooling import pool as on_torch
@@ -41,17 +40,6 @@ def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
     torch.testing.assert_close(
         found, expected(hidden.float(), lengths, modes, [0, 0]), atol=2e-6, rtol=1e-5
     )
-
-
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_vectors_are_cut_and_then_get_unit_length(lengths: list[int]) -> None:
-    hidden, skipped = rows_of(lengths, 70), torch.zeros(len(lengths), dtype=torch.int32)
-    found = pool(hidden, ends_of(lengths), skipped, ["mean", "cls"], cut=33, unit=True)
-    parts = [
-        F.normalize(expected(hidden, lengths, [mode], [0] * len(lengths))[:, :33])
-        for mode in ("mean", "cls")
-    ]
-    torch.testing.assert_close(found, torch.cat(parts, dim=1), atol=2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["mean", "max"])
