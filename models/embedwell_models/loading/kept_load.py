@@ -26,7 +26,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class KnownLoad:
-    """What an earlier load measured, see TokenIdEmbedder."""
+    """Measurements of an earlier load, see TokenIdEmbedder."""
 
     dtype: str
     trials: Sequence[Trial]
