@@ -121,7 +121,11 @@ def read(folder: Path) -> CheckpointLayout:
     """
     options = JsonConfig(folder / "config.json")
     refuse_undescribed(options)
-    family = _family(options)
+    return layout_of(_family(options), options)
+
+
+def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
+    """Build the layout of a checkpoint of this family; raises ModelError as `read` does."""
     assert family.read is not None, "only a table has no reader, and it has no model_type"
     try:
         spec = family.read(options)

@@ -3,13 +3,17 @@
 import json
 import pkgutil
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from embedwell_models import classic, families
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from tests.conftest import Folder
 
 
 @pytest.mark.parametrize("config", [{"model_type": "convnext"}, {}])
@@ -55,3 +59,16 @@ def test_every_classic_family_is_in_the_registry() -> None:
     source = Path(families.classic.__file__).read_text(encoding="utf-8")
     for path in Path(classic.__file__).parent.glob("*/family.py"):
         assert f"{classic.__name__}.{path.parent.name}.family:" in source, path
+
+
+def test_a_name_of_a_tensor_that_no_layer_reads_is_refused(tiny_bert: Folder) -> None:
+    options = JsonConfig(tiny_bert() / "config.json")
+    bert = families.named("bert")
+    assert families.layout_of(bert, options).tensors
+
+    def misspelled(options: JsonConfig) -> CheckpointLayout:
+        assert bert.read is not None
+        return replace(bert.read(options), tensors={"weight": "layers.{}.ffnorm.weight"})
+
+    with pytest.raises(ModelError, match=r"no layer reads \['layers.{}.ffnorm.weight'\]"):
+        families.layout_of(replace(bert, read=misspelled), options)

@@ -20,7 +20,14 @@ from embedwell.http.request_context import RequestContext
 from embedwell.http.timeouts import Timeouts
 from embedwell.metrics.metrics import Metrics
 from embedwell.routes.common.body import Body
-from embedwell.routes.common.router import RequestDep, api_router, direct_routes, read_body
+from embedwell.routes.common.router import (
+    DirectRoute,
+    RequestDep,
+    api_router,
+    direct_routes,
+    head_routes,
+    read_body,
+)
 
 
 class Numbers(Body):
@@ -193,3 +200,16 @@ def test_fastapis_validation_errors_have_the_same_format(
     actual = post("/scaled", body, query=query, app=fastapi())
     assert (actual.status, actual.content["param"]) == (400, param)
     assert actual.content["code"] == "unknown_field" if param == "number" else "invalid_request"
+
+
+def test_the_copies_of_routes_for_head_are_not_documented() -> None:
+    routes = api_router("tests")
+
+    @routes.get("/state")
+    async def state() -> str:
+        return "ready"
+
+    copies = [*routes.routes, *head_routes(routes.routes)]
+    fastapis = [each.of_fastapi for each in copies if isinstance(each, DirectRoute)]
+    documented = [(each.methods, each.include_in_schema) for each in fastapis]
+    assert documented == [({"GET"}, True), ({"HEAD"}, False)]
