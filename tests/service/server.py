@@ -58,7 +58,8 @@ class Server(HttpServer):
         }
         self.url = ""
 
-    def __enter__(self) -> Self:
+    def launch(self) -> None:
+        """Start the process, without waiting for it."""
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "embedwell", "serve", "--port", str(self._port)],
@@ -66,6 +67,9 @@ class Server(HttpServer):
                 stderr=log,
                 env=self._environment,
             )
+
+    def __enter__(self) -> Self:
+        self.launch()
         match = None
         deadline = time.monotonic() + 300
         while match is None:
