@@ -114,7 +114,7 @@ def fp8_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
 def nvfp4_columns(weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Round to NVFP4: bytes of two columns, scales of 16 columns and of all, and what they mean."""
     tensor_scale = weight.abs().max().float() / (6 * 448)
-    groups = weight.unflatten(1, (-1, 16))
+    groups = weight.reshape(len(weight), -1, 16)
     scale = (groups.abs().amax(2) / 6 / tensor_scale).to(torch.float8_e4m3fn)
     step = scale.float() * tensor_scale
     nearest = ((groups / step[..., None]).abs()[..., None] - NVFP4_SIZES).abs().argmin(-1)

@@ -60,8 +60,8 @@ def matrix(parts: Parts, part: str, scale: Callable[[Floats], Floats]) -> LayerM
     shape = (codes.shape[0], 2 * codes.shape[-1])
 
     def decode() -> Floats:
-        numbers = _VALUES[codes[..., None] >> np.array([0, 4], np.uint8) & np.uint8(15)]
-        numbers = numbers.reshape(shape)
+        nibbles = codes[..., None] >> np.array([0, 4], np.uint8) & np.uint8(15)
+        numbers: Floats = _VALUES[nibbles].reshape(shape)
         numbers *= spread(scale(fp8.VALUES[scales]), shape)
         return numbers
 
