@@ -27,7 +27,6 @@ UNUSED = (
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a DeBERTa-v2 or -v3."""
     options.require("conv_kernel_size", 0)
-    options.require("attention_head_size", options["hidden_size"] // options["num_attention_heads"])
     scores = _position_scores(options)
     positions = _positions(
         options,
@@ -53,6 +52,7 @@ def _layout(
     # scores: how many are added to that of contents, in pos_att_type.
     width, heads = options["hidden_size"], options["num_attention_heads"]
     options.require("embedding_size", width)
+    options.require("attention_head_size", width // heads)
     learned = options.get("position_biased_input", True)
     segments = options.get("type_vocab_size", 0) > 0
     config = plain_config(
