@@ -146,7 +146,8 @@ def inspect(as_json: bool, **flags: Any) -> None:
 def models(text: str, as_json: bool) -> None:
     """List often used models of the Hugging Face hub whose names contain TEXT.
 
-    Many other models can be served. Prompts are those that the authors publish beside the files.
+    Many other models can be served. The column float32 has the size of the weights in float32; in
+    bfloat16 they take half. Prompts are those that the authors publish beside the files.
     """
     from embedwell.cli import known_models
 
