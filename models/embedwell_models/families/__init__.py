@@ -136,12 +136,9 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
         raise ModelError(f"{options.path}: {error}") from None
     refuse_unknown_code(options, family.replaced_code)
     config = replace(spec.config, family=family.name or options["model_type"])
-    return replace(
-        spec,
-        config=config,
-        bidirectional_code="" if family.replaced_code else bidirectional_code(options),
-        unread_keys=unread_keys(options, family.ignored_keys),
-    )
+    unread = unread_keys(options, family.ignored_keys)
+    code = "" if family.replaced_code else bidirectional_code(options)
+    return replace(spec, config=config, bidirectional_code=code, unread_keys=unread)
 
 
 def _family(options: JsonConfig) -> Family:

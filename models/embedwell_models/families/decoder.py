@@ -60,8 +60,7 @@ def bidirectional_code(options: JsonConfig) -> str:
             return str(name)
     # Folders of the hub's cache, models--organisation--name, and of converted models.
     parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
-    repositories = _BIDIRECTIONAL_REPOSITORIES & {named, *parts}
-    return min(repositories, default="") if code else ""
+    return min(_BIDIRECTIONAL_REPOSITORIES & {named, *parts}, default="")
 
 
 def sliding_window(options: JsonConfig) -> int | None:
