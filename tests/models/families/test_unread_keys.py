@@ -13,7 +13,9 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
-OTHERS = [Case(name, {}, {}) for name in ("clip", "siglip", "qwen3_vl", "embedding_gemma2")]
+OTHERS = [
+    Case(name, {}, {}) for name in ("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2")
+]
 OTHERS += [Case(name, {}, {}) for name in ("canine", "funnel", "mobilebert")]
 
 
