@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from embedwell.cli.commands import main
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
+from tests.service.bulk.jobs import vectors_of
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -324,7 +329,7 @@ def test_a_siglip_embeds_texts_and_images(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_examples_of_the_page_run(server: HttpServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
-    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    _, shell, _ = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     image, *commands = shell.replace("localhost:8080", server.url).splitlines()
     assert len(commands) == 5
     for command in commands:
@@ -345,3 +350,23 @@ def test_the_programs_of_the_page_run(server: HttpServer, tmp_path: Path, index:
     program = programs[index].replace("http://localhost:8080", server.url)
     program += "assert len(vectors[0]) == 24"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+
+
+@pytest.mark.full
+def test_the_commands_of_the_page_embed_many_images(
+    folder: Path, expected: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    (tmp_path / "album").mkdir()
+    (tmp_path / "album" / "cat.jpg").write_bytes(FILES[1])
+    (tmp_path / "album" / "list.csv").write_text("file\ncat.jpg\n")
+    pq.write_table(pa.table({"id": [1, 2], "image": FILES}), tmp_path / "photos.parquet")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^embedwell (embed .*)$", page, re.MULTILINE)
+    for command in commands:
+        arguments = command.replace("sentence-transformers/clip-ViT-B-32", str(folder)).split()
+        result = CliRunner().invoke(main, [*arguments, "--dtype", "float32"])
+        assert result.exit_code == 0, result.output
+    for name, rows in (("vectors", [2, 3]), ("album-vectors", [3])):
+        found = vectors_of(pq.read_table(name))
+        np.testing.assert_allclose(normalize(found), expected[rows], atol=1e-6)

@@ -13,8 +13,9 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
-OTHERS = [Case(name, {}, {}) for name in ("clip", "siglip", "qwen3_vl", "embedding_gemma2")]
-OTHERS += [Case(name, {}, {}) for name in ("canine", "funnel", "gemma3", "mistral3", "mobilebert")]
+_NAMES = ("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2")
+_NAMES += ("canine", "funnel", "gemma3", "mistral3", "mobilebert")
+OTHERS = [Case(name, {}, {}) for name in _NAMES]
 
 
 @pytest.mark.parametrize("case", [*EVERY, *OTHERS], ids=str)
