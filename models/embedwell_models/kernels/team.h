@@ -97,4 +97,6 @@ struct Member {
     if (size > 1) barrier->wait(rank, size);
   }
   Range share(long count) const { return {rank * count / size, (rank + 1) * count / size}; }
+  // Whether each thread computes rows of its own. Otherwise all threads share each product.
+  bool has_rows(long rows) const { return size == 1 || rows >= FEW * size; }
 };
