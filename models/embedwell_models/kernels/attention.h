@@ -182,7 +182,10 @@ INLINE void soften(float* scores, Range seen, long columns, float scale, const f
     total += x;
   }
   for (long j = end; j < columns; j += W) store(out + j, Floats{});
-  softmax.factor = softmax.sum ? exponential(splat(before - softmax.peak))[0] : 0.0f;
+  if (softmax.sum && before == softmax.peak)
+    softmax.factor = 1.0f;
+  else
+    softmax.factor = softmax.sum ? exponential(splat(before - softmax.peak))[0] : 0.0f;
   softmax.sum = softmax.sum * softmax.factor + sum(total);
 }
 
@@ -199,7 +202,7 @@ struct Head {
   Softmax* softmax;                // (QUERIES,)
   long size;                       // Dh
   static constexpr long BLOCK = TILE_ROWS;
-  static constexpr long QUERIES = 1024;  // for which a block of keys is packed
+  static constexpr long QUERIES = 4096;  // for which a block of keys is packed
 
   static long columns(long length) { return round_up(length, COLUMNS); }
 
@@ -208,8 +211,8 @@ struct Head {
         values(arena.take<Value>(columns(std::min(length, PACKED)) * width)),
         weights(arena.take<Value>((BLOCK + SLACK) * columns(std::min(length, PACKED)))),
         scores(arena.take<float>(BLOCK * columns(std::min(length, PACKED)))),
-        sums(arena.take<float>(length > PACKED ? QUERIES * width : 0)),
-        softmax(arena.take<Softmax>(QUERIES)),
+        sums(arena.take<float>(length > PACKED ? std::min(length, QUERIES) * width : 0)),
+        softmax(arena.take<Softmax>(std::min(length, QUERIES))),
         size(width) {}
 
   INLINE void pack(const Value* key, const Value* value, long stride, Range block) const {
@@ -222,8 +225,9 @@ struct Head {
 // Attention of the wanted queries, in rows of a stride, to a block of packed keys and values. Calls
 // out with row, column and W results after the last block of keys. Multiplies only keys that a
 // query of the block of queries attends to. Before the softmax it calls add with a block's first
-// row, its number of rows, its keys and unscaled scores.
-template <typename Kind, typename Add, typename Out>
+// row, its number of rows, its keys and unscaled scores. whole: whether all keys are packed, as in
+// most texts, for which compilers leave out the rest.
+template <bool whole, typename Kind, typename Add, typename Out>
 INLINE void attend(const typename Kind::Operand* queries, long stride, Range wanted, Range packed,
                    const AttentionMask& mask, long bias_row, const PositionBias& bias, float scale,
                    const Head<Kind>& space, Add&& add, Out&& out) {
@@ -234,7 +238,7 @@ INLINE void attend(const typename Kind::Operand* queries, long stride, Range wan
     const Range multiplied = mask.multiplied({t, t + rows});
     const long start = std::max(multiplied.first, packed.first);
     const long end = std::min(multiplied.last, packed.first + height), columns = end - start;
-    const bool first = start == multiplied.first, last = end == multiplied.last;
+    const bool first = whole || start == multiplied.first, last = whole || end == multiplied.last;
     if (columns < 0 || (columns == 0 && !(first && last))) continue;
     const long below = start - packed.first;
     multiply(queries + t * stride, stride, rows, keys, size, {below, below + columns},

@@ -186,8 +186,14 @@ class Work {
         if (packed != key) space.pack(rows.keys, rows.values, rows.stride, keys);
         packed = key;
         if (relative) relation.score_keys(rows.keys, rows.stride, some, keys);
-        attend(rows.queries, rows.stride, some, keys, mask, layer.first_bias + head,
-               call_.position_bias, cap ? 1.0f : scale, space, add, out);
+        const auto attend_block = [&](auto whole) {
+          attend<whole>(rows.queries, rows.stride, some, keys, mask, layer.first_bias + head,
+                        call_.position_bias, cap ? 1.0f : scale, space, add, out);
+        };
+        if (mask.keys <= PACKED)
+          attend_block(std::true_type{});
+        else
+          attend_block(std::false_type{});
       } while ((key += PACKED) < seen.last);
     }
   }

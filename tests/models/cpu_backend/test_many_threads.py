@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from embedwell_models.encoder.batch import Batch
 from tests.models.built import kernels
 from tests.models.cpu_backend.pair import Pair, batch, error
 from tests.models.shapes import KINDS
@@ -66,8 +67,6 @@ def test_any_number_of_threads_gives_the_same_bits(
 @pytest.mark.full(after=1)
 def test_a_long_text_is_the_same_bits_beside_others(kernels: str, dtype: str, kind: str) -> None:
     encoder, texts = Pair.of(kernels, dtype, kind).ours, batch([77, 2300, 5])
-    alone = replace(
-        texts, ids=texts.ids[77:-5], lengths=texts.lengths[1:2], prompt_token_counts=np.zeros(1)
-    )
+    alone = Batch.of([texts.ids[77:-5]])
     last = KINDS[kind].num_layers
     assert np.array_equal(encoder.states(alone, last), encoder.states(texts, last)[77:-5])
