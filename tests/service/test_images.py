@@ -35,6 +35,14 @@ def data_url(data: bytes) -> str:
 FIRST, SECOND = (data_url(data) for data in FILES)
 
 
+def image_url(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def message(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": [*parts]}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clip")
@@ -112,6 +120,20 @@ def test_an_image_alone_has_the_same_vector(server: HttpServer, expected: Floats
             },
             [2, 0],
         ),
+        ("/v1/embeddings", {"messages": [message(image_url(FIRST))]}, [2]),
+        ("/embeddings", {"messages": [message({"type": "text", "text": TEXTS[1]})]}, [1]),
+        ("/v1/embeddings", {"messages": [{"role": "user", "content": TEXTS[1]}]}, [1]),
+        (
+            "/v1/multimodalembeddings",
+            {
+                "inputs": [
+                    {"content": [{"type": "image_base64", "image_base64": FIRST}]},
+                    {"content": [{"type": "text", "text": TEXTS[1]}]},
+                    {"content": [{"type": "image_url", "image_url": SECOND}]},
+                ]
+            },
+            [2, 1, 3],
+        ),
     ],
     ids=str,
 )
@@ -129,6 +151,50 @@ def test_cohere_returns_the_texts_of_a_mixed_request(server: HttpServer) -> None
     ]
     body = {"model": "clip", "input_type": "search_document", "inputs": content}
     assert server.post("/v2/embed", body).json()["texts"] == ["a cat"]
+
+
+TEXT_PART = {"type": "text", "text": "a cat"}
+PARTS = {"content": [TEXT_PART, image_url(FIRST)]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "index"),
+    [
+        ("/v1/embeddings", {"messages": [{"role": "user", **PARTS}]}, "messages", 0),
+        ("/v2/embed", {"inputs": [{"content": [TEXT_PART]}, PARTS]}, "inputs", 1),
+        (
+            "/v1/multimodalembeddings",
+            {"inputs": [{"content": [TEXT_PART]}, {"content": [TEXT_PART, TEXT_PART]}]},
+            *("inputs", 1),
+        ),
+    ],
+)
+def test_an_input_of_several_parts_is_refused_by_the_models_name(
+    server: HttpServer, path: str, body: dict[str, Any], param: str, index: int
+) -> None:
+    response = server.post(path, {"model": "clip", **body})
+    assert response.status_code == 400
+    fault = response.json().get("error", response.json())
+    assert (fault["code"], fault["param"], fault["index"]) == ("not_offered", param, index)
+    assert (
+        f"input {index} has" in fault["message"] and "the model 'clip' embeds" in fault["message"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"messages": [message(image_url("https://example.com/a.png"))]}),
+        (
+            "/v1/multimodalembeddings",
+            {"inputs": [{"content": [{"type": "image_url", "image_url": "http://a.org/a.png"}]}]},
+        ),
+    ],
+)
+def test_no_api_fetches_an_image(server: HttpServer, path: str, body: dict[str, Any]) -> None:
+    fault = error(server.post(path, body), 400)
+    assert (fault["code"], fault["index"]) == ("invalid_image", 0)
+    assert "does not fetch" in fault["message"]
 
 
 def test_cohere_takes_one_of_texts_images_and_inputs(server: HttpServer) -> None:
@@ -270,9 +336,12 @@ def test_the_examples_of_the_page_run(server: HttpServer) -> None:
 
 
 @pytest.mark.full
-def test_the_program_of_the_page_runs(server: HttpServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", range(3))
+def test_the_programs_of_the_page_run(server: HttpServer, tmp_path: Path, index: int) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 3
     (tmp_path / "cat.jpg").write_bytes(FILES[1])
-    program = code.replace("http://localhost:8080", server.url) + "assert len(vectors[0]) == 24"
+    program = programs[index].replace("http://localhost:8080", server.url)
+    program += "assert len(vectors[0]) == 24"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
