@@ -13,8 +13,10 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
-_NAMES = ("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2")
-_NAMES += ("canine", "funnel", "gemma3", "mistral3", "mobilebert")
+_NAMES = [
+    *("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2"),
+    *("canine", "funnel", "gemma3", "mistral3", "mobilebert"),
+]
 OTHERS = [Case(name, {}, {}) for name in _NAMES]
 
 
