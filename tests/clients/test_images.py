@@ -21,7 +21,7 @@ from voyageai.error import InvalidRequestError
 
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
-from tests.models.image_models import SIDE, encoded, picture, write_clip
+from tests.models.image_models import SIDE, encoded, picture
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer
 
@@ -32,22 +32,15 @@ TEXT = "a cat"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    write_clip(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[HttpServer]:
-    with local_server(folder, served_name="clip") as server:
+def server(clip_folder: Path) -> Iterator[HttpServer]:
+    with local_server(clip_folder, served_name="clip") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> Floats:
+def expected(clip_folder: Path) -> Floats:
     """The unit vectors of the pictures and the text."""
-    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    embedder = Embedder.load(clip_folder, device="cpu", dtype="float32")
     return normalize(np.concatenate([embedder.embed_images(FILES), embedder.embed([TEXT])]))
 
 

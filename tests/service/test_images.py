@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
-from tests.models.image_models import encoded, picture, write_clip, write_siglip
+from tests.models.image_models import encoded, picture, write_siglip
 from tests.service.bulk.jobs import vectors_of
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -49,22 +49,15 @@ def message(*parts: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    write_clip(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def expected(folder: Path) -> Floats:
+def expected(clip_folder: Path) -> Floats:
     """The unit vectors of two texts and two images."""
-    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    embedder = Embedder.load(clip_folder, device="cpu", dtype="float32")
     return normalize(np.concatenate([embedder.embed(TEXTS), embedder.embed_images(FILES)]))
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[HttpServer]:
-    with local_server(folder, served_name="clip", max_image_pixels=1 << 16) as server:
+def server(clip_folder: Path) -> Iterator[HttpServer]:
+    with local_server(clip_folder, served_name="clip", max_image_pixels=1 << 16) as server:
         yield server
 
 
@@ -225,14 +218,14 @@ def test_images_are_compared_with_texts(server: HttpServer, expected: Floats) ->
     np.testing.assert_allclose(alone["scores"], [[expected[2] @ expected[0]]], atol=1e-6)
 
 
-def test_an_image_counts_as_its_patches(server: HttpServer, folder: Path) -> None:
+def test_an_image_counts_as_its_patches(server: HttpServer, clip_folder: Path) -> None:
     body = {"inputs": [{"image": FIRST}, "a cat"], "details": True}
     response = server.post("/embed", body)
     content = response.json()
     assert [item["tokens"] for item in content["inputs"]] == [TOKENS, 6]
     assert content["usage"] == {"texts": 2, "tokens": TOKENS + 6}
     assert response.headers["x-tokens"] == str(TOKENS + 6)
-    with local_server(folder, max_tokens=2 * TOKENS) as limited:
+    with local_server(clip_folder, max_tokens=2 * TOKENS) as limited:
         images = [{"image": FIRST}] * 3
         assert limited.post("/embed", {"inputs": images[:2]}).status_code == 200
         fault = error(limited.post("/embed", {"inputs": images}), 413)
@@ -298,8 +291,8 @@ def test_an_image_has_one_vector(server: HttpServer, path: str, body: dict[str, 
     assert fault["code"] in ("not_offered", "invalid_request")
 
 
-def test_the_same_image_is_computed_once(folder: Path) -> None:
-    with local_server(folder, vector_cache_bytes=1 << 20) as server:
+def test_the_same_image_is_computed_once(clip_folder: Path) -> None:
+    with local_server(clip_folder, vector_cache_bytes=1 << 20) as server:
         for cached in ("0", "2"):
             inputs = [{"image": FIRST}, "a cat"]
             response = server.post("/embed", {"inputs": inputs})
@@ -354,7 +347,7 @@ def test_the_programs_of_the_page_run(server: HttpServer, tmp_path: Path, index:
 
 @pytest.mark.full
 def test_the_commands_of_the_page_embed_many_images(
-    folder: Path, expected: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clip_folder: Path, expected: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
     (tmp_path / "album").mkdir()
@@ -364,7 +357,7 @@ def test_the_commands_of_the_page_embed_many_images(
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^embedwell (embed .*)$", page, re.MULTILINE)
     for command in commands:
-        arguments = command.replace("sentence-transformers/clip-ViT-B-32", str(folder)).split()
+        arguments = command.replace("sentence-transformers/clip-ViT-B-32", str(clip_folder)).split()
         result = CliRunner().invoke(main, [*arguments, "--dtype", "float32"])
         assert result.exit_code == 0, result.output
     for name, rows in (("vectors", [2, 3]), ("album-vectors", [3])):

@@ -18,7 +18,7 @@ from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
-from tests.models.image_models import encoded, picture, write_clip
+from tests.models.image_models import encoded, picture
 from tests.service.bulk.jobs import read_output, run_job, vectors_of, write_parquet
 
 FILES = [
@@ -28,21 +28,14 @@ COLUMNS = Columns("image", "id", images=True)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    write_clip(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def images(folder: Path) -> LocalImages:
-    settings = Settings(model=str(folder), device="cpu", dtype="float32", max_batch_tokens=40)
+def images(clip_folder: Path) -> LocalImages:
+    settings = Settings(model=str(clip_folder), device="cpu", dtype="float32", max_batch_tokens=40)
     return load_local_images(settings)
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> Floats:
-    return Embedder.load(folder, device="cpu", dtype="float32").embed_images(FILES)
+def expected(clip_folder: Path) -> Floats:
+    return Embedder.load(clip_folder, device="cpu", dtype="float32").embed_images(FILES)
 
 
 def write(path: Path, column: Any, **others: Any) -> Path:
@@ -178,10 +171,10 @@ def run(*arguments: str, status: int = 0) -> str:
 
 
 def test_the_command_embeds_images_and_resumes(
-    folder: Path, expected: Floats, tmp_path: Path
+    clip_folder: Path, expected: Floats, tmp_path: Path
 ) -> None:
     path, out = write(tmp_path / "in.parquet", FILES), tmp_path / "out"
-    common = [str(path), "-o", f"{out}/", "--model", str(folder), "--image", "image"]
+    common = [str(path), "-o", f"{out}/", "--model", str(clip_folder), "--image", "image"]
     common += ["--part-rows", "2", "--resume"]
     assert "5 images embedded, 0 rows left out" in run(*common, "--dtype", "float32")
     np.testing.assert_array_equal(vectors_of(read_output(out)), expected)
