@@ -14,6 +14,7 @@ from typing import Any
 from embedwell.batches.folder import LOCK
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
+from embedwell.engine.worker.cpus import available_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
@@ -23,7 +24,7 @@ from embedwell.settings.settings import Settings
 log = logging.getLogger(__name__)
 
 _MIN_OPEN_FILES = (
-    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each model
+    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each engine
 )
 
 
@@ -33,8 +34,9 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
     models: the settings of each model and its folder, the default model first.
     """
     configure_logging(settings.log_level, settings.log_format)
+    engines = max(len(models), len(settings.engine_names))
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
+    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * engines:
         log.error(
             "the server cannot start: it may open only %d files; raise the limit with ulimit "
             "-n 1024",
@@ -65,18 +67,35 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
 def open_model_contexts(
     settings: Settings, models: Sequence[tuple[Settings, Path]], stack: ExitStack
 ) -> tuple[list[InheritedModel], list[int]]:
-    """Open each model's counters and hand-off sockets, until the stack is closed.
+    """Open each engine's counters and hand-off sockets, until the stack is closed.
 
     Return the contexts, and the engines' ends of the socket pairs that hand over connections.
     Raises OSError.
     """
     contexts, engine_fds, rows = [], [], counter_rows(settings)
-    for index, (options, folder) in enumerate(models):
+    for index, (options, folder) in enumerate(_of_engines(settings, models)):
         requests, engine = map(stack.enter_context, handoff_pair())
         counters = stack.enter_context(counters_file(rows))
         contexts.append(InheritedModel(options, folder, index, rows, counters, requests.fileno()))
         engine_fds.append(engine.fileno())
     return contexts, engine_fds
+
+
+def _of_engines(
+    settings: Settings, models: Sequence[tuple[Settings, Path]]
+) -> Sequence[tuple[Settings, Path]]:
+    """Return the settings of each engine and the folder of its model."""
+    if not settings.devices:
+        return models
+    [(options, folder)] = models
+    devices = settings.devices.split(",")
+    threads = settings.threads
+    if devices[0] == "cpu":
+        threads = threads or max(1, available_cpus() // len(devices))
+    return [
+        (options.model_copy(update={"device": device, "threads": threads}), folder)
+        for device in devices
+    ]
 
 
 def _listen(settings: Settings, stack: ExitStack) -> list[list[socket.socket]]:

@@ -17,6 +17,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
@@ -142,6 +143,7 @@ class Metrics:
         self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]
         self._counted: list[_External] = []
         self._gauges: list[_External] = []
+        self._devices: Mapping[str, Callable[[], float]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -157,6 +159,10 @@ class Metrics:
     def register_counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a total of each model that another module counts, read at every scrape."""
         self._counted.append((CounterMetricFamily, name, text, reads))
+
+    def register_devices(self, ready: Mapping[str, Callable[[], float]]) -> None:
+        """Register whether the engine of each of several devices is ready, by the device's name."""
+        self._devices = ready
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count a request with a response, and its texts, tokens and times if it succeeded."""
@@ -188,6 +194,12 @@ class Metrics:
                 histogram.add_to(family, labels)
             yield family
         yield from map(self._read, self._gauges)
+        if self._devices:
+            text = "1 if the engine of the device computes and responds, else 0."
+            devices = GaugeMetricFamily("embedwell_engine_ready", text, labels=("device",))
+            for name, ready in self._devices.items():
+                devices.add_metric((name,), ready())
+            yield devices
 
     def _read(self, external: _External) -> Metric:
         kind, name, text, reads = external
@@ -245,4 +257,10 @@ def build_metrics(models: Sequence[ServedModel]) -> Metrics:
         metrics.register_gauge(name, text, [partial(read, model) for model in models])
     for name, text, read in _COUNTERS:
         metrics.register_counter(name, text, [partial(read, model) for model in models])
+    engines = models[0].engines.items()
+    metrics.register_devices({name: partial(_is_ready, engine) for name, engine in engines})
     return metrics
+
+
+def _is_ready(engine: EngineSession) -> float:
+    return engine.ready

@@ -19,6 +19,7 @@ from embedwell.settings.setting_types import (
     ApiKeys,
     CacheFolder,
     CutLengths,
+    DeviceNames,
     HostNames,
     Model,
     ModelNames,
@@ -104,6 +105,13 @@ class Settings(BaseSettings):
     device: str = Field(
         default="auto",
         description="Device that computes: cpu, cuda, cuda:N, or auto (a GPU if there is one).",
+    )
+    devices: DeviceNames = Field(
+        default="",
+        description=(
+            "Several devices instead of one, comma-separated, such as cuda:0,cuda:1: each has an "
+            "engine with a copy of the model. A device may be repeated."
+        ),
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
@@ -370,6 +378,18 @@ class Settings(BaseSettings):
     def any_name(self) -> bool:
         """Whether clients may request the model by any other name, too."""
         return self.served_name is not None and _ANY_NAME in self.served_name.split(",")
+
+    @property
+    def engine_names(self) -> list[str]:
+        """Names of the engines, by their devices; empty if the model has a single engine."""
+        devices = self.devices.split(",")
+        if len(devices) == 1:
+            return []
+        numbers = [devices[: index + 1].count(device) for index, device in enumerate(devices)]
+        return [
+            device if devices.count(device) == 1 else f"{device}#{number}"
+            for device, number in zip(devices, numbers, strict=True)
+        ]
 
     def _own_names(self) -> list[str]:
         path = Path(self.model)
