@@ -2,14 +2,11 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -60,7 +57,10 @@ def metric(server: Server, name: str) -> str:
 
 
 def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) -> None:
-    with serving(tiny_bert(), tmp_path, workers=2) as server, ThreadPoolExecutor(4) as pool:
+    with (
+        serving(tiny_bert(), tmp_path, workers=2, admin_key="a") as server,
+        ThreadPoolExecutor(4) as pool,
+    ):
         expected = embed(server)
         for engine in engines(server):
             os.kill(engine, signal.SIGSTOP)  # what responds now is the other one
@@ -73,6 +73,11 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
         assert threads == max(1, len(os.sched_getaffinity(0)) // 2)
         assert server.client.get("/health").json()["engines_down"] == []
         assert metric(server, 'embedwell_engine_ready{device="cpu#2"}') == "1.0"
+        for action in ("unload", "load"):
+            path = f"/models/{server.client.get('/info').json()['model']}/{action}"
+            assert server.post(path, {}, authorization="Bearer a").status_code == 200
+            state = "unloaded" if action == "unload" else "ready"
+            server.wait_until(lambda state=state: states(server) == [state, state])  # type: ignore[misc]
         ends = [psutil.Process(pid) for pid in engines(server)]
         assert server.stop() == 0
         assert not psutil.wait_procs(ends, timeout=10)[1]
@@ -130,39 +135,8 @@ def test_the_first_engine_decides_the_precision(tiny_bert: Folder, tmp_path: Pat
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_devices_that_the_machine_lacks_end_the_server(tiny_bert: Folder, tmp_path: Path) -> None:
-    output = serve(model=tiny_bert(), devices="cuda:0,cuda:1", port=0)
-    assert output.count("the server continues without this device") == 1
-    assert "the server ends" in output
-
-
-@pytest.mark.parametrize(
-    ("other", "named"),
-    [
-        ({"device": "cpu"}, "device"),
-        ({"models": "a=bundled,b=bundled"}, "models"),
-        ({"idle_unload": 9}, "idle_unload"),
-        ({"max_model_bytes": 9}, "max_model_bytes"),
-        ({"keep": "on_demand"}, "keep"),
-        ({"adapter": "a,b"}, "adapter"),
-    ],
-)
-def test_what_needs_one_device_is_refused(other: dict[str, Any], named: str) -> None:
-    assert named in serve(devices="cpu,cpu", **other)
-
-
-def serve(**settings: object) -> str:
-    """Run a server that cannot start, and return its output."""
-    flags: Sequence[str] = [
-        word
-        for name, value in settings.items()
-        for word in (f"--{name.replace('_', '-')}", f"{value}")
-    ]
-    ended = subprocess.run(
-        [sys.executable, "-m", "embedwell", "serve", *flags],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode > 0
-    return ended.stderr
+    server = Server(tmp_path / "log", model=tiny_bert(), devices="cuda:0,cuda:1")
+    server.launch()
+    assert server.process.wait(120) == 1
+    assert server.log.count("the server continues without this device") == 1
+    assert "the server ends" in server.log
