@@ -5,6 +5,7 @@ import errno
 import logging
 import resource
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -20,8 +21,11 @@ from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
+from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)
+
+_MAX_DEFAULT_WORKERS = 8  # each takes about 50 MB
 
 _MIN_OPEN_FILES = (
     14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each engine
@@ -34,6 +38,10 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
     models: the settings of each model and its folder, the default model first.
     """
     configure_logging(settings.log_level, settings.log_format)
+    gpu = may_be_gpu((settings.devices or settings.device).partition(",")[0])
+    workers = settings.workers or default_workers(available_cpus(), gpu)
+    settings = settings.model_copy(update={"workers": workers})
+    models = [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
     engines = max(len(models), len(settings.engine_names))
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * engines:
@@ -62,6 +70,17 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         )
         watcher = Watcher(context, [*chain(*sockets)], engine_fds, fork_early)
         return asyncio.run(watcher.run())
+
+
+def default_workers(cpus: int, gpu: bool, platform: str = sys.platform) -> int:
+    """Return the number of HTTP processes that keep an engine busy with requests of short texts.
+
+    One process serves as many of them a second as about four processors with AMX compute. A GPU
+    leaves most processors to HTTP. Only Linux spreads new connections over processes.
+    """
+    if platform != "linux":
+        return 1
+    return min(max(cpus // (2 if gpu else 4), 1), _MAX_DEFAULT_WORKERS)
 
 
 def open_model_contexts(

@@ -1,4 +1,4 @@
-"""Listening sockets, and what each engine has of its own."""
+"""Listening sockets, the number of processes that listen, and what each engine has of its own."""
 
 import socket
 from collections.abc import Iterator
@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from embedwell.engine.worker.cpus import available_cpus
-from embedwell.launch.bootstrap import open_exclusive, open_model_contexts, open_shared
+from embedwell.launch.bootstrap import (
+    default_workers,
+    open_exclusive,
+    open_model_contexts,
+    open_shared,
+)
 from embedwell.settings.settings import Settings
 
 LOCAL = "127.0.0.1"
@@ -100,3 +105,14 @@ def test_threads_that_are_set_or_beside_gpus_are_not_divided(devices: str, threa
         models, _ = open_model_contexts(settings, [(settings, Path("a"))], stack)
     assert [model.settings.threads for model in models] == [threads, threads]
     assert ",".join(model.settings.device for model in models) == devices
+
+
+def test_the_number_of_http_processes_follows_the_processors_and_the_device() -> None:
+    cpus = [1, 2, 7, 8, 16, 96]
+    assert [default_workers(count, gpu=False, platform="linux") for count in cpus] == [
+        *(1, 1, 1, 2, 4, 8)
+    ]
+    assert [default_workers(count, gpu=True, platform="linux") for count in cpus] == [
+        *(1, 1, 3, 4, 8, 8)
+    ]
+    assert default_workers(96, gpu=True, platform="darwin") == 1
