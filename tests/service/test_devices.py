@@ -1,12 +1,12 @@
 """A model on several devices: real processes, with two engines on the processors."""
 
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,28 +21,39 @@ NAMES = ["cpu#1", "cpu#2"]
 
 
 @contextmanager
-def serving(folder: Path, tmp_path: Path, **settings: object) -> Iterator[Server]:
+def serving(folder: Path, tmp_path: Path, **settings: Any) -> Iterator[Server]:
     """Serve a model on two engines, once both are ready."""
     with Server(tmp_path / "log", model=folder, devices="cpu,cpu", **settings) as server:
-        server.wait_until(lambda: states(server) == ["ready", "ready"])
+        server.wait_until(lambda: ready(server) == [True, True])
         yield server
 
 
-def states(server: Server) -> list[str]:
-    engines = server.client.get("/info").json()["engines"]
+def info(server: Server) -> dict[str, Any]:
+    content: dict[str, Any] = server.client.get("/info").json()
+    return content
+
+
+def ready(server: Server) -> list[bool]:
+    engines = info(server)["engines"]
     assert [engine["device"] for engine in engines] == NAMES
-    return [engine["state"] for engine in engines]
+    return [engine["ready"] for engine in engines]
 
 
 def restarts(server: Server) -> int:
-    count: int = server.client.get("/info").json()["engine_restarts"]
+    count: int = info(server)["engine_restarts"]
     return count
 
 
-def engines(server: Server) -> list[int]:
-    """The process ids of the engines."""
+def engines(server: Server) -> list[psutil.Process]:
     [fork_server] = server.children(FORK_SERVER)
-    return [engine.pid for engine in fork_server.children()]
+    return fork_server.children()
+
+
+def kill_an_engine(server: Server) -> None:
+    """Kill an engine, and wait until its process is gone."""
+    engine = engines(server)[0]
+    engine.kill()
+    assert not psutil.wait_procs([engine], timeout=60)[1]
 
 
 def embed(server: Server) -> bytes:
@@ -63,47 +74,43 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
     ):
         expected = embed(server)
         for engine in engines(server):
-            os.kill(engine, signal.SIGSTOP)  # what responds now is the other one
+            engine.suspend()  # what responds now is the other one
             requests = [pool.submit(embed, server) for _ in range(4)]
             done, _ = wait(requests, timeout=60, return_when=FIRST_COMPLETED)
-            os.kill(engine, signal.SIGCONT)
+            engine.resume()
             assert done and {request.result() for request in requests} == {expected}
         assert restarts(server) == 0
-        threads = server.client.get("/info").json()["engine"]["threads"]
-        assert threads == max(1, len(os.sched_getaffinity(0)) // 2)
+        assert info(server)["engine"]["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
         assert server.client.get("/health").json()["engines_down"] == []
         assert metric(server, 'embedwell_engine_ready{device="cpu#2"}') == "1.0"
-        for action in ("unload", "load"):
-            path = f"/models/{server.client.get('/info').json()['model']}/{action}"
+        for action, after in (("unload", False), ("load", True)):
+            path = f"/models/{info(server)['model']}/{action}"
             assert server.post(path, {}, authorization="Bearer a").status_code == 200
-            state = "unloaded" if action == "unload" else "ready"
-            server.wait_until(lambda state=state: states(server) == [state, state])  # type: ignore[misc]
-        ends = [psutil.Process(pid) for pid in engines(server)]
+            server.wait_until(lambda after=after: ready(server) == [after, after])  # type: ignore[misc]
+        ends = engines(server)
         assert server.stop() == 0
         assert not psutil.wait_procs(ends, timeout=10)[1]
 
 
 def test_no_request_is_lost_when_an_engine_is_killed(tiny_bert: Folder, tmp_path: Path) -> None:
-    with serving(tiny_bert(), tmp_path) as server:
-        expected, responses, done = embed(server), list[bytes](), threading.Event()
+    with serving(tiny_bert(), tmp_path) as server, ThreadPoolExecutor(4) as pool:
+        expected, done = embed(server), threading.Event()
 
-        def send() -> None:
+        def send() -> set[bytes]:
+            responses = set[bytes]()
             while not done.is_set():
-                responses.append(server.post("/embed", BODY).content)
+                responses.add(embed(server))
+            return responses
 
-        threads = [threading.Thread(target=send) for _ in range(4)]
-        for thread in threads:
-            thread.start()
+        senders = [pool.submit(send) for _ in range(4)]
         try:
             for count in (1, 2, 3):
-                os.kill(engines(server)[0], signal.SIGKILL)
+                kill_an_engine(server)
                 server.wait_until(lambda count=count: restarts(server) == count)  # type: ignore[misc]
-                server.wait_until(lambda: states(server) == ["ready", "ready"])
+                server.wait_until(lambda: ready(server) == [True, True])
         finally:
             done.set()
-            for thread in threads:
-                thread.join()
-        assert set(responses) == {expected}
+        assert [sender.result() for sender in senders] == [{expected}] * 4
 
 
 def test_the_server_serves_until_no_engine_can_be_started(
@@ -113,15 +120,15 @@ def test_the_server_serves_until_no_engine_can_be_started(
     with serving(folder, tmp_path) as server:
         expected = embed(server)
         (folder / "config.json").rename(folder / "renamed.json")
-        os.kill(engines(server)[0], signal.SIGKILL)
-        server.wait_until(lambda: "failed" in states(server))
-        ready = server.client.get("/health")
-        assert ready.status_code == 200
-        [down] = ready.json()["engines_down"]
+        kill_an_engine(server)
+        server.wait_until(lambda: "continues without this device" in server.log)
+        health = server.client.get("/health")
+        assert health.status_code == 200
+        [down] = health.json()["engines_down"]
         assert metric(server, f'embedwell_engine_ready{{device="{down}"}}') == "0.0"
-        assert f"on {down}" in server.log and "continues without this device" in server.log
+        assert f"on {down}" in server.log
         assert {embed(server) for _ in range(9)} == {expected}
-        os.kill(engines(server)[0], signal.SIGKILL)
+        kill_an_engine(server)
         assert server.process.wait(60) == 1
         assert "the server ends" in server.log
 
@@ -130,7 +137,7 @@ def test_the_first_engine_decides_the_precision(tiny_bert: Folder, tmp_path: Pat
     with serving(tiny_bert(), tmp_path, dtype="auto") as server:
         trials = [line for line in server.log.splitlines() if "cosine to float32" in line]
         assert len(trials) == len({line.partition(" in ")[2].split()[0] for line in trials})
-        assert len(trials) == len(server.client.get("/info").json()["engine"]["trials"]) - 1
+        assert len(trials) == len(info(server)["engine"]["trials"]) - 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

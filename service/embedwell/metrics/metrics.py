@@ -126,12 +126,16 @@ class Metrics:
     """
 
     def __init__(
-        self, counters: SharedCounters, models: Mapping[str, SharedCounters] | None = None
+        self,
+        counters: SharedCounters,
+        models: Mapping[str, SharedCounters] | None = None,
+        engines: Mapping[str, EngineSession] | None = None,
     ) -> None:
         """counters: counters of the server.
 
         models: the counters of each model, by name. By default there is one model, whose counters
             are the server's.
+        engines: those of several devices, by the names of these.
         """
         self._counters, self._row = counters, counters.row
         self._requests: dict[tuple[str, int], int] = {}
@@ -143,7 +147,7 @@ class Metrics:
         self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]
         self._counted: list[_External] = []
         self._gauges: list[_External] = []
-        self._devices: Mapping[str, Callable[[], float]] = {}
+        self._engines = engines or {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -159,10 +163,6 @@ class Metrics:
     def register_counter(self, name: str, text: str, reads: Sequence[Callable[[], float]]) -> None:
         """Register a total of each model that another module counts, read at every scrape."""
         self._counted.append((CounterMetricFamily, name, text, reads))
-
-    def register_devices(self, ready: Mapping[str, Callable[[], float]]) -> None:
-        """Register whether the engine of each of several devices is ready, by the device's name."""
-        self._devices = ready
 
     def observe(self, context: RequestContext, path: str, status: int) -> None:
         """Count a request with a response, and its texts, tokens and times if it succeeded."""
@@ -194,12 +194,12 @@ class Metrics:
                 histogram.add_to(family, labels)
             yield family
         yield from map(self._read, self._gauges)
-        if self._devices:
+        if self._engines:
             text = "1 if the engine of the device computes and responds, else 0."
-            devices = GaugeMetricFamily("embedwell_engine_ready", text, labels=("device",))
-            for name, ready in self._devices.items():
-                devices.add_metric((name,), ready())
-            yield devices
+            ready = GaugeMetricFamily("embedwell_engine_ready", text, labels=("device",))
+            for device, engine in self._engines.items():
+                ready.add_metric((device,), engine.ready)
+            yield ready
 
     def _read(self, external: _External) -> Metric:
         kind, name, text, reads = external
@@ -252,15 +252,9 @@ def build_metrics(models: Sequence[ServedModel]) -> Metrics:
     models: all of its models; the counters of the first one count paths.
     """
     counters = {model.name: model.engine.counters for model in models}
-    metrics = Metrics(models[0].engine.counters, counters)
+    metrics = Metrics(models[0].engine.counters, counters, models[0].engines)
     for name, text, read in _GAUGES:
         metrics.register_gauge(name, text, [partial(read, model) for model in models])
     for name, text, read in _COUNTERS:
         metrics.register_counter(name, text, [partial(read, model) for model in models])
-    engines = models[0].engines.items()
-    metrics.register_devices({name: partial(_is_ready, engine) for name, engine in engines})
     return metrics
-
-
-def _is_ready(engine: EngineSession) -> float:
-    return engine.ready

@@ -1,7 +1,7 @@
 """GET /live, /ready, /health, /info and /metrics: health checks, description and monitoring."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, NotRequired, Protocol
 
@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.engine.client.engine_set import Engine, EngineSet
-from embedwell.engine.wire.model_state import EngineState
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.error_body import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
@@ -105,7 +104,7 @@ class EngineStatus(TypedDict):
     """The engine of one of several devices."""
 
     device: str
-    state: Literal["ready", "not ready", "unloaded", "failed"]
+    ready: bool
     restarts: NonNegativeInt
 
 
@@ -324,26 +323,11 @@ def server_info(
         "tokenization_workers": settings.workers,
     }
     if isinstance(engine, EngineSet):
-        info["engines"] = _engines(engine)
+        info["engines"] = [
+            {"device": device, "ready": each.ready, "restarts": each.restarts}
+            for device, each in engine.engines.items()
+        ]
     return info
-
-
-_STATES: Mapping[EngineState, Literal["not ready", "unloaded", "failed"]] = {
-    EngineState.RUNNING: "not ready",
-    EngineState.UNLOADED: "unloaded",
-    EngineState.FAILED: "failed",
-}
-
-
-def _engines(engines: EngineSet) -> list[EngineStatus]:
-    return [
-        {
-            "device": name,
-            "state": "ready" if engine.ready else _STATES[engine.state.engine],
-            "restarts": engine.restarts,
-        }
-        for name, engine in engines.engines.items()
-    ]
 
 
 def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:

@@ -14,7 +14,7 @@ _OPTIONS = (
     *("threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
-_NOT_WITH_DEVICES = (*("device", "models", "models_file", "idle_unload", "max_model_bytes"),)
+_NOT_WITH_DEVICES = ("device", "models", "models_file", "keep", "idle_unload", "max_model_bytes")
 _OF_ONE_MODEL = ("served_name", "revision")
 
 Named = tuple[str, dict[str, Any]]
@@ -49,8 +49,6 @@ def _check_devices(settings: Settings) -> None:
     for name in _NOT_WITH_DEVICES:
         if getattr(settings, name) != Settings.model_fields[name].default:
             raise ValueError(f"devices: it cannot be combined with {name}")
-    if settings.keep != "always":
-        raise ValueError("devices: the model is loaded from the start, so keep must be always")
     if settings.adapter == ALL_ADAPTERS or "," in settings.adapter:
         raise ValueError("devices: each of several adapters has an engine; choose one adapter")
 

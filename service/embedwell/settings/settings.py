@@ -384,15 +384,13 @@ class Settings(BaseSettings):
 
     @property
     def engine_names(self) -> list[str]:
-        """Names of the engines, by their devices; empty if the model has a single engine."""
+        """Names of several engines: their devices, numbered if one is repeated; empty for one."""
         devices = self.devices.split(",")
         if len(devices) == 1:
             return []
-        numbers = [devices[: index + 1].count(device) for index, device in enumerate(devices)]
-        return [
-            device if devices.count(device) == 1 else f"{device}#{number}"
-            for device, number in zip(devices, numbers, strict=True)
-        ]
+        if len({*devices}) == len(devices):
+            return devices
+        return [f"{device}#{number}" for number, device in enumerate(devices, 1)]
 
     def _own_names(self) -> list[str]:
         path = Path(self.model)

@@ -49,7 +49,7 @@ def test_an_invalid_origin_is_refused_at_the_start(invalid: str) -> None:
         ("cuda:1", []),
         (" cuda:0, cuda:1 ", ["cuda:0", "cuda:1"]),
         ("cpu,cpu", ["cpu#1", "cpu#2"]),
-        ("cuda:0,cuda:1,cuda:0", ["cuda:0#1", "cuda:1", "cuda:0#2"]),
+        ("cuda:0,cuda:1,cuda:0", ["cuda:0#1", "cuda:1#2", "cuda:0#3"]),
     ],
 )
 def test_engines_are_named_by_their_devices(devices: str, names: list[str]) -> None:
