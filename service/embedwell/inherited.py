@@ -24,6 +24,7 @@ class InheritedModel:
     rows: number of rows of the counters.
     counters_fd: descriptor of the shared counters.
     connect_fd: descriptor of the socket on which connections to its engine are requested.
+    cpus: processors that the engine is bound to; empty if it may use all of the server's.
     """
 
     settings: Settings
@@ -32,6 +33,7 @@ class InheritedModel:
     rows: int
     counters_fd: int
     connect_fd: int
+    cpus: Sequence[int] = ()
 
     @property
     def label(self) -> str:

@@ -1,6 +1,7 @@
 """A model on several devices: real processes, with two engines on the processors."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -17,7 +18,15 @@ from tests.conftest import Folder
 from tests.service.server import Server
 
 BODY = {"inputs": ["red", "green and blue"]}
-NAMES = ["cpu#1", "cpu#2"]
+ON_NODES = """
+import sys
+from pathlib import Path
+from embedwell.launch.bootstrap import run
+from embedwell.settings.settings import Settings
+settings = Settings(port=0)
+sys.exit(run(settings, [(settings, Path(settings.model))], Path(sys.argv[1])))
+"""
+"""Serves on the NUMA nodes that a folder describes, in place of /sys."""
 
 
 @contextmanager
@@ -34,9 +43,7 @@ def info(server: Server) -> dict[str, Any]:
 
 
 def ready(server: Server) -> list[bool]:
-    engines = info(server)["engines"]
-    assert [engine["device"] for engine in engines] == NAMES
-    return [engine["ready"] for engine in engines]
+    return [engine["ready"] for engine in info(server)["engines"]]
 
 
 def restarts(server: Server) -> int:
@@ -79,6 +86,7 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
             done, _ = wait(requests, timeout=60, return_when=FIRST_COMPLETED)
             engine.resume()
             assert done and {request.result() for request in requests} == {expected}
+        assert [each["device"] for each in info(server)["engines"]] == ["cpu#1", "cpu#2"]
         assert restarts(server) == 0
         assert info(server)["engine"]["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
         assert server.client.get("/health").json()["engines_down"] == []
@@ -111,6 +119,43 @@ def test_no_request_is_lost_when_an_engine_is_killed(tiny_bert: Folder, tmp_path
         finally:
             done.set()
         assert [sender.result() for sender in senders] == [{expected}] * 4
+
+
+class ServerOnNodes(Server):
+    """A server on a machine whose NUMA nodes have a processor each."""
+
+    def __init__(self, folder: Path, cpus: list[int], **settings: Any) -> None:
+        super().__init__(folder / "log", **settings)
+        self._folder = folder
+        for node, cpu in enumerate(cpus):
+            (folder / f"node/node{node}").mkdir(parents=True)
+            (folder / f"node/node{node}/cpulist").write_text(f"{cpu}\n")
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", ON_NODES, str(self._folder)]
+
+
+def test_each_engine_is_bound_to_the_processors_of_its_node(
+    tiny_bert: Folder, tmp_path: Path
+) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    cpus = [allowed[0], allowed[-1]]
+    with ServerOnNodes(tmp_path, cpus, model=tiny_bert(), devices="cpu:0,cpu:1") as server:
+        server.wait_until(lambda: ready(server) == [True, True])
+        embed(server)
+        assert [bound(engine) for engine in engines(server)] == [{cpus[0]}, {cpus[1]}]
+        assert [each["device"] for each in info(server)["engines"]] == ["cpu:0", "cpu:1"]
+        assert info(server)["engine"]["threads"] == 1
+        kill_an_engine(server)
+        server.wait_until(lambda: restarts(server) == 1 and ready(server) == [True, True])
+        assert set().union(*map(bound, engines(server))) == {*cpus}
+
+
+def bound(engine: psutil.Process) -> set[int]:
+    """The processors that the threads of an engine may use."""
+    threads = [os.sched_getaffinity(thread.id) for thread in engine.threads()]
+    return set().union(*threads)
 
 
 def test_the_server_serves_until_no_engine_can_be_started(

@@ -191,4 +191,5 @@ def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:
         accept_fd=engine_fd,
         counters_fd=model.counters_fd,
         counters_rows=model.rows,
+        cpus=model.cpus,
     )

@@ -15,7 +15,7 @@ PUBLISHED_PROMPTS = "published"
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]+))?")
 _PORTS = {"http": "80", "https": "443"}
 _LAST_PORT = 65535
-_DEVICE = re.compile(r"cpu|cuda:\d{1,4}")
+_DEVICE = re.compile(r"cpu(:\d{1,4})?|cuda:\d{1,4}")
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
@@ -68,7 +68,9 @@ def _device_names(names: str) -> str:
     devices = [name.strip() for name in names.split(",")] if names.strip() else []
     for device in devices:
         if not _DEVICE.fullmatch(device):
-            raise ValueError(f"{device!r} is no device; give cpu or cuda:N, with commas between")
+            raise ValueError(
+                f"{device!r} is no device; give cuda:N, cpu:N or cpu, with commas between"
+            )
     if len({device.partition(":")[0] for device in devices}) > 1:
         raise ValueError("give processors or GPUs: their vectors of a text differ")
     return ",".join(devices)

@@ -109,8 +109,8 @@ class Settings(BaseSettings):
     devices: DeviceNames = Field(
         default="",
         description=(
-            "Several devices instead of one, comma-separated, such as cuda:0,cuda:1: each has an "
-            "engine with a copy of the model. A device may be repeated."
+            "Several devices instead of one, comma-separated, each with an engine and a copy of "
+            "the model: GPUs, cuda:0,cuda:1; or NUMA nodes, cpu:0,cpu:1. One may be repeated."
         ),
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
@@ -184,7 +184,9 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1024,
-        description="CPU threads of the engine; 0: all processors that the process may use.",
+        description=(
+            "CPU threads of an engine; 0: one for each physical core that the process may use."
+        ),
     )
     cuda_graphs: bool = Field(
         default=True,

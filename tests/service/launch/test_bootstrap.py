@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from embedwell.engine.worker.cpus import available_cpus
 from embedwell.launch.bootstrap import (
     default_workers,
     open_exclusive,
@@ -87,24 +86,13 @@ def test_an_address_of_another_machine_is_refused(host: str) -> None:
         open_exclusive(host, 0)
 
 
-def test_each_device_has_its_own_counters_sockets_and_share_of_the_processors() -> None:
+def test_each_device_has_its_own_counters_and_sockets() -> None:
     settings = Settings(devices="cpu,cpu,cpu", served_name="small")
     with ExitStack() as stack:
         models, engine_fds = open_model_contexts(settings, [(settings, Path("a"))], stack)
     assert [model.label for model in models] == [f"small on cpu#{number}" for number in (1, 2, 3)]
-    assert {model.settings.device for model in models} == {"cpu"}
-    assert {model.settings.threads for model in models} == {max(1, available_cpus() // 3)}
     descriptors = [fd for model in models for fd in (model.counters_fd, model.connect_fd)]
     assert len({*descriptors, *engine_fds}) == 9
-
-
-@pytest.mark.parametrize(("devices", "threads"), [("cpu,cpu", 7), ("cuda:0,cuda:1", 0)])
-def test_threads_that_are_set_or_beside_gpus_are_not_divided(devices: str, threads: int) -> None:
-    settings = Settings(devices=devices, threads=threads)
-    with ExitStack() as stack:
-        models, _ = open_model_contexts(settings, [(settings, Path("a"))], stack)
-    assert [model.settings.threads for model in models] == [threads, threads]
-    assert ",".join(model.settings.device for model in models) == devices
 
 
 def test_the_number_of_http_processes_follows_the_processors_and_the_device() -> None:
