@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
 from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
@@ -47,11 +47,15 @@ class SpladeEncoder(EncoderWithHead):
         return [SparseVector.of(row) for weights in self._groups(batch) for row in weights]
 
     def _groups(self, batch: Batch) -> Iterator[Floats]:
-        # Few weights are in memory at once, although a batch may have many short sequences.
         states = self._encoder.states(batch, self._num_layers)
+        for texts, rows in self._slices(batch.lengths):
+            yield self._head(states[rows], batch.lengths[texts].tolist())
+
+    def _slices(self, lengths: Integers) -> Iterator[tuple[slice, slice]]:
+        # Groups of sequences and their rows: few weights are in memory at once, although a batch
+        # may have many short sequences.
         size = max(1, _MAX_NUMBERS // self._head.vocab_size)
-        stops = batch.lengths.cumsum()
-        for first in range(0, len(stops), size):
-            lengths = batch.lengths[first : first + size]
-            start, stop = stops[first] - lengths[0], stops[first + len(lengths) - 1]
-            yield self._head(states[start:stop], lengths.tolist())
+        ends = [0, *lengths.cumsum().tolist()]
+        for first in range(0, len(lengths), size):
+            last = min(first + size, len(lengths))
+            yield slice(first, last), slice(ends[first], ends[last])

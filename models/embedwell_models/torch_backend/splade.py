@@ -3,15 +3,20 @@
 Formal et al. 2021, arXiv 2109.10086. B sequences, T tokens, D hidden size, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.masked_lm import MaskedLMWeights
+from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
+from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
@@ -47,21 +52,26 @@ class TorchSpladeHead:
     @torch.inference_mode()
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""
-        pooled = self.pool(torch.from_numpy(states).to(self._device, self._dtype), lengths)
+        rows = torch.from_numpy(states).to(self._device, self._dtype)
+        pooled = self.pool(rows, lengths, torch.tensor(lengths).to(self._device))
         weights: Floats = pooled.cpu().numpy()
         return weights
 
-    def pool(self, states: Tensor, lengths: Sequence[int]) -> Tensor:
-        """Pool the states of B sequences on their device: (T, D) -> (B, V)."""
+    def pool(self, states: Tensor, lengths: Sequence[int], device_lengths: Tensor) -> Tensor:
+        """Pool the states of B sequences on their device: (T, D) -> (B, V).
+
+        device_lengths: the lengths on the device: (B,).
+        """
         x = states if self._dense is None or self._norm is None else self._norm(self._dense(states))
-        texts = torch.split(x, list(lengths))
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
             pooled = self._log(self._maximum(x, lengths))
         else:
-            pooled = torch.stack([self._sum(rows) for rows in texts])
+            pooled = torch.stack([self._sum(rows) for rows in torch.split(x, list(lengths))])
         # relu and max may hide values that are not finite.
-        finite = torch.stack([rows.isfinite().all() for rows in texts])
-        return pooled.masked_fill(~finite[:, None], torch.nan).float()
+        finite = torch.segment_reduce(
+            x.isfinite().all(dim=1).float(), "min", lengths=device_lengths, axis=0, unsafe=True
+        )
+        return pooled.masked_fill(finite[:, None] == 0, torch.nan).float()
 
     def _sum(self, rows: Tensor) -> Tensor:
         assert self._logits is not None
@@ -73,3 +83,21 @@ class TorchSpladeHead:
     def _log(self, activations: Tensor) -> Tensor:
         logs = activations.float().log1p()
         return logs.log1p() if self._splade.log_twice else logs
+
+
+class DeviceSpladeEncoder(SpladeEncoder):
+    """Encoder whose states stay on the device: the host receives only the weights."""
+
+    def __init__(self, encoder: Encoder, head: SpladeHead, num_layers: int) -> None:
+        """encoder, head: on torch. num_layers: the number of layers of the inner encoder."""
+        super().__init__(encoder, head, num_layers)
+        assert isinstance(encoder, TorchEncoder) and isinstance(head, TorchSpladeHead)
+        self._states, self._torch_head = encoder, head
+
+    def _groups(self, batch: Batch) -> Iterator[Floats]:
+        def pool(hidden: Tensor, layout: SequenceLayout) -> Iterator[Tensor]:
+            for texts, rows in self._slices(batch.lengths):
+                lengths = layout.lengths[texts]
+                yield self._torch_head.pool(hidden[rows], layout.host_lengths[texts], lengths)
+
+        yield from self._states.apply(batch, pool)
