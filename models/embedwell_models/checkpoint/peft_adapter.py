@@ -41,8 +41,8 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
 
     chosen: folder of the adapter of a task, relative to the encoder's; None without one.
     """
-    names = [chosen] * bool(chosen) + [FOLDER] * (encoder / FOLDER).is_dir()
-    return [encoder / name for name in names if name]
+    of_task = [encoder / chosen] if chosen else []
+    return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
 def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:

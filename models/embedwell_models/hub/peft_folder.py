@@ -86,10 +86,10 @@ def _links(adapter: Path, base: Path) -> Mapping[str, Path]:
 
 
 def _files_of_modules(folder: Path) -> list[Path]:
-    # The small files of a model's folder, and all files of the folders of its modules.
-    paths = [entry.path for entry in modules.read_entries(folder) if entry.path not in ("", ".")]
-    found = [path for part in paths for path in (folder / part).rglob("*") if path.is_file()]
-    return [*found, *(path for path in folder.iterdir() if path.is_file())]
+    # The files of a model's own folder, and all files below the subfolders of its modules.
+    subfolders = {folder / entry.path for entry in modules.read_entries(folder)} - {folder}
+    below = (path for subfolder in subfolders for path in subfolder.rglob("*"))
+    return [path for path in (*folder.iterdir(), *below) if path.is_file()]
 
 
 def _encoder(folder: Path) -> Path:
