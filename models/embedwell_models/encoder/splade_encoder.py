@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
 from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
@@ -47,15 +47,9 @@ class SpladeEncoder(EncoderWithHead):
         return [SparseVector.of(row) for weights in self._groups(batch) for row in weights]
 
     def _groups(self, batch: Batch) -> Iterator[Floats]:
-        states = self._encoder.states(batch, self._num_layers)
-        for texts, rows in self._slices(batch.lengths):
-            yield self._head(states[rows], batch.lengths[texts].tolist())
+        # Few weights are in memory at once, although a batch may have many short sequences.
+        return map(self._weights, batch.parts(max(1, _MAX_NUMBERS // self._head.vocab_size)))
 
-    def _slices(self, lengths: Integers) -> Iterator[tuple[slice, slice]]:
-        # Groups of sequences and their rows: few weights are in memory at once, although a batch
-        # may have many short sequences.
-        size = max(1, _MAX_NUMBERS // self._head.vocab_size)
-        ends = [0, *lengths.cumsum().tolist()]
-        for first in range(0, len(lengths), size):
-            last = min(first + size, len(lengths))
-            yield slice(first, last), slice(ends[first], ends[last])
+    def _weights(self, batch: Batch) -> Floats:
+        # (B, V)
+        return self._head(self._encoder.states(batch, self._num_layers), batch.lengths.tolist())

@@ -47,7 +47,7 @@ class TorchBackend:
         weights: Weights,
         inputs: Inputs,
         calibration: Calibration,
-        graphs: RecordedShapes | None,
+        graphs: RecordedShapes,
     ) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
         device = inputs.device

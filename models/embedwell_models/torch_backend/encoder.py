@@ -4,7 +4,7 @@ B sequences, T tokens, D hidden size.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -123,14 +123,11 @@ class TorchEncoder:
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        (pooled,) = self.apply(batch, lambda hidden, layout: [pool(hidden, layout, poolings)])
-        return pooled
+        return self.apply(batch, lambda hidden, layout: pool(hidden, layout, poolings))
 
     @torch.inference_mode()
-    def apply(
-        self, batch: Batch, function: Callable[[Tensor, SequenceLayout], Iterable[Tensor]]
-    ) -> list[Floats]:
-        """Apply a function to the last hidden states on the device: (rows, D) -> its results.
+    def apply(self, batch: Batch, function: Forward) -> Floats:
+        """Apply a function to the last hidden states on the device: (rows, D) -> its result.
 
         Rows after those of the tokens may hold anything.
         """
@@ -140,8 +137,8 @@ class TorchEncoder:
         with self._lock:
             # Recorded graphs read token ids, not token vectors.
             hidden = self._runner(layout) if rows is None else self._run(rows, layout)
-            copies = [HostCopy(result) for result in function(hidden, layout)]
-        return [copy.wait() for copy in copies]
+            copy = HostCopy(function(hidden, layout))
+        return copy.wait()
 
     @torch.inference_mode()
     def warm(self) -> None:

@@ -72,8 +72,7 @@ class DeviceLatentEncoder(StateFunctionEncoder):
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last states, concatenating the poolings: (B, poolings * D)."""
 
-        def attend(hidden: Tensor, layout: SequenceLayout) -> list[Tensor]:
-            return [pool(self._latents.attend(hidden), layout, poolings)]
+        def attend(hidden: Tensor, layout: SequenceLayout) -> Tensor:
+            return pool(self._latents.attend(hidden), layout, poolings)
 
-        (pooled,) = self._states.apply(batch, attend)
-        return pooled
+        return self._states.apply(batch, attend)

@@ -3,7 +3,7 @@
 Formal et al. 2021, arXiv 2109.10086. B sequences, T tokens, D hidden size, V vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -53,23 +53,22 @@ class TorchSpladeHead:
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""
         rows = torch.from_numpy(states).to(self._device, self._dtype)
-        pooled = self.pool(rows, lengths, torch.tensor(lengths).to(self._device))
-        weights: Floats = pooled.cpu().numpy()
+        weights: Floats = self.pool(rows, SequenceLayout(lengths, self._device)).cpu().numpy()
         return weights
 
-    def pool(self, states: Tensor, lengths: Sequence[int], device_lengths: Tensor) -> Tensor:
-        """Pool the states of B sequences on their device: (T, D) -> (B, V).
-
-        device_lengths: the lengths on the device: (B,).
-        """
-        x = states if self._dense is None or self._norm is None else self._norm(self._dense(states))
+    def pool(self, states: Tensor, layout: SequenceLayout) -> Tensor:
+        """Pool the states of B sequences on their device: (rows, D) -> (B, V)."""
+        x = states[: layout.tokens]
+        if self._dense is not None and self._norm is not None:
+            x = self._norm(self._dense(x))
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
-            pooled = self._log(self._maximum(x, lengths))
+            pooled = self._log(self._maximum(x, layout))
         else:
-            pooled = torch.stack([self._sum(rows) for rows in torch.split(x, list(lengths))])
+            lengths = [*layout.host_lengths]
+            pooled = torch.stack([self._sum(rows) for rows in torch.split(x, lengths)])
         # relu and max may hide values that are not finite.
         finite = torch.segment_reduce(
-            x.isfinite().all(dim=1).float(), "min", lengths=device_lengths, axis=0, unsafe=True
+            x.isfinite().all(dim=1).float(), "min", lengths=layout.lengths, axis=0, unsafe=True
         )
         return pooled.masked_fill(finite[:, None] == 0, torch.nan).float()
 
@@ -94,10 +93,5 @@ class DeviceSpladeEncoder(SpladeEncoder):
         assert isinstance(encoder, TorchEncoder) and isinstance(head, TorchSpladeHead)
         self._states, self._torch_head = encoder, head
 
-    def _groups(self, batch: Batch) -> Iterator[Floats]:
-        def pool(hidden: Tensor, layout: SequenceLayout) -> Iterator[Tensor]:
-            for texts, rows in self._slices(batch.lengths):
-                lengths = layout.lengths[texts]
-                yield self._torch_head.pool(hidden[rows], layout.host_lengths[texts], lengths)
-
-        yield from self._states.apply(batch, pool)
+    def _weights(self, batch: Batch) -> Floats:
+        return self._states.apply(batch, self._torch_head.pool)

@@ -13,6 +13,7 @@ from embedwell_models.encoder.splade_encoder import SpladeEncoder
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
 from embedwell_models.vectors import Floats
 from tests.models.families.checkpoint import CPU, Case, write
@@ -45,9 +46,10 @@ def test_nothing_is_computed_on_the_host_or_read_from_the_device(
     pooling: Literal["max", "sum"],
 ) -> None:
     whole, states = head(pooling, META), torch.empty(sum(LENGTHS), WIDTH, device=META)
-    lengths = torch.tensor(LENGTHS).to(META)
+    layout = SequenceLayout(LENGTHS, META)
+    _ = layout.memory  # what the pass has sent
     with OnDevice():  # type: ignore[no-untyped-call]
-        pooled = whole.pool(states, LENGTHS, lengths)
+        pooled = whole.pool(states, layout)
     assert pooled.shape == (len(LENGTHS), VOCABULARY)
 
 
