@@ -105,6 +105,11 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     return StoredWeights(plain)
 
 
+def shapes_of(spec: CheckpointLayout) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of our tensors of a spec, as far as its config states them."""
+    return {name: spec.shapes.get(name) or _shape(name, 0, spec.config) for name in spec.expected()}
+
+
 def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 

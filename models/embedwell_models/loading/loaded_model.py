@@ -45,7 +45,7 @@ class LoadedModel:
     trials: the results of the tried precisions. input_magnitudes: what int8 was calibrated with;
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
-    graphs: the batch shapes with CUDA graphs, after the encoder is warm.
+    graphs: how a GPU computes passes, after the encoder is warm.
     """
 
     description: ModelDescription
@@ -102,10 +102,8 @@ class LoadedModel:
         compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
         calibration = Calibration(sentences.calibrate, input_magnitudes)
-        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes()
-        factory = backend.text_encoders(
-            description, arrays, inputs, calibration, graphs if cuda_graphs else None
-        )
+        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes(cuda_graphs)
+        factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
         if trials is None:  # else an earlier load has checked the tokenizer
             sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
