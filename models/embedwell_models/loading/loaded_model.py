@@ -12,6 +12,7 @@ from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
+from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
@@ -115,7 +116,7 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=_with_layers_of_tokens(description, choice.encoder, backend.linear),
+            encoder=_with_own_states(description, choice.encoder, backend.linear),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
@@ -145,7 +146,7 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=Device.parse(str(encoder.device)),
             inputs=encoder,
-            encoder=encoder,
+            encoder=_with_own_states(description, encoder, linear),
             head=_head(description, linear),
             dtype="float32",
             isa=None,
@@ -166,10 +167,13 @@ def _head(
     return PooledVectorHead(description.path, modules, linear)
 
 
-def _with_layers_of_tokens(
+def _with_own_states(
     description: ModelDescription, encoder: Encoder, linear: LinearFactory
 ) -> Encoder:
-    # Layers of a classifier that come before its pooling.
+    # Weights of several layers, or layers of a classifier that come before its pooling.
+    if module := description.sentence.layer_weights:
+        layer_weights = read_layer_weights(description.path, module)
+        return LayerMixEncoder(encoder, layer_weights, description.spec.config.num_layers)
     classifier = description.classifier
     if classifier is None or not classifier.head.of_tokens:
         return encoder
