@@ -1,20 +1,18 @@
 """Folder of a model that PEFT has adapted: links to its files, and to those of the base model."""
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.hub.linked_folder import linked_folder
 from embedwell_models.model_files import modules
 from embedwell_models.tokenizer.loading import loader
 
 _BASE = "base_model_name_or_path"
-_INDEX = "model.safetensors.index.json"
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +34,7 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     """
     options = JsonConfig(folder / peft_adapter.CONFIG)
     base = _find_base(options, find)
-    links = _links(folder, base)
-    key = hashlib.sha256(repr(sorted(links.items())).encode()).hexdigest()[:16]
-    target = cache / "peft" / f"{folder.name}-{key}"
-    if not target.is_dir():
-        try:
-            with new_folder(target) as scratch:
-                for name, source in links.items():
-                    (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-                    (scratch / name).symlink_to(source)
-        except OSError as error:
-            if not target.is_dir():  # otherwise another process has just put the same links there
-                raise ModelError(
-                    f"{target} cannot be written: {error}; set a cache folder"
-                ) from None
+    target = linked_folder(cache / "peft", folder.name, _links(folder, base))
     log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])
     return target
 
@@ -76,7 +61,7 @@ def _links(adapter: Path, base: Path) -> Mapping[str, Path]:
     kept = (path for path in _files_of_modules(layout) if path not in replaced)
     files = {path.relative_to(layout): path for path in kept}
     weights = _encoder(base)
-    needed = [weights / "config.json", weights / _INDEX, *loader.files(tokenizer)]
+    needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.require_weight_files(weights)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}

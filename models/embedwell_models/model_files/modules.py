@@ -21,6 +21,8 @@ STATIC = "StaticEmbedding"
 WORDS = "WordEmbeddings"
 WORD_WEIGHTS = "WordWeights"
 CLIP = "CLIPModel"
+IMAGE_ENCODER = "image_encoder"
+"""Folder of the image encoder of another model, inside the folder of a model of texts."""
 LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
 TABLES = (STATIC, WORDS)
