@@ -72,13 +72,13 @@ class Reference:
 
     def attention(self, name: str, x: Tensor) -> Tensor:
         query, key, value = self.linear(f"{name}.attn.Wqkv", x).chunk(3, dim=1)
-        query, key, value = (part.unflatten(1, (HEADS, -1)) for part in (query, key, value))
+        query, key, value = (part.view(len(x), HEADS, -1) for part in (query, key, value))
         mixed = self.attend(self.turned(query), self.turned(key), value)
         return self.linear(f"{name}.attn.out_proj", mixed)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        parts = (part.transpose(0, 1) for part in (query, key, value))
-        return F.scaled_dot_product_attention(*parts).transpose(0, 1).flatten(1)
+        query, key, value = (part.transpose(0, 1) for part in (query, key, value))
+        return F.scaled_dot_product_attention(query, key, value).transpose(0, 1).flatten(1)
 
     def turned(self, x: Tensor) -> Tensor:
         """Rotate the first half of a head by its patch's row, the other half by the column."""
@@ -88,7 +88,7 @@ class Reference:
         rows, columns = angles[:, None].expand(-1, grid, -1), angles.expand(grid, -1, -1)
         of_patches = torch.cat([rows, columns], dim=2).flatten(0, 1)
         turns = torch.polar(torch.ones_like(of_patches), of_patches).to(torch.complex64)
-        pairs = torch.view_as_complex(x[1:].unflatten(2, (-1, 2)).contiguous())
+        pairs = torch.view_as_complex(x[1:].reshape(grid**2, HEADS, -1, 2))
         patches = torch.view_as_real(pairs * turns[:, None]).flatten(2)
         return torch.cat([x[:1], patches])
 
@@ -101,8 +101,8 @@ class Reference:
     def vector(self, states: Tensor) -> Tensor:
         query = self.linear("selector.attn.Wq", self.tensors["selector.attn.latent"][0])
         key, value = self.linear("selector.attn.Wkv", states).chunk(2, dim=1)
-        parts = (part.unflatten(1, (HEADS, -1)) for part in (query, key, value))
-        pooled = self.linear("selector.attn.out_proj", self.attend(*parts))
+        query, key, value = (part.view(len(part), HEADS, -1) for part in (query, key, value))
+        pooled = self.linear("selector.attn.out_proj", self.attend(query, key, value))
         normed = self.norm("selector.norm1", pooled, self.eps)
         return states[0] + self.network("selector.mlp", normed)[0]
 
