@@ -123,13 +123,21 @@ class TorchEncoder:
     @torch.inference_mode()
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        return self.apply(batch, lambda hidden, layout: pool(hidden, layout, poolings))
+
+    @torch.inference_mode()
+    def apply(self, batch: Batch, function: Forward) -> Floats:
+        """Apply a function to the last hidden states on the device: (rows, D) -> its result.
+
+        Rows after those of the tokens may hold anything.
+        """
         has_ids = batch.token_vectors is None
         layout = self._layout(batch, self._runner.shape if has_ids else BatchShape.of)
         rows = self._token_vectors(batch, layout)
         with self._lock:
             # Recorded graphs read token ids, not token vectors.
             hidden = self._runner(layout) if rows is None else self._run(rows, layout)
-            copy = HostCopy(pool(hidden, layout, poolings))
+            copy = HostCopy(function(hidden, layout))
         return copy.wait()
 
     @torch.inference_mode()
