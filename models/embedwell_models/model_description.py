@@ -13,13 +13,13 @@ from typing import Literal
 from embedwell_models import families
 from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
 from embedwell_models.images import preprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.model_files import chat_template, modules
+from embedwell_models.model_files import chat_template, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.card import CARD, read_kind
 from embedwell_models.model_files.classifier import (
@@ -73,7 +73,7 @@ class ModelDescription:
         """Read the small files of a folder.
 
         pooling, rerank_format: override the values in the files, unless AUTO. adapter: the task of
-        a model with adapters; AUTO for a model without adapters.
+        a model with adapters or routes; AUTO for a model without them.
 
         Raises ModelError for a model that is not supported and for invalid files.
         """
@@ -88,12 +88,13 @@ class ModelDescription:
         cls, path: Path, pooling: str, rerank_format: str, adapter: str
     ) -> "ModelDescription":
         read_kind(path)
-        entries = modules.read_entries(path)
+        tasks = modules.read_tasks(path)
+        entries = modules.read_entries(path, _route(tasks, adapter))
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = _TABLES.get(entries[0].kind, families.read)
-        spec = read(encoder).with_adapter(adapter)
+        spec = _with_tasks(path, read(encoder), tasks).with_adapter(adapter)
         if entries[0].custom and not spec.adapters:
             raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
@@ -109,6 +110,8 @@ class ModelDescription:
             )
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
+        if tasks:
+            sentence = replace(sentence, role=_route(tasks, adapter))
         images = _preprocessing(encoder, spec)
         return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
 
@@ -195,7 +198,9 @@ class ModelDescription:
         if not names:
             missing = self.spec.their_names(["bias_table"])
             raise ModelError(f"{self.encoder}: the checkpoint lacks {missing}")
-        return safetensors_files.read_tensor(self.encoder, names[0])
+        tensors = weights.iterate_tensors(self.encoder)
+        table = next(tensor for name, tensor in tensors if name == names[0])
+        return weights.to_finite_float32(self.encoder, names[0], table).copy()
 
     def with_prompts(self, prompts: Mapping[str, str]) -> "ModelDescription":
         """Return the description with further prompts, which replace those of the same names.
@@ -219,6 +224,8 @@ class ModelDescription:
             for module in self.sentence.modules
             if not isinstance(module, WithoutWeights)
         ]
+        if self.sentence.layer_weights is not None:
+            paths.insert(0, self.path / self.sentence.layer_weights.path)
         if self.sentence.word_weights is not None:
             paths.insert(0, self.path / self.sentence.word_weights)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
@@ -248,11 +255,13 @@ class ModelDescription:
         for adapter in peft_adapter.folders(self.encoder, chosen):
             weights += [adapter / name for name in peft_adapter.FILES]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
-        entries = modules.read_entries(self.path)
+        tasks = modules.read_tasks(self.path)
+        entries = modules.read_entries(self.path, _route(tasks, self.spec.adapter or AUTO))
+        options += {self.path / Path(entry.path).parent / router.FILE for entry in entries}
         options += [self.path / entry.path / "config.json" for entry in entries]
         if stated := options_file(self.path, entries[0].path):
             options.append(stated)
-        options += sparse_files(self.path, self.sentence.sparse)
+        options += sparse_files(self.path, entries, self.sentence.sparse)
         options.append(self.encoder / WORD_VECTOR_OPTIONS)
         options += preprocessing.files(self.encoder) if self.preprocessing else []
         if self.pair_format or self.sentence.text_format:
@@ -269,6 +278,18 @@ class ModelDescription:
         if self.spec.adapters:
             parts.append(repr(self.spec.adapters))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _route(tasks: Sequence[str], task: str) -> str:
+    # The route of a task; by default that of the first one.
+    chosen = task if task in tasks else next(iter(tasks), "")
+    return modules.TASK_ROUTES.get(chosen, router.DOCUMENT)
+
+
+def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
+    if tasks and spec.adapters:
+        raise ModelError(f"{path}: a model with adapters inside a {router.ROUTER} is not supported")
+    return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
 
 
 def _check_multi_vector(

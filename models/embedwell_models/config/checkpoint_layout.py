@@ -40,14 +40,15 @@ class Projection:
 class Adapters:
     """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
 
-    names: the tasks, in the order of the checkpoint. scale: factor of the additions.
+    names: the tasks, in the order of the checkpoint. scale: factor of the additions; None if each
+    task has modules of its own in place of additions.
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
     """
 
     names: tuple[str, ...]
-    scale: float
+    scale: float | None = None
     chosen: int | None = None
     folder: str = ""
 

@@ -70,7 +70,7 @@ _KEYS: Mapping[Kind, str] = {
     "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "query_pre_attn_scalar lora_alpha block_ffn_dim_multiplier",
-    _LIST: "architectures layer_types lora_adaptations skiplist_words",
+    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save",
     _INDICES: "full_attn_idxs block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",

@@ -114,10 +114,10 @@ class Work {
     for (long head = first; head < last; head++) {
       const Range mine = cost.queries(costs);
       costs = {costs.first - cost.total(), costs.last - cost.total()};
+      auto* const results = out + head * size - cost.wanted().first * width;
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
-                  space, packed, [&](long row, long d, Floats y) {
-                    store(out + (row - cost.wanted().first) * width + head * size + d, y);
-                  });
+                  space, packed,
+                  [=](long row, long d, Floats y) { store(results + row * width + d, y); });
     }
   }
 

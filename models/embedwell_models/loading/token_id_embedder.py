@@ -38,8 +38,8 @@ class TokenIdEmbedder:
 
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
-    images: the image encoder; None if the model has none. graphs: the batch shapes with CUDA
-    graphs, after `warm`.
+    images: the image encoder; None if the model has none. graphs: how a GPU computes passes, after
+    `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
     equal except for rounding on a GPU.

@@ -12,7 +12,6 @@ from embedwell_models.torch_backend.attention import (
     Visibility,
     padded_attention,
 )
-from embedwell_models.torch_backend.device import is_ampere_or_newer, runs_triton
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _DTYPES = (torch.bfloat16, torch.float16)
@@ -84,17 +83,6 @@ class PackedAttention:
             options.positions.packed_scores(query, key),
         )
         return mixed.flatten(1)
-
-
-def choose_attention(
-    options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
-) -> AttentionFunction:
-    """Choose a layer's attention by what the device has, see `fastest_attention`."""
-    return fastest_attention(
-        *(options, head_size, dtype),
-        has_flash=is_ampere_or_newer(device),
-        has_triton=runs_triton(device),
-    )
 
 
 def fastest_attention(

@@ -50,6 +50,7 @@ class Health:
     admission: Admission
     should_be_loaded: bool = True
     ready: bool = True
+    engines_down: list[str] | None = None
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:

@@ -1,6 +1,5 @@
 """Tests of the layers' attention by the Triton kernel, in its interpreter, beside blocks."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,9 +34,7 @@ CASES = GRAPH_CASES + RELATIVE_CASES
 OPTIONS = WINDOWS | {"softcap": RULES["softcap"]}
 
 
-def packed(
-    options: AttentionOptions, size: int, dtype: torch.dtype, device: torch.device
-) -> AttentionFunction:
+def packed(options: AttentionOptions, size: int, dtype: torch.dtype) -> AttentionFunction:
     """Attention as on a GPU without FlashAttention."""
     attention = fastest_attention(options, size, dtype, has_flash=False, has_triton=True)
     assert isinstance(attention, PackedAttention)
@@ -74,10 +71,9 @@ def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
         TorchLinearFactory(CPU, torch.float32),
     )
     blocks = TorchEncoder(parts, TorchLayers(spec.config, loaded, linear, CPU))
-    layers = TorchLayers(
-        spec.config, loaded, linear, CPU, replace(triton_operators(), attention=packed)
-    )
-    assert layers.recordable(RECORDED_SHAPES) and layers.attention_names == {"triton": len(layers)}
+    layers = TorchLayers(spec.config, loaded, linear, CPU, triton_operators(packed))
+    plan = layers.plan(RECORDED_SHAPES)
+    assert plan.shapes and (plan.attention, plan.kernels) == ({"triton": len(layers)}, "triton")
     noise = np.random.default_rng(3)
     batch = Batch.of([noise.integers(6, 99, length) for length in (1, 33, 4)])
     # Padding rows hold what was in the memory before, which may overflow.
