@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from embedwell_models.checkpoint.checksum import sha256
@@ -116,9 +117,18 @@ def _find(model: str, revision: str | None, cache: Path) -> Path:
     if is_hub_name(model):
         return _resolve_hub_model(model, revision, cache)
     raise ModelError(
-        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}; "
-        f"{missing_folder(model)}"
+        f"no model {model!r}: {_question(model)}give a folder, organisation/name (`embedwell "
+        f"models` lists some), or {DEFAULT}; {missing_folder(model)}"
     )
+
+
+def _question(model: str) -> str:
+    """Ask whether a known model was meant whose name contains this one."""
+    from embedwell_models.hub.known_models import known_models  # for this message alone
+
+    names = (name for name in (*BUNDLES, *known_models()) if model.lower() in name.lower())
+    similar = [*islice(names, 3)] if model else []
+    return f"did you mean {' or '.join(similar)}? " if similar else ""
 
 
 def missing_folder(model: str) -> str:
