@@ -23,8 +23,8 @@ Named = tuple[str, dict[str, Any]]
 def model_settings(settings: Settings) -> list[Settings]:
     """Return the settings of each model with its source, name and options, the default first.
 
-    Raises ValueError for two models with the same name, an unknown option, or a file that is not
-    TOML, or several devices with what needs one.
+    Raises ValueError for two models with the same name, an unknown option, a file that is not TOML,
+    or several devices beside a setting that needs one.
     """
     _check_devices(settings)
     named = [*_from_file(settings.models_file), *_from_list(settings.models)]
