@@ -85,8 +85,10 @@ class Prompts:
 
     def _named(self, name: str) -> Prompt:
         if name not in self._texts:
+            names = ", ".join(map(repr, sorted(self._texts)))
             raise BadRequest(
-                f"no prompt {name!r}; the model has {sorted(self._texts)}",
+                f"no prompt {name!r}; the model has "
+                + (names or "none, and the operator can add some with EMBEDWELL_PROMPTS"),
                 code="unknown_prompt",
                 param="prompt_name",
             )

@@ -127,8 +127,9 @@ def open_exclusive(host: str, port: int) -> list[socket.socket]:
     try:
         sockets = _open(host, port)
     except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # which repeats the address
         raise OSError(
-            f"cannot listen on {host} port {port}: {error}; choose others with --host or --port"
+            f"cannot listen on {host} port {port}: {reason}; choose others with --host or --port"
         ) from None
     for listener in sockets:
         # SO_REUSEPORT set before bind would share the port with another server.

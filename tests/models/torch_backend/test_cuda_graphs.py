@@ -23,11 +23,10 @@ from embedwell_models.torch_backend.gpu_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.operators import Operators
-from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
-from tests.models.meta import META, OnDevice
+from tests.models.meta import META, OnDevice, ToHost
 from tests.models.torch_backend.graph_cases import CASES, DYNAMIC
 
 OPERATORS = Operators(by_kernel)
@@ -119,8 +118,29 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
     batch = batches()[0]
     assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
     graphs.warm()
-    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    assert np.array_equal(graphs.states(batch, 2), eager.states(batch, 2))
     assert record.replayed == 0
+
+
+def test_a_batch_that_limits_attention_is_neither_replayed_nor_padded(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    batch = Batch.of([[7, 8, 9, 9, 9], [10, 9]]).without_attention_to_trailing(9)
+    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    rows = graphs.apply(batch, lambda hidden, layout: torch.tensor([float(len(hidden))]))
+    assert (rows.tolist(), record.replayed) == ([8], 0)
+
+
+def test_states_after_all_layers_are_replayed(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    for batch in batches():
+        assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    assert record.replayed == len(batches()) - 1, "five texts fit in no shape"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -151,7 +171,7 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
 
 
 class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that counts copies from the host to the device."""
+    """Mode that counts copies between the host and the device."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -167,7 +187,7 @@ class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @pytest.mark.parametrize("case", [case for case in CASES if case.options is not DYNAMIC], ids=str)
 @pytest.mark.parametrize("skipped", [None, [1, 0]], ids=["all tokens", "without prompts"])
 @pytest.mark.parametrize("warm", [False, True], ids=["eager", "replayed"])
-def test_a_pass_gets_one_copy_of_the_host(
+def test_a_pass_gets_one_copy_of_the_host_and_sends_one(
     case: Case, skipped: list[int] | None, warm: bool, tmp_path: Path
 ) -> None:
     write(case, tmp_path)
@@ -178,20 +198,18 @@ def test_a_pass_gets_one_copy_of_the_host(
     factory = TorchLinearFactory(META, torch.bfloat16)
     layers = TorchLayers(spec.config, loaded, factory, META, Operators(lambda *_: attention))
 
-    def run(ids: Tensor, layout: SequenceLayout) -> Tensor:
-        return layers(parts(ids, layout).to(layers.dtype), layout, len(layers))
-
     def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         return lambda: None, compute()
 
-    runner = CudaGraphRunner(run, META, record, RecordedShapes(), PLAN)
+    encoder = TorchEncoder(
+        parts, layers, lambda run: CudaGraphRunner(run, META, record, RecordedShapes(), PLAN)
+    )
     if warm:
-        runner.warm()
-    for expected in (None, 1):  # the first pass also sends tables
-        with Copies() as copies:
-            shape = runner.shape([5, 9])
-            layout = SequenceLayout([5, 9], META, shape=shape, ids=np.arange(14), skipped=skipped)
-            pooled = pool(runner(layout), layout, ["mean", "cls"])
+        encoder.warm()
+    batch = Batch.of([range(5), range(9)], skipped or ())
+    for expected in (None, 2):  # the first pass also sends tables
+        with ToHost(), Copies() as copies:
+            pooled = encoder.vectors(batch, ["mean", "cls"])
         assert pooled.shape[0] == 2 and copies.count == (expected or copies.count)
 
 
