@@ -17,8 +17,8 @@ def allowed_cpus() -> set[int]:
 def count_cores(cpus: Collection[int], system: Path = SYSTEM) -> int:
     """Return the number of physical cores of some processors.
 
-    Hyperthreads of a core share the units that multiply, so a second thread on it gains little.
-    Where the system does not tell, each processor counts as a core.
+    Hyperthreads of a core share the units that multiply. Where the system does not tell, each
+    processor counts as a core.
     """
     return len({_siblings(cpu, system) for cpu in cpus})
 
