@@ -105,6 +105,16 @@ def test_the_kernel_of_triton_computes_what_the_blocks_do(name: str, dtype: torc
         torch.testing.assert_close(found, expected, atol=margin, rtol=margin)
 
 
+@every_window
+def test_tokens_that_are_not_attended_to_are_left_out(options: AttentionOptions) -> None:
+    device, dtype, scaled = torch.device("cuda"), torch.float16, rules_of(options, 64)
+    layout = SequenceLayout([3, 40], device, dtype, key_counts=[3, 5])
+    heads = heads_of(layout, (4, 4), 64, dtype)
+    found = operators_for(device).attention(scaled, 64, dtype)(*heads, layout, scaled)
+    expected = padded_attention(*heads, layout, scaled)[: layout.tokens]
+    torch.testing.assert_close(found[: layout.tokens], expected, atol=2e-2, rtol=2e-2)
+
+
 def test_float32_has_the_kernel_of_triton() -> None:
     operators = operators_for(torch.device("cuda"))
     chosen = operators.attention(WINDOWS["plain"], 64, torch.float32)

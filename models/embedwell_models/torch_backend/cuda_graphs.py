@@ -108,7 +108,7 @@ class CudaGraphRunner:
         return fitting if fitting in self._recorded else least
 
     def __call__(self, layout: SequenceLayout) -> Tensor:
-        recorded = None if layout.limits_keys else self._recorded.get(layout.shape)
+        recorded = self._recorded.get(layout.shape)
         return self._forward(layout.ids, layout) if recorded is None else recorded(layout)
 
     def warm(self) -> None:

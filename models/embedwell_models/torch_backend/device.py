@@ -1,6 +1,7 @@
 """Choice of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -18,6 +19,7 @@ def is_ampere_or_newer(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+@cache
 def why_no_triton(device: torch.device) -> str:
     """Return why a device does not run our Triton kernels; "" if it does."""
     if not is_ampere_or_newer(device):

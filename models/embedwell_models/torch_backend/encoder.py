@@ -128,8 +128,12 @@ class TorchEncoder:
         num_layers: the number of layers before it; None for all. Rows after those of the tokens may
         hold anything.
         """
-        # Recorded graphs have all layers, and read token ids, not token vectors.
-        replays = num_layers in (None, len(self._layers)) and batch.token_vectors is None
+        # Recorded graphs have all layers, read token ids, and attend to all tokens.
+        replays = (
+            num_layers in (None, len(self._layers))
+            and batch.token_vectors is None
+            and batch.key_counts is None
+        )
         layout = self._layout(batch, self._runner.shape if replays else BatchShape.of)
         rows = None if replays else self._rows(batch, layout)
         with self._lock:

@@ -122,6 +122,17 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
     assert record.replayed == 0
 
 
+def test_a_batch_that_limits_attention_is_neither_replayed_nor_padded(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    batch = Batch.of([[7, 8, 9, 9, 9], [10, 9]]).without_attention_to_trailing(9)
+    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    rows = graphs.apply(batch, lambda hidden, layout: torch.tensor([float(len(hidden))]))
+    assert (rows.tolist(), record.replayed) == ([8], 0)
+
+
 def test_states_after_all_layers_are_replayed(tmp_path: Path) -> None:
     write(CASES[0], tmp_path)
     record = Recorder()

@@ -17,7 +17,11 @@ from embedwell_models.torch_backend.attention import (
 )
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.gpu_attention import PackedAttention, fastest_attention
+from embedwell_models.torch_backend.gpu_attention import (
+    FlashAttention,
+    PackedAttention,
+    fastest_attention,
+)
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.operators import triton_operators
@@ -59,6 +63,11 @@ def test_tokens_that_are_not_attended_to_are_left_out() -> None:
     mixed = PackedAttention(attend)(*heads, layout, PLAIN)[: layout.tokens]
     expected = padded_attention(*heads, layout, PLAIN)[: layout.tokens]
     torch.testing.assert_close(mixed, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_flash_attention_leaves_tokens_that_are_not_attended_to_to_the_kernel() -> None:
+    chosen = fastest_attention(PLAIN, 64, torch.float16, has_flash=True, has_triton=True)
+    assert isinstance(chosen, FlashAttention) and chosen.limited == PackedAttention(attend)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
