@@ -28,7 +28,14 @@ from embedwell_models.model_files.classifier import (
     has_second_segment,
 )
 from embedwell_models.model_files.known_keys import refuse_unknown_keys
-from embedwell_models.model_files.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, ModuleEntry
+from embedwell_models.model_files.modules import (
+    IMAGE_ENCODER,
+    LOGIT_SCORE,
+    STATIC,
+    TABLES,
+    WORDS,
+    ModuleEntry,
+)
 from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.model_files.pooling_modes import AUTO
@@ -53,6 +60,7 @@ _TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
 class ModelDescription:
     """A model folder. encoder: the folder inside it with the encoder and the tokenizer.
 
+    image_encoder: the folder with the image encoder, if there is one.
     classifier: set for a model that reranks or classifies; None for an embedder. preprocessing: the
     preprocessing of images; None for a model without an image encoder or without the file that
     describes it. multi_vector: set for a model with a vector for each token; None for other models.
@@ -62,6 +70,7 @@ class ModelDescription:
     encoder: Path
     spec: CheckpointLayout
     sentence: VectorRecipe
+    image_encoder: Path
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     multi_vector: MultiVectorOptions | None = None
@@ -112,8 +121,23 @@ class ModelDescription:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
         if tasks:
             sentence = replace(sentence, role=_route(tasks, adapter))
-        images = _preprocessing(encoder, spec)
-        return cls(path, encoder, spec, sentence, classifier, images, multi_vector)
+        has_other = (path / IMAGE_ENCODER).is_dir()
+        images = path / IMAGE_ENCODER if has_other else encoder
+        if has_other:
+            spec = replace(spec, images=families.read_images(images))
+        description = cls(
+            path=path,
+            encoder=encoder,
+            spec=spec,
+            sentence=sentence,
+            image_encoder=images,
+            classifier=classifier,
+            preprocessing=_preprocessing(images, spec),
+            multi_vector=multi_vector,
+        )
+        if has_other:
+            _check_other_image_encoder(description)
+        return description
 
     @property
     def task(self) -> Task:
@@ -228,6 +252,8 @@ class ModelDescription:
             paths.insert(0, self.path / self.sentence.layer_weights.path)
         if self.sentence.word_weights is not None:
             paths.insert(0, self.path / self.sentence.word_weights)
+        if self.images:
+            paths.append(self.image_encoder)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
@@ -263,7 +289,9 @@ class ModelDescription:
             options.append(stated)
         options += sparse_files(self.path, entries, self.sentence.sparse)
         options.append(self.encoder / WORD_VECTOR_OPTIONS)
-        options += preprocessing.files(self.encoder) if self.preprocessing else []
+        if self.preprocessing:
+            options += preprocessing.files(self.image_encoder)
+            options.append(self.image_encoder / "config.json")
         if self.pair_format or self.sentence.text_format:
             options += chat_template.template_files(self.encoder)
             options.append(self.encoder / chat_template.PROCESSOR_FILE)
@@ -309,6 +337,20 @@ def _check_multi_vector(
     if expansion and not expansion.attended and is_other:
         raise ModelError(
             f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
+
+
+def _check_other_image_encoder(description: ModelDescription) -> None:
+    # Of an image encoder that was trained for the vectors of this model.
+    spec = description.spec.images
+    if description.outputs[:1] != (DENSE,) or spec is None:
+        raise ModelError(f"{description.path}: a model without dense vectors takes no images")
+    if not description.preprocessing:
+        raise ModelError(f"{description.image_encoder}: it has no {preprocessing.FILES[1]}")
+    if spec.width != description.dim:
+        raise ModelError(
+            f"{description.path}: vectors of texts have {description.dim} dimensions, those of the "
+            f"image encoder {spec.width}: they cannot be compared"
         )
 
 

@@ -33,7 +33,7 @@ sys.exit(run(settings, [(settings, Path(settings.model))], Path(sys.argv[1])))
 def serving(folder: Path, tmp_path: Path, **settings: Any) -> Iterator[Server]:
     """Serve a model on two engines, once both are ready."""
     with Server(tmp_path / "log", model=folder, devices="cpu,cpu", **settings) as server:
-        server.wait_until(lambda: ready(server) == [True, True])
+        wait_ready(server)
         yield server
 
 
@@ -44,6 +44,17 @@ def info(server: Server) -> dict[str, Any]:
 
 def ready(server: Server) -> list[bool]:
     return [engine["ready"] for engine in info(server)["engines"]]
+
+
+def wait_ready(server: Server, up: bool = True) -> None:
+    """Wait until both engines are ready, or neither is."""
+    server.wait_until(lambda: ready(server) == [up, up])
+
+
+def wait_replaced(server: Server, count: int) -> None:
+    """Wait until engines have been restarted so often, and both are ready."""
+    server.wait_until(lambda: restarts(server) == count)
+    wait_ready(server)
 
 
 def restarts(server: Server) -> int:
@@ -91,10 +102,10 @@ def test_each_engine_computes_the_same_bytes(tiny_bert: Folder, tmp_path: Path) 
         assert info(server)["engine"]["threads"] == max(1, len(os.sched_getaffinity(0)) // 2)
         assert server.client.get("/health").json()["engines_down"] == []
         assert metric(server, 'embedwell_engine_ready{device="cpu#2"}') == "1.0"
-        for action, after in (("unload", False), ("load", True)):
+        for action, up in (("unload", False), ("load", True)):
             path = f"/models/{info(server)['model']}/{action}"
             assert server.post(path, {}, authorization="Bearer a").status_code == 200
-            server.wait_until(lambda after=after: ready(server) == [after, after])  # type: ignore[misc]
+            wait_ready(server, up)
         ends = engines(server)
         assert server.stop() == 0
         assert not psutil.wait_procs(ends, timeout=10)[1]
@@ -114,8 +125,7 @@ def test_no_request_is_lost_when_an_engine_is_killed(tiny_bert: Folder, tmp_path
         try:
             for count in (1, 2, 3):
                 kill_an_engine(server)
-                server.wait_until(lambda count=count: restarts(server) == count)  # type: ignore[misc]
-                server.wait_until(lambda: ready(server) == [True, True])
+                wait_replaced(server, count)
         finally:
             done.set()
         assert [sender.result() for sender in senders] == [{expected}] * 4
@@ -142,13 +152,13 @@ def test_each_engine_is_bound_to_the_processors_of_its_node(
     allowed = sorted(os.sched_getaffinity(0))
     cpus = [allowed[0], allowed[-1]]
     with ServerOnNodes(tmp_path, cpus, model=tiny_bert(), devices="cpu:0,cpu:1") as server:
-        server.wait_until(lambda: ready(server) == [True, True])
+        wait_ready(server)
         embed(server)
         assert [bound(engine) for engine in engines(server)] == [{cpus[0]}, {cpus[1]}]
         assert [each["device"] for each in info(server)["engines"]] == ["cpu:0", "cpu:1"]
         assert info(server)["engine"]["threads"] == 1
         kill_an_engine(server)
-        server.wait_until(lambda: restarts(server) == 1 and ready(server) == [True, True])
+        wait_replaced(server, 1)
         assert set().union(*map(bound, engines(server))) == {*cpus}
 
 

@@ -111,7 +111,7 @@ def test_each_needs_a_name_and_a_source(models: str) -> None:
         settings(models=models)
 
 
-@pytest.mark.parametrize("name", ["served_name", "revision"])
+@pytest.mark.parametrize("name", ["served_name", "revision", "image_model"])
 def test_settings_of_a_single_model_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: it is of a single model"):
         model_settings(settings(models="a=x", **{name: "y"}))

@@ -270,10 +270,11 @@ def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str
         tensor = tensor + np.float32(spec.norm_shift)
     if kind.endswith("bias"):  # in XLNet, biases have an axis of heads; so have the matrices below
         tensor = tensor.reshape(-1)
+    if kind in ("token_table", "position_table"):  # a lone class token has one axis, others three
+        tensor = tensor.reshape(-1, tensor.shape[-1])
     if tensor.ndim > 2 and not is_part(kind):
         tensor = tensor.reshape(len(tensor), -1)
     if kind == "token_table":
-        tensor = tensor.reshape(-1, tensor.shape[-1])  # a lone class token has one axis
         tensor = tensor[: len(tensor) - spec.spare_rows]
         for id, other in spec.placeholders.items():
             tensor[id] = tensor[other]  # changes the copy in memory, not the mapped file
@@ -384,6 +385,8 @@ def _shape(name: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if name in ("query_norm", "key_norm"):  # one norm over all heads, or one for each head
         all_heads = query if name == "query_norm" else key
         return (all_heads if rows == all_heads else attention.head_size,)
+    if name == "inner_norm":
+        return matrices["down"][1:]
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)

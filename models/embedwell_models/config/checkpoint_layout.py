@@ -253,13 +253,15 @@ class ImageSpec:
     encoder: configuration and tensors; the token table holds only the class token, or no row if
     there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
     the class token's state; None for a head that pools all patches by attention, with the encoder's
-    `num_heads`.
+    `num_heads`. adds_class_token: whether that head adds its network's output to the state of the
+    class token, and not to the pooled state.
     """
 
     encoder: CheckpointLayout
     image_size: int
     patch_size: int
     projection: Projection | None = None
+    adds_class_token: bool = False
 
     @property
     def grid(self) -> int:

@@ -53,7 +53,7 @@ _KEYS: Mapping[Kind, str] = {
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len r "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
-    "dimension image_size patch_size projection_dim projection_size "
+    "dimension image_size img_size patch_size projection_dim projection_size "
     "query_length document_length query_maxlen doc_maxlen length num_labels "
     "downsampling_rate upsampling_kernel_size num_hash_buckets "
     "local_transformer_stride block_ff_dim block_multiple_of conv_L_cache "

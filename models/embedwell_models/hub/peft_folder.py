@@ -1,6 +1,5 @@
 """Folder of a model that PEFT has adapted: links to its files, and to those of the base model."""
 
-import hashlib
 import json
 import logging
 import re
@@ -9,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
+from embedwell_models.hub.linked_folder import linked_folder
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.tokenizer.loading import loader
 
 _BASE = "base_model_name_or_path"
-_INDEX = "model.safetensors.index.json"
 _CLASSIFIER = "ForSequenceClassification"
 _LABELS = ("id2label", "label2id", "num_labels")
 
@@ -44,24 +42,11 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     base = _find_base(options, find)
     classifies = _classifies(folder, options)
     links = _links(folder, base, whole=classifies)
-    written = _classifier_config(_encoder(base)) if classifies else ""
-    key = hashlib.sha256((repr(sorted(links.items())) + written).encode()).hexdigest()[:16]
-    target = cache / "peft" / f"{folder.name}-{key}"
-    if not target.is_dir():
-        try:
-            with new_folder(target) as scratch:
-                for name, source in links.items():
-                    (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-                    (scratch / name).symlink_to(source)
-                if written:
-                    config = scratch / _encoder(scratch) / "config.json"
-                    config.unlink()
-                    config.write_text(written, encoding="utf-8")
-        except OSError as error:
-            if not target.is_dir():  # otherwise another process has just put the same links there
-                raise ModelError(
-                    f"{target} cannot be written: {error}; set a cache folder"
-                ) from None
+    written = {}
+    if text := _classifier_config(_encoder(base)) if classifies else "":
+        config = (_encoder(base) / "config.json").absolute()
+        written = {name: text for name, source in links.items() if source == config}
+    target = linked_folder(cache / "peft", folder.name, links, written)
     log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])
     return target
 
@@ -109,7 +94,7 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     kept = (path for path in _files_of_modules(layout) if path not in replaced)
     files = {path.relative_to(layout): path for path in kept}
     weights = _encoder(base)
-    needed = [weights / "config.json", weights / _INDEX, *loader.files(tokenizer)]
+    needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.require_weight_files(weights)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}

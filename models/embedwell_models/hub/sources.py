@@ -78,14 +78,30 @@ def default_cache() -> Path:
     return Path(base) / "embedwell"
 
 
-def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
+def resolve(
+    model: str,
+    *,
+    revision: str | None = None,
+    cache: Path | None = None,
+    image_model: str | None = None,
+) -> Path:
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
-    The folder of an adapter alone, as PEFT saves it, is joined with its base model.
+    The folder of an adapter alone, as PEFT saves it, is joined with its base model. image_model:
+    a model whose image encoder is joined with it; None to join none.
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     cache = cache or default_cache()
+    folder = _resolve_alone(model, revision, cache)
+    if image_model is None:
+        return folder
+    from embedwell_models.hub import image_folder  # imports numpy
+
+    return image_folder.with_image_encoder(folder, _find(image_model, None, cache), cache)
+
+
+def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
     folder = _find(model, revision, cache)
     if (folder / _ADAPTER).is_file():
         from embedwell_models.hub import peft_folder  # imports numpy, which most starts do not need

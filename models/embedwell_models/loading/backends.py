@@ -179,12 +179,13 @@ def expect_torch(
         return "a GPU" if device == "auto" else f"the device {device}"
     if families.named(description.spec.config.family).encoder_loader:
         return why_torch_of_own_layers(description)
-    headers = weights.headers(description.encoder)
-    layouts = [description.spec, *([description.images.encoder] if description.images else [])]
-    for layout in layouts:
+    encoders = [(description.spec, description.encoder)]
+    if description.images:
+        encoders.append((description.images.encoder, description.image_encoder))
+    for layout, folder in encoders:
         shapes = {
             ours: header.shape
-            for theirs, header in headers.items()
+            for theirs, header in weights.headers(folder).items()
             for ours in layout.rename(theirs)
             if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
         }

@@ -83,11 +83,7 @@ class LoadedModel:
     ) -> "LoadedModel":
         """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
         config, load_tokenizer = description.spec.config, cache(description.tokenizer)
-        if unread := description.spec.unread_keys:
-            log.warning(
-                "%s: %s: not known; if they change vectors, these differ from the model's",
-                *(description.encoder / "config.json", ", ".join(unread)),
-            )
+        _warn_of_unread_keys(description)
         if code := description.spec.bidirectional_code:
             log.info(
                 "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
@@ -156,6 +152,18 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
+
+
+def _warn_of_unread_keys(description: ModelDescription) -> None:
+    read = [(description.encoder, description.spec)]
+    if description.images:
+        read.append((description.image_encoder, description.images.encoder))
+    for folder, spec in read:
+        if spec.unread_keys:
+            log.warning(
+                "%s: %s: not known; if they change vectors, these differ from the model's",
+                *(folder / "config.json", ", ".join(spec.unread_keys)),
+            )
 
 
 def _head(

@@ -28,6 +28,8 @@ STATIC = "StaticEmbedding"
 WORDS = "WordEmbeddings"
 WORD_WEIGHTS = "WordWeights"
 CLIP = "CLIPModel"
+IMAGE_ENCODER = "image_encoder"
+"""Folder of the image encoder of another model, inside the folder of a model of texts."""
 LAYER_WEIGHTS = "WeightedLayerPooling"
 LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP, WORDS)

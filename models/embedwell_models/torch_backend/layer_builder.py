@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import torch
@@ -148,7 +148,8 @@ class _Builder:
 
     def ffn(self, name: str, spec: FeedForwardSpec) -> FeedForward | MixtureOfExperts:
         if not spec.experts:
-            return FeedForward(self.up(name, spec), self.last(self.linear(name, "down")))
+            down = self.last(self.linear(name, "down"))
+            return FeedForward(self.up(name, spec), down, self.inner_norm(name, spec))
         ups, downs = (
             self.weights[f"{name}.experts_{part}.weight"].chunk(spec.experts)
             for part in ("up", "down")
@@ -165,6 +166,11 @@ class _Builder:
             bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
             top=spec.top,
         )
+
+    def inner_norm(self, layer: str, spec: FeedForwardSpec) -> Norm:
+        config = replace(self.config, norm_eps=spec.inner_norm_eps)
+        name, dtype = f"{layer}.inner_norm", self.linear_factory.dtype
+        return build_norm(config, self.weights, name, self.device, dtype)
 
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)

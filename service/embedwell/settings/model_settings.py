@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
 
 _OPTIONS = (
-    *("revision", "device", "dtype", "pooling", "rerank_format", "adapter", "prompts"),
-    *("threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
+    *("revision", "image_model", "device", "dtype", "pooling", "rerank_format", "adapter"),
+    *("prompts", "threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
 _NOT_WITH_DEVICES = ("device", "models", "models_file", "keep", "idle_unload", "max_model_bytes")
-_OF_ONE_MODEL = ("served_name", "revision")
+_OF_ONE_MODEL = ("served_name", "revision", "image_model")
 
 Named = tuple[str, dict[str, Any]]
 
@@ -23,8 +23,8 @@ Named = tuple[str, dict[str, Any]]
 def model_settings(settings: Settings) -> list[Settings]:
     """Return the settings of each model with its source, name and options, the default first.
 
-    Raises ValueError for two models with the same name, an unknown option, or a file that is not
-    TOML, or several devices with what needs one.
+    Raises ValueError for two models with the same name, an unknown option, a file that is not TOML,
+    or several devices beside a setting that needs one.
     """
     _check_devices(settings)
     named = [*_from_file(settings.models_file), *_from_list(settings.models)]

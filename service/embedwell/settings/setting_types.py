@@ -140,6 +140,9 @@ _EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
 
 OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
 Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
+OptionalModel = Annotated[
+    str | None, _EMPTY_IS_UNSET, AfterValidator(lambda model: model and os.path.expanduser(model))
+]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
 AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
 DeviceNames = Annotated[str, AfterValidator(_device_names)]

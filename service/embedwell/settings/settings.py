@@ -24,6 +24,7 @@ from embedwell.settings.setting_types import (
     Model,
     ModelNames,
     NamedModels,
+    OptionalModel,
     OptionalPath,
     OptionalText,
     Origins,
@@ -31,7 +32,7 @@ from embedwell.settings.setting_types import (
     Port,
     PromptTexts,
 )
-from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
+from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
@@ -52,6 +53,13 @@ class Settings(BaseSettings):
     )
     revision: OptionalText = Field(
         default=None, description="Commit, tag or branch of a model on a hub."
+    )
+    image_model: OptionalModel = Field(
+        default=None,
+        description=(
+            "Model in the space of a model of texts, whose image encoder embeds images: a folder, "
+            "or organisation/name on a hub."
+        ),
     )
     cache: CacheFolder = Field(
         default_factory=default_cache, description="Folder for fetched models."
@@ -185,9 +193,7 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1024,
-        description=(
-            "CPU threads of an engine; 0: one for each physical core that the process may use."
-        ),
+        description="CPU threads of an engine; 0: all processors that the process may use.",
     )
     cuda_graphs: bool = Field(
         default=True,
@@ -368,6 +374,15 @@ class Settings(BaseSettings):
             "OTEL_EXPORTER_OTLP_ENDPOINT. Needs the extra otel."
         ),
     )
+
+    def find_model(self) -> Path:
+        """Return the folder of the model; the first use fetches it. Raises ModelError."""
+        return resolve(
+            self.model,
+            revision=self.revision,
+            cache=self.cache,
+            image_model=self.image_model,
+        )
 
     @property
     def name(self) -> str:

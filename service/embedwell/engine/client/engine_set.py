@@ -74,7 +74,8 @@ class EngineSet:
         if accepting:
             return self._submit(min(accepting, key=self._outstanding_tokens), job, timeout)
         # One that is connected does not respond. Its error differs from that of one that is down.
-        unusable = next(filter(_is_connected, self._engines), self._engines[0])
+        connected = [engine for engine in self._engines if engine.connected]
+        unusable = (connected or self._engines)[0]
         return unusable.submit(job, timeout)
 
     async def wait_connected(
@@ -107,10 +108,6 @@ class EngineSet:
 
 Engine = EngineSession | EngineSet
 """What computes the jobs of a model."""
-
-
-def _is_connected(engine: EngineSession) -> bool:
-    return engine.connected
 
 
 async def _first(waits: Iterable[Coroutine[None, None, None]]) -> None:
