@@ -10,7 +10,7 @@ from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.processor import processor_features
-from embedwell_models.encoder.threads import thread_count
+from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ _TORCH_CAPS = {  # values of the environment variables that limit torch and oneD
     "avx2": ("avx2", "AVX2"),
 }
 _process_caps: set[str] = set()
+_loaded: list[ctypes.CDLL] = []  # by `library`
 
 Kernel = Callable[[ctypes.Structure], None]
 
@@ -132,7 +133,18 @@ def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
     team_functions(folder)
+    loaded.release_memory.argtypes = [c_void_p, c_int64]
+    _loaded.append(loaded)
     return loaded
+
+
+def release_memory() -> None:
+    """Free the memory that the calling thread and the team keep from one forward pass to the next.
+
+    It is as large as that of their largest pass, in each precision that they have computed.
+    """
+    for loaded in _loaded:
+        loaded.release_memory(team_functions()[0], process_thread_count())
 
 
 @cache

@@ -94,6 +94,11 @@ bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, in
 }
 #endif
 
+// Frees the memory that this thread and those of a team keep from call to call.
+void release_memory(Parallel parallel, int64_t count) {
+  parallel([](void*) { Arena::release_all(); }, nullptr, static_cast<unsigned>(count));
+}
+
 // Requests the matrix unit's registers from Linux; returns whether it allows them.
 int use_tiles() {
 #ifdef __AMX_TILE__

@@ -1,4 +1,5 @@
-// An arena: memory that a thread reuses from call to call, handed out in pieces.
+// An arena: memory that a thread reuses from call to call, handed out in pieces. It lives as long as
+// its thread.
 
 #pragma once
 
@@ -11,11 +12,15 @@ constexpr long round_up(long n, long step) { return (n + step - 1) / step * step
 
 class Arena {
  public:
-  Arena() = default;
+  Arena() : next_(first_) { first_ = this; }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  ~Arena() { std::free(memory_); }
+  ~Arena() { release(); }
 
+  // Frees the memory of all arenas of the calling thread, until their next call.
+  static void release_all() {
+    for (Arena* each = first_; each; each = each->next_) each->release();
+  }
   // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
   bool room(const Arguments&... arguments) {
@@ -41,8 +46,13 @@ class Arena {
  private:
   static constexpr long HUGE_PAGE = 2 << 20, VAST = 256 << 20;
 
-  bool allot() {
+  void release() {
     std::free(memory_);
+    memory_ = nullptr;
+    size_ = 0;
+  }
+  bool allot() {
+    release();
     size_ = round_up(used_, HUGE_PAGE);
     memory_ = static_cast<char*>(std::aligned_alloc(HUGE_PAGE, size_));
     if (!memory_) {
@@ -55,6 +65,8 @@ class Arena {
     return true;
   }
 
+  [[gnu::visibility("hidden")]] static inline thread_local Arena* first_ = nullptr;
+  Arena* const next_;
   char* memory_ = nullptr;
   long size_ = 0, used_ = 0;
 };

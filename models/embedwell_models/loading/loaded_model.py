@@ -105,6 +105,7 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
+        library.release_memory()
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,

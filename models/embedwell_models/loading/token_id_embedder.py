@@ -118,7 +118,9 @@ class TokenIdEmbedder:
         from embedwell_models.loading.output_computer import choose_output_computer
 
         use_one_torch_thread_after_fork()
-        description, self._load_tokenizer = model.description, model.load_tokenizer
+        description = model.description
+        # Not the model's: that has been loaded to compare precisions, and is large.
+        self._load_tokenizer = cache(description.tokenizer)
         self.sentence, self.dim = description.sentence, description.dim
         self.classifier = description.classifier
         self.multi_vector = (
