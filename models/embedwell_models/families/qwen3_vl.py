@@ -3,38 +3,22 @@
 In a text the three positions of a token are equal, so the rotations are those of a Qwen3.
 """
 
-from dataclasses import replace
-
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
+from embedwell_models.families.text_config import read_text_config
 
 _HEAD_SIZE = 128
-_TEXT = "language_model."
-_OTHER_TOWER = "visual.*"
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
-    is_text_encoder = options["model_type"] == "qwen3_vl_text"
-    return _text_only(options) if is_text_encoder else _whole(options)
-
-
-def _whole(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of the text encoder of a model that also reads images and videos."""
-    options.require("is_causal", True)
-    is_causal(options, "Qwen3VL")  # refuses remote code
-    text = options.nested("text_config")
-    text.require("model_type", "qwen3_vl_text")
-    spec = _text_only(text)
-    return replace(
-        spec,
-        prefixes=(f"model.{_TEXT}", _TEXT),
-        unused=(*spec.unused, _OTHER_TOWER, f"model.{_OTHER_TOWER}"),
-    )
+    if options["model_type"] == "qwen3_vl_text":
+        return _text_only(options)
+    return read_text_config(options, "Qwen3VL", {"qwen3_vl_text": _text_only}, ("visual",))
 
 
 def _text_only(options: JsonConfig) -> CheckpointLayout:
@@ -59,7 +43,7 @@ FAMILIES = (
         instruction="Represent the user's input.",  # from github.com/QwenLM/Qwen3-VL-Embedding
         rows=(
             Row(
-                family="Qwen3-VL, [texts only](#chat-templates)",
+                family="Qwen3-VL, [texts only](model-files.md#chat-templates)",
                 models="Qwen3-VL-Embedding",
                 positions="rotary",
                 layers="as Qwen 3, texts in a chat template",
