@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.quantized import QuantizedMatrix
+from embedwell_models.tables.quantized import QuantizedMatrix, Stored
+from embedwell_models.tables.table import to_float32
+from embedwell_models.vectors import Doubles, Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
@@ -35,6 +37,36 @@ _IGNORED = (  # training, and places that the names of the tensors state, too
     *("lora_ga_config", "runtime_config", "arrow_config"),
 )
 
+_BLOCK = 1 << 20  # numbers of an addition that are in memory at once
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What adapters add to a matrix (N, D): the product of left (N, R) and right (R, D)."""
+
+    left: Doubles
+    right: Doubles
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+        return len(self.left), self.right.shape[1]
+
+    def __or__(self, other: "Addition") -> "Addition":
+        """Return the sum of both."""
+        left, right = (self.left, other.left), (self.right, other.right)
+        return Addition(np.concatenate(left, axis=1), np.concatenate(right))
+
+    def added_to(self, matrix: Stored) -> Floats:
+        """Return the sum with a stored matrix (N, D)."""
+        numbers = matrix.to_float32() if isinstance(matrix, QuantizedMatrix) else matrix
+        sums = np.empty(self.shape, np.float32)
+        step = max(1, _BLOCK // max(1, self.shape[1]))
+        for start in range(0, len(sums), step):
+            rows = slice(start, start + step)
+            sums[rows] = to_float32(numbers[rows]) + self.left[rows] @ self.right
+        return sums
+
 
 def folders(encoder: Path, chosen: str | None) -> list[Path]:
     """List the folders of the adapters that are added to an encoder's weights.
@@ -45,7 +77,7 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
     return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
-def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:
+def read_additions(folder: Path) -> Mapping[str, Addition]:
     """Return what an adapter adds to matrices, by the names of the matrices.
 
     Raises ModelError for an option or a tensor that is not supported, and for a missing file.
@@ -54,7 +86,7 @@ def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:
     path = folder / WEIGHTS
     if not path.is_file():
         raise ModelError(f"{path} is missing")
-    factors: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
+    factors: dict[str, dict[str, Doubles]] = {}
     for name, tensor in safetensors_files.map_file(path):
         module, _, part = name.removesuffix(".weight").rpartition(".")
         if part not in _PARTS or not name.startswith(_PREFIX):
@@ -65,7 +97,7 @@ def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:
         if values.ndim != 2 or not np.isfinite(values).all():
             raise ModelError(f"{path}: {name} is no matrix of finite numbers")
         factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})[part] = values
-    return {name: _product(path, name, pair) * scale for name, pair in factors.items()}
+    return {name: _addition(path, name, pair, scale) for name, pair in factors.items()}
 
 
 def _scale(options: JsonConfig) -> float:
@@ -77,13 +109,10 @@ def _scale(options: JsonConfig) -> float:
     return float(options["lora_alpha"] / divisor)
 
 
-def _product(
-    path: Path, name: str, pair: Mapping[str, npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float64]:
+def _addition(path: Path, name: str, pair: Mapping[str, Doubles], scale: float) -> Addition:
     if missing := {*_PARTS} - pair.keys():
         raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
     down, up = (pair[part] for part in _PARTS)
     if up.shape[1] != len(down):
         raise ModelError(f"{path}: the shapes of {name} are {down.shape} and {up.shape}")
-    product: npt.NDArray[np.float64] = up @ down
-    return product
+    return Addition(up * scale, down)

@@ -195,6 +195,19 @@ def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) ->
     return StoredTensor(dtype, np.require(content.view(ours).reshape(shape), requirements="A"))
 
 
+def release_pages(array: Stored) -> None:
+    """Release the pages of a mapped file that were read, until they are read again.
+
+    array: any array of the file. Changes of numbers in memory are lost.
+    """
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    content = owner.obj if isinstance(owner, memoryview) else owner
+    if isinstance(content, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        content.madvise(mmap.MADV_DONTNEED)
+
+
 def map_arrays(path: Path) -> dict[str, Array]:
     """Map the arrays of one file into memory, so that processes share its pages.
 

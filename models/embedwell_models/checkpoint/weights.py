@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
+from embedwell_models.checkpoint.peft_adapter import Addition
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
@@ -34,11 +35,11 @@ class StoredWeights(Weights):
     """Arrays of a checkpoint by our names, which become float32 whenever they are read.
 
     arrays: as they are stored; uint16 means the bits of bfloat16. So the memory holds one matrix as
-    float32 at a time.
+    float32 at a time. as_in_file: whether no number of a mapped file was changed in memory.
     """
 
-    def __init__(self, arrays: Mapping[str, Stored]) -> None:
-        self._arrays = arrays
+    def __init__(self, arrays: Mapping[str, Stored], *, as_in_file: bool = False) -> None:
+        self._arrays, self._as_in_file = arrays, as_in_file
 
     def __getitem__(self, name: str) -> Floats:
         """Return an array as float32; no copy if it is stored so."""
@@ -57,6 +58,12 @@ class StoredWeights(Weights):
         """Return an array whose rows become float32 when they are read."""
         array = self._arrays[name]
         return array if isinstance(array, QuantizedMatrix) else PlainTable(array)
+
+    def release_pages(self) -> None:
+        """Release the pages of mapped files that were read; they are read again when needed."""
+        if self._as_in_file:
+            for array in self._arrays.values():
+                safetensors_files.release_pages(array)
 
 
 def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
@@ -84,13 +91,13 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
             if static and kept.is_integer:
                 array = kept.array
             else:
-                computed = tuple(names) in additions or "norm" in name
-                array = _finite(folder, name, freed, computed=computed)
+                array = _finite(folder, name, freed, computed="norm" in name)
                 if array is freed.array and not is_of_layer(name):
                     # A table is read row by row, which only blocks can decode.
                     array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
-            if (addition := additions.pop(tuple(names), None)) is not None:
-                array = _add(folder, name, decoded(array), addition)
+            if addition := additions.pop(tuple(names), None):
+                sums = _sums(folder, name, array, addition)
+                array = sums if is_of_layer(name) else sums.to_float32()
             weights |= _parts(spec, names, array)
     if additions and not unknown:
         raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
@@ -102,7 +109,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
         raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(folder, plain, spec)
-    return StoredWeights(plain)
+    return StoredWeights(plain, as_in_file=not spec.placeholders)
 
 
 def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
@@ -190,25 +197,29 @@ def _not_finite(folder: Path, name: str) -> ModelError:
     return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
 
-def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
+def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Addition]:
     # What adapters add to matrices, by our names of the matrices.
-    additions: dict[tuple[str, ...], Doubles] = {}
+    additions: dict[tuple[str, ...], Addition] = {}
+
+    def add(names: tuple[str, ...], addition: Addition) -> None:
+        additions[names] = additions[names] | addition if names in additions else addition
+
     adapters = spec.adapters
     chosen_folder = adapters.chosen_folder if adapters else None
     for separate in peft_adapter.folders(folder, chosen_folder):
         for name, addition in peft_adapter.read_additions(separate).items():
             names = tuple(spec.rename(name))
             if names:  # otherwise inference does not need the matrix
-                additions[names] = addition + additions.get(names, 0.0)
+                add(names, addition)
     if adapters and adapters.chosen is not None and not chosen_folder:
         for names, addition in _parametrized_additions(folder, spec, adapters, adapters.chosen):
-            additions[names] = addition + additions.get(names, 0.0)
+            add(names, addition)
     return additions
 
 
 def _parametrized_additions(
     folder: Path, spec: CheckpointLayout, adapters: Adapters, index: int
-) -> Iterator[tuple[tuple[str, ...], Doubles]]:
+) -> Iterator[tuple[tuple[str, ...], Addition]]:
     # Of an adapter among the tensors of the checkpoint.
     factors: dict[str, dict[str, Doubles]] = {}
     for name, tensor in iterate_tensors(folder):
@@ -226,15 +237,16 @@ def _parametrized_additions(
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        yield tuple(spec.rename(name)), left @ right * adapters.scale
+        yield tuple(spec.rename(name)), Addition(left * adapters.scale, right)
 
 
-def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:
+def _sums(folder: Path, name: str, matrix: Stored, addition: Addition) -> LayerMatrix:
+    # Not an array, so that the memory holds the sums of one matrix at a time.
     if matrix.shape != addition.shape:
         raise ModelError(
             f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
         )
-    return (matrix + addition).astype(np.float32)
+    return LayerMatrix(name, addition.shape, lambda: addition.added_to(matrix))
 
 
 def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:

@@ -47,7 +47,7 @@ _TORCH_CAPS = {  # values of the environment variables that limit torch and oneD
     "avx2": ("avx2", "AVX2"),
 }
 _process_caps: set[str] = set()
-_loaded: list[ctypes.CDLL] = []  # by `library`
+_used_isas: set[str] = set()
 
 Kernel = Callable[[ctypes.Structure], None]
 
@@ -116,6 +116,7 @@ def kernel(isa: str, name: str) -> Kernel:
     Raises AttributeError if the instruction set lacks the function.
     """
     function, (parallel, threads) = getattr(library(isa), name), team_functions()
+    _used_isas.add(isa)
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
@@ -133,18 +134,18 @@ def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
     team_functions(folder)
-    loaded.release_memory.argtypes = [c_void_p, c_int64]
-    _loaded.append(loaded)
+    loaded.release_scratch.argtypes = [c_void_p, c_int64]
+    loaded.release_scratch.restype = c_int64
     return loaded
 
 
-def release_memory() -> None:
-    """Free the memory that the calling thread and the team keep from one forward pass to the next.
+def release_scratch() -> int:
+    """Free the memory that the threads of the kernels keep for the next call; return its bytes.
 
-    It is as large as that of their largest pass, in each precision that they have computed.
+    It is as large as the largest call needed. The threads are the calling one and the team's.
     """
-    for loaded in _loaded:
-        loaded.release_memory(team_functions()[0], process_thread_count())
+    count = process_thread_count()
+    return sum(library(isa).release_scratch(team_functions()[0], count) for isa in _used_isas)
 
 
 @cache

@@ -1,5 +1,4 @@
-// An arena: memory that a thread reuses from call to call, handed out in pieces. It lives as long as
-// its thread.
+// Arenas: memory that a thread reuses from call to call, handed out in pieces.
 
 #pragma once
 
@@ -7,19 +6,22 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 constexpr long round_up(long n, long step) { return (n + step - 1) / step * step; }
 
 class Arena {
  public:
-  Arena() : next_(first_) { first_ = this; }
+  Arena() = default;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena() { release(); }
 
-  // Frees the memory of all arenas of the calling thread, until their next call.
-  static void release_all() {
-    for (Arena* each = first_; each; each = each->next_) each->release();
+  // Frees the memory; returns its bytes.
+  long release() {
+    std::free(memory_);
+    memory_ = nullptr;
+    return std::exchange(size_, 0);
   }
   // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
@@ -52,11 +54,6 @@ class Arena {
  private:
   static constexpr long HUGE_PAGE = 2 << 20, VAST = 256 << 20;
 
-  void release() {
-    std::free(memory_);
-    memory_ = nullptr;
-    size_ = 0;
-  }
   bool allot() {
     release();
     size_ = round_up(used_, HUGE_PAGE);
@@ -71,8 +68,15 @@ class Arena {
     return true;
   }
 
-  [[gnu::visibility("hidden")]] static inline thread_local Arena* first_ = nullptr;
-  Arena* const next_;
   char* memory_ = nullptr;
   long size_ = 0, used_ = 0;
 };
+
+// The arenas of a thread, in every precision: of its steps, of rows that are its own, and of rows
+// that it shares with the rest of its team.
+struct Scratch {
+  Arena steps, rows, shared;
+
+  long release() { return steps.release() + rows.release() + shared.release(); }
+};
+[[gnu::visibility("hidden")]] inline thread_local Scratch scratch;

@@ -72,7 +72,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
             *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, trial.speedup),
         )
     limit = choose_batch_limit(embedder, spec.max_batch_tokens)
-    library.release_memory()  # of the largest batch, which may never come
+    library.release_scratch()  # of the largest batch, which may never come
     choices = _startup_choices(embedder, limit)
     cache.write(choices)
     return embedder, choices
