@@ -62,8 +62,7 @@ class StoredWeights(Weights):
     def release_pages(self) -> None:
         """Release the pages of mapped files that were read; they are read again when needed."""
         if self._as_in_file:
-            for array in self._arrays.values():
-                safetensors_files.release_pages(array)
+            safetensors_files.release_pages(self._arrays.values())
 
 
 def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
@@ -92,6 +91,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 array = kept.array
             else:
                 array = _finite(folder, name, freed, computed="norm" in name)
+                safetensors_files.release_pages([freed.array])  # of the check
                 if array is freed.array and not is_of_layer(name):
                     # A table is read row by row, which only blocks can decode.
                     array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array

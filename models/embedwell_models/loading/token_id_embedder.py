@@ -1,6 +1,6 @@
 """A loaded model that computes vectors from token ids."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -121,7 +121,7 @@ class TokenIdEmbedder:
         use_one_torch_thread_after_fork()
         description = model.description
         # Not the model's tokenizer, which may have been loaded to compare precisions, and is large.
-        self._load_tokenizer = cache(description.tokenizer)
+        self._load_tokenizer: Callable[[], Tokenizer] = cache(description.tokenizer)
         self.sentence, self.dim = description.sentence, description.dim
         self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.sentence.padded else None
         self.classifier = description.classifier

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.errors import ModelError
+from tests.models.resident import resident
 
 TABLE = torch.randn(32, 12, generator=torch.Generator().manual_seed(1))
 
@@ -96,12 +97,6 @@ def test_changed_numbers_never_reach_the_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again, TABLE.numpy())
 
 
-def resident(pages: str) -> int:
-    """The bytes of this process's memory of a kind: RssFile or RssAnon."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{pages}:"))
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts pages of files")
 def test_pages_that_were_read_are_released_and_read_again(tmp_path: Path) -> None:
     table = torch.arange(1 << 22, dtype=torch.float32).reshape(1 << 12, -1)
@@ -110,12 +105,12 @@ def test_pages_that_were_read_are_released_and_read_again(tmp_path: Path) -> Non
     before = resident("RssFile")
     total = stored.to_float32().sum()
     read = resident("RssFile")
-    safetensors_files.release_pages(stored.array)
+    safetensors_files.release_pages([stored.array])
     assert read - before > 12e6 and read - resident("RssFile") > 12e6
     assert stored.to_float32().sum() == total
 
 
 def test_an_array_that_is_not_mapped_has_no_pages_to_release() -> None:
     array = np.ones((2, 2), dtype=np.float32)
-    safetensors_files.release_pages(array[1:])
+    safetensors_files.release_pages([array[1:]])
     assert array.all()

@@ -190,7 +190,7 @@ def test_a_library_of_other_sources_is_not_called(
 
 @pytest.mark.skipif(not best_isa("float32"), reason="there are no kernels for this processor")
 def test_memory_that_the_kernels_keep_goes_back_to_the_system(embedder: Embedder) -> None:
-    rows = np.arange(256 * 64, dtype=np.int32).reshape(64, 256)
+    rows = [*np.arange(256 * 64, dtype=np.int32).reshape(64, 256)]
     vectors, process = embedder.encode(rows), psutil.Process()
     before = process.memory_info().rss
     released = release_scratch()
