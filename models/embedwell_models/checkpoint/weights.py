@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.peft_adapter import Addition
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
@@ -82,6 +81,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
     additions, expected = _additions(folder, spec), spec.expected()
+    _check_adapter(folder, spec, expected)
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
@@ -90,14 +90,14 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
             if static and kept.is_integer:
                 array = kept.array
             else:
-                array = _finite(folder, name, freed, computed="norm" in name)
+                computed = tuple(names) in additions or "norm" in name
+                array = _finite(folder, name, freed, computed=computed)
                 safetensors_files.release_pages([freed.array])  # of the check
                 if array is freed.array and not is_of_layer(name):
                     # A table is read row by row, which only blocks can decode.
                     array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
-            if addition := additions.pop(tuple(names), None):
-                sums = _sums(folder, name, array, addition)
-                array = sums if is_of_layer(name) else sums.to_float32()
+            if (addition := additions.pop(tuple(names), None)) is not None:
+                array = _add(folder, name, decoded(array), addition)
             weights |= _parts(spec, names, array)
     if additions and not unknown:
         raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
@@ -110,6 +110,11 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(folder, plain, spec)
     return StoredWeights(plain, as_in_file=not spec.placeholders)
+
+
+def shapes_of(spec: CheckpointLayout) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of our tensors of a spec, as far as its config states them."""
+    return {name: spec.shapes.get(name) or _shape(name, 0, spec.config) for name in spec.expected()}
 
 
 def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
@@ -127,10 +132,16 @@ def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLa
 
 
 def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield name and value of every tensor in a folder's weight files.
+    """Yield name and value of every tensor in a folder's weight files, with its adapter applied.
 
     A quantised weight is one tensor. Raises ModelError for a file that cannot be read.
     """
+    adapter = peft_adapter.read_own(folder)
+    tensors = _stored_tensors(folder)
+    yield from tensors if adapter is None else adapter.adapt(dict(tensors))
+
+
+def _stored_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
     scheme = quantized.scheme(folder)
     if scheme is not None:
         yield from quantized.tensors(folder, scheme)
@@ -141,7 +152,7 @@ def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of the tensors that `iterate_tensors` yields; raises ModelError."""
-    if quantized.scheme(folder) is None:
+    if quantized.scheme(folder) is None and peft_adapter.read_own(folder) is None:
         return safetensors_files.headers(folder)
     tensors = iterate_tensors(folder)
     return {name: TensorHeader(tensor.array.shape, tensor.dtype) for name, tensor in tensors}
@@ -197,29 +208,35 @@ def _not_finite(folder: Path, name: str) -> ModelError:
     return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
 
-def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Addition]:
-    # What adapters add to matrices, by our names of the matrices.
-    additions: dict[tuple[str, ...], Addition] = {}
+def _check_adapter(folder: Path, spec: CheckpointLayout, expected: set[str]) -> None:
+    adapter = peft_adapter.read_own(folder)
+    for name in (*adapter.additions, *adapter.replacements) if adapter else ():
+        names = {*spec.rename(name)}
+        if names - expected:
+            raise ModelError(f"{folder}: config.json implies no {name}, which the adapter has")
+        if TABLE in names:  # other tensors may share its numbers, such as a model's output
+            raise ModelError(f"{folder}: {name}, trained by an adapter, is not supported: merge it")
 
-    def add(names: tuple[str, ...], addition: Addition) -> None:
-        additions[names] = additions[names] | addition if names in additions else addition
 
+def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
+    # What the adapter of a task adds to matrices, by our names of the matrices.
+    additions: dict[tuple[str, ...], Doubles] = {}
     adapters = spec.adapters
     chosen_folder = adapters.chosen_folder if adapters else None
-    for separate in peft_adapter.folders(folder, chosen_folder):
-        for name, addition in peft_adapter.read_additions(separate).items():
+    if chosen_folder:
+        for name, addition in peft_adapter.read_additions(folder / chosen_folder).items():
             names = tuple(spec.rename(name))
             if names:  # otherwise inference does not need the matrix
-                add(names, addition)
-    if adapters and adapters.chosen is not None and not chosen_folder:
+                additions[names] = addition + additions.get(names, 0.0)
+    if adapters and adapters.chosen is not None and adapters.scale and not chosen_folder:
         for names, addition in _parametrized_additions(folder, spec, adapters, adapters.chosen):
-            add(names, addition)
+            additions[names] = addition + additions.get(names, 0.0)
     return additions
 
 
 def _parametrized_additions(
     folder: Path, spec: CheckpointLayout, adapters: Adapters, index: int
-) -> Iterator[tuple[tuple[str, ...], Addition]]:
+) -> Iterator[tuple[tuple[str, ...], Doubles]]:
     # Of an adapter among the tensors of the checkpoint.
     factors: dict[str, dict[str, Doubles]] = {}
     for name, tensor in iterate_tensors(folder):
@@ -237,16 +254,15 @@ def _parametrized_additions(
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        yield tuple(spec.rename(name)), Addition(left * adapters.scale, right)
+        yield tuple(spec.rename(name)), left @ right * (adapters.scale or 0.0)
 
 
-def _sums(folder: Path, name: str, matrix: Stored, addition: Addition) -> LayerMatrix:
-    # Not an array, so that the memory holds the sums of one matrix at a time.
+def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:
     if matrix.shape != addition.shape:
         raise ModelError(
             f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
         )
-    return LayerMatrix(name, addition.shape, lambda: addition.added_to(matrix))
+    return (matrix + addition).astype(np.float32)
 
 
 def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:
@@ -260,10 +276,11 @@ def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str
         tensor = tensor + np.float32(spec.norm_shift)
     if kind.endswith("bias"):  # in XLNet, biases have an axis of heads; so have the matrices below
         tensor = tensor.reshape(-1)
+    if kind in ("token_table", "position_table"):  # a lone class token has one axis, others three
+        tensor = tensor.reshape(-1, tensor.shape[-1])
     if tensor.ndim > 2 and not is_part(kind):
         tensor = tensor.reshape(len(tensor), -1)
     if kind == "token_table":
-        tensor = tensor.reshape(-1, tensor.shape[-1])  # a lone class token has one axis
         tensor = tensor[: len(tensor) - spec.spare_rows]
         for id, other in spec.placeholders.items():
             tensor[id] = tensor[other]  # changes the copy in memory, not the mapped file
@@ -374,6 +391,8 @@ def _shape(name: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if name in ("query_norm", "key_norm"):  # one norm over all heads, or one for each head
         all_heads = query if name == "query_norm" else key
         return (all_heads if rows == all_heads else attention.head_size,)
+    if name == "inner_norm":
+        return matrices["down"][1:]
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)

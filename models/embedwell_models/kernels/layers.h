@@ -46,6 +46,7 @@ struct Layer {
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
+  Norm inner_norm;  // of the features that down reads, or null
   RelativeTables relative;
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations
@@ -82,12 +83,18 @@ struct KernelConfig {
   int64_t gated, causal;
   double scale;    // of the scores
   double softcap;  // limit of the scores, or 0
-  double norm_eps;
+  double norm_eps, inner_norm_eps;
 
   // The widest operands of a product.
   long widest() const {
     const long convolved = convolves ? hidden_size : 0;
     return std::max<long>({heads.width(), intermediate_size, gate_size, convolved});
+  }
+  // The same in operands of a precision: in int8, the results of attention may have two bytes.
+  template <typename Kind>
+  long widest_operands() const {
+    const long mixed = std::max<long>(heads.width(), convolves ? hidden_size : 0);
+    return std::is_same_v<Kind, Int8> ? std::max(widest(), 2 * mixed) : widest();
   }
 };
 
@@ -212,7 +219,7 @@ struct Space {
     qkv = arena.take<Value>(rows * mixed);
     const long numbers = std::max(rows * results, wide_rows * config.widest());
     stage = arena.take<typename Parts<Kind>::Stage>(numbers);
-    wide = take_rows<Kind>(arena, wide_rows, config.widest(), stage);
+    wide = take_rows<Kind>(arena, wide_rows, config.widest_operands<Kind>(), stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
     features = arena.take<float>(rows * config.gate_size);
     shares = arena.take<float>(rows * config.experts);
@@ -243,7 +250,7 @@ struct Desk {
     const long own = extent.own_rows();
     aside = arena.take<float>(rows * std::max<long>(PANEL, config.heads.size));
     stage = arena.take<typename Parts<Kind>::Stage>(own * config.widest());
-    wide = take_rows<Kind>(arena, own, config.widest(), stage);
+    wide = take_rows<Kind>(arena, own, config.widest_operands<Kind>(), stage);
   }
 };
 

@@ -75,7 +75,13 @@ class Work {
     me_.wait();
     if (single) keep_pooled();
     each_block([&](Range rows) {
-      add(layer.output, space_.stage + rows.first * width, rows, width);
+      Stage* staged = space_.stage + rows.first * width;
+#ifdef BFLOAT16_PRODUCTS
+      // Of a model with massive activations, see quantization.py.
+      if constexpr (std::is_same_v<Kind, Int8>)
+        if (!layer.output.scales) return add<BFloats>(layer.output, staged, rows, width);
+#endif
+      add(layer.output, staged, rows, width);
     });
   }
 
@@ -114,10 +120,10 @@ class Work {
     for (long head = first; head < last; head++) {
       const Range mine = cost.queries(costs);
       costs = {costs.first - cost.total(), costs.last - cost.total()};
+      auto* const results = out + head * size - cost.wanted().first * width;
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
-                  space, packed, [&](long row, long d, Floats y) {
-                    store(out + (row - cost.wanted().first) * width + head * size + d, y);
-                  });
+                  space, packed,
+                  [=](long row, long d, Floats y) { store(results + row * width + d, y); });
     }
   }
 
@@ -283,8 +289,28 @@ class Work {
       else
         activate_rows(layer.up, space_.narrow, rows);
       group().wait();
+      if (layer.inner_norm) normalise_staged(layer.inner_norm, rows.last - rows.first);
       add(layer.down, stage(), rows, config_.intermediate_size);
     });
+  }
+
+  // Normalises the features of a block of rows, which wait in the stage.
+  void normalise_staged(const Norm& norm, long count) {
+    const long inner = config_.intermediate_size;
+    const auto eps = static_cast<float>(config_.inner_norm_eps);
+    const auto [first, last] = group().share(count);
+    for (long row = first; row < last; row++) {
+      Stage* x = stage() + row * inner;
+      if constexpr (std::is_same_v<Stage, float>) {
+        normalise(x, inner, norm, eps, x);
+      } else {
+        float* floats = own_row(inner);
+        for (long d = 0; d < inner; d += W) store(floats + d, load(x + d));
+        normalise(floats, inner, norm, eps, floats);
+        for (long d = 0; d < inner; d += W) store(x + d, load(floats + d));
+      }
+    }
+    group().wait();
   }
 
   void activate_rows(const Matrix& up, const Rows<Kind>& from, Range rows) {
@@ -404,10 +430,11 @@ class Work {
   INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
   // output_sum += a product with values that wait in a stage, of a block of rows.
+  template <typename Of = Kind>
   void add(const Matrix& matrix, Stage* staged, Range rows, long depth) {
     const long count = rows.last - rows.first, width = config_.hidden_size;
     float* output_sum = space_.output_sum + rows.first * width;
-    product(matrix, operands(matrix, staged, count, depth), {0, count}, depth, {0, width},
+    product(matrix, operands<Of>(matrix, staged, count, depth), {0, count}, depth, {0, width},
             [=](long r, long column, Floats y) {
               float* sum = output_sum + r * width + column;
               store(sum, load(sum) + y);
@@ -416,14 +443,14 @@ class Work {
   }
 
   // This thread's portions of a product. Calls done with the rows and columns of the product.
-  template <typename Done>
-  INLINE void product(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+  template <typename Of, typename Done>
+  INLINE void product(const Matrix& matrix, const Rows<Of>& from, Range rows, long depth,
                       Range columns, Done&& done) {
     Portions mine(rows.last - rows.first, (columns.last - columns.first) / COLUMNS, group());
     // Apart, because compilers optimise the product less within a loop.
     const auto portion = [&](Range some, Range these) APART {
       const Matrix weights = matrix;
-      const Rows<Kind> operands = from;
+      const Rows<Of> operands = from;
       const auto finished = done;  // copies, which compilers keep in registers
       multiply_rows(weights, operands, some, depth, these, finished);
     };
@@ -433,12 +460,12 @@ class Work {
                columns.first + mine.units.last * COLUMNS});
   }
 
-  template <typename Done>
-  INLINE void multiply_rows(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+  template <typename Of, typename Done>
+  INLINE void multiply_rows(const Matrix& matrix, const Rows<Of>& from, Range rows, long depth,
                             Range columns, Done&& done) {
     multiply(from.data + rows.first * depth, depth, rows.last - rows.first,
-             matrix.read<Kind>(depth), depth, columns,
-             [&](long r, long column, typename Kind::Sums sums) {
+             matrix.read<Of>(depth), depth, columns,
+             [&](long r, long column, typename Of::Sums sums) {
                done(rows.first + r, column, finish(sums, matrix, from, rows.first + r, column));
              });
   }
@@ -572,9 +599,12 @@ class Work {
   }
 
   // Makes operands of rows that wait in a stage.
-  Rows<Kind> operands(const Matrix& reader, Stage* staged, long count, long width) const {
-    if constexpr (!std::is_same_v<Stage, typename Kind::Operand>) {
-      const Rows<Kind>& wide = own_stage() ? desk_.wide : space_.wide;
+  template <typename Of = Kind>
+  Rows<Of> operands(const Matrix& reader, Stage* staged, long count, long width) const {
+    using Operand = typename Of::Operand;
+    if constexpr (!std::is_same_v<Stage, Operand>) {
+      const Rows<Kind>& memory = own_stage() ? desk_.wide : space_.wide;
+      const Rows<Of> wide{reinterpret_cast<Operand*>(memory.data), memory.scales, memory.zeros};
       const auto [first, last] = group().share(count);
       for (long row = first; row < last; row++)
         prepare(staged + row * width, width, reader, wide, row);
