@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
@@ -81,6 +81,8 @@ class _Builder:
         for index, spec in enumerate(self.config.layers):
             if spec not in packed:
                 packed[spec] = self.layer(index, spec)
+                if isinstance(self.weights, StoredWeights):
+                    self.weights.release_pages()
         return [packed[spec] for spec in self.config.layers]
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:

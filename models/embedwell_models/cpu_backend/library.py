@@ -10,7 +10,7 @@ from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.processor import processor_features
-from embedwell_models.encoder.threads import thread_count
+from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ _TORCH_CAPS = {  # values of the environment variables that limit torch and oneD
     "avx2": ("avx2", "AVX2"),
 }
 _process_caps: set[str] = set()
+_used_isas: set[str] = set()
 
 Kernel = Callable[[ctypes.Structure], None]
 
@@ -115,6 +116,7 @@ def kernel(isa: str, name: str) -> Kernel:
     Raises AttributeError if the instruction set lacks the function.
     """
     function, (parallel, threads) = getattr(library(isa), name), team_functions()
+    _used_isas.add(isa)
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
@@ -132,7 +134,18 @@ def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
     team_functions(folder)
+    loaded.release_scratch.argtypes = [c_void_p, c_int64]
+    loaded.release_scratch.restype = c_int64
     return loaded
+
+
+def release_scratch() -> int:
+    """Free the memory that the threads of the kernels keep for the next call; return its bytes.
+
+    It is as large as the largest call needed. The threads are the calling one and the team's.
+    """
+    count = process_thread_count()
+    return sum(library(isa).release_scratch(team_functions()[0], count) for isa in _used_isas)
 
 
 @cache

@@ -106,6 +106,8 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
+        library.release_scratch()
+        arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 
 from embedwell_models.cpu_backend import abi
@@ -19,8 +21,10 @@ from embedwell_models.cpu_backend.library import (
     best_isa,
     features,
     kernels_missing,
+    release_scratch,
 )
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.errors import ModelError
 from hatch_build import (
     FLAGS,
@@ -195,3 +199,16 @@ def test_a_library_of_other_sources_is_not_called(
     assert best_isa("float32", ISAS[LOWEST], tmp_path) is None
     assert "they were compiled from other sources; compile them again" in caplog.text
     assert kernels_missing(ISAS[LOWEST], tmp_path)
+
+
+@pytest.mark.skipif(not best_isa("float32"), reason="there are no kernels for this processor")
+def test_memory_that_the_kernels_keep_goes_back_to_the_system(embedder: Embedder) -> None:
+    rows = [*np.arange(256 * 64, dtype=np.int32).reshape(64, 256)]
+    vectors, process = embedder.encode(rows), psutil.Process()
+    before = process.memory_info().rss
+    released = release_scratch()
+    return_free_memory()
+    assert released > 4e6
+    assert before - process.memory_info().rss > 0.8 * released
+    assert release_scratch() == 0
+    assert embedder.encode(rows).tobytes() == vectors.tobytes()
