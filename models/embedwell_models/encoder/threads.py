@@ -19,6 +19,12 @@ class _Process:
 _calling_thread, _process = _CallingThread(), _Process()
 
 
+def allowed_cpus() -> set[int]:
+    """Return the numbers of the processors of the affinity mask; where there is none, of all."""
+    has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
+    return os.sched_getaffinity(0) if has_affinity else {*range(os.cpu_count() or 1)}
+
+
 def set_thread_count(count: int) -> None:
     """Let each forward pass of this process use up to `count` threads, with torch as without.
 
@@ -77,7 +83,4 @@ def _set_torch_threads(count: int) -> None:
 def _default_count() -> int:
     number = os.environ.get("OMP_NUM_THREADS", "")
     count = int(number) if number.isascii() and number.isdigit() else 0
-    if count:
-        return count
-    has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
-    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return count or len(allowed_cpus())

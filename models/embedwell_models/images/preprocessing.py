@@ -144,7 +144,8 @@ def _checked(path: Path, values: Any) -> JsonConfig:
 
 def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
-    return options.choice(key, _CLASSES, _CLIP if spec.projection else _SIGLIP)
+    has_class_token = spec.encoder.config.vocab_size > 0
+    return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
 
 
 def _resampling(options: JsonConfig) -> "Image.Resampling":

@@ -12,6 +12,7 @@ import torch
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.threads import (
+    allowed_cpus,
     process_thread_count,
     set_thread_count,
     single_threaded,
@@ -19,11 +20,11 @@ from embedwell_models.encoder.threads import (
 )
 from tests.models.threads import use_threads
 
-AFFINITY = len(os.sched_getaffinity(0))
+CPUS = len(allowed_cpus())
 
 
 @pytest.mark.parametrize(
-    ("variable", "expected"), [("3", 3), ("", AFFINITY), ("0", AFFINITY), ("-2", AFFINITY)]
+    ("variable", "expected"), [("3", 3), ("", CPUS), ("0", CPUS), ("-2", CPUS)]
 )
 def test_the_default_is_that_of_openmp_or_the_processors_and_needs_no_torch(
     variable: str, expected: int

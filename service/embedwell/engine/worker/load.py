@@ -22,7 +22,7 @@ class Options(Protocol):
     """Settings of the model.
 
     isa: one of the library's CAPS, for the whole process.
-    threads: 0 for all available processors.
+    threads: 0 for one on each available processor.
     cuda_graphs: whether CUDA graphs are recorded on a GPU.
     """
 
