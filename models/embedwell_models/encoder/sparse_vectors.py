@@ -46,23 +46,29 @@ class TokenWeightVectors:
     """Sparse vectors of texts: a trained layer weighs the state of each token.
 
     The weight of a token is the maximum of relu(w x + b) over the states x of its occurrences:
-    BGE-M3 (Chen et al. 2024, arXiv 2402.03216).
+    BGE-M3 (Chen et al. 2024, arXiv 2402.03216). layer: w (1, D) and b (1,).
     """
 
     def __init__(self, folder: Path, tokenizer: Tokenizer, hidden_size: int) -> None:
         """folder: the model's. Raises ModelError for weights that cannot be read."""
         shapes = {"weight": (1, hidden_size), "bias": (1,)}
         tensors = weights.read_file(folder / TOKEN_WEIGHTS, shapes)
-        self._weight, self._bias = tensors["weight"], tensors["bias"]
+        self.layer = tensors["weight"], tensors["bias"]
         self._ignored = ignored_ids(tokenizer)
 
-    def __call__(self, ids: npt.NDArray[np.integer], states: Floats) -> SparseVector:
-        """Weigh the tokens of a text. ids: (T,). states: (T, D), of the last layer."""
+    def weigh(self, states: Floats) -> Floats:
+        """Weigh the tokens of a text by their last states: (T, D) -> (T, 1)."""
+        weight, bias = self.layer
         # A matrix product may sum in an order that depends on T, so none is used.
-        weights = np.maximum((states * self._weight).sum(axis=1) + self._bias, 0)
+        sums = (states * weight).sum(axis=1, keepdims=True) + bias
+        weights: Floats = np.maximum(sums, 0)
+        return weights
+
+    def __call__(self, ids: npt.NDArray[np.integer], weights: Floats) -> SparseVector:
+        """Return the largest weight of each token of a text. ids: (T,). weights: (T, 1)."""
         tokens, occurrences = np.unique(ids, return_inverse=True)
         largest = np.zeros(len(tokens), dtype=np.float32)
-        np.maximum.at(largest, occurrences, weights)
+        np.maximum.at(largest, occurrences, weights[:, 0])
         chosen = (largest > 0) & ~np.isin(tokens, self._ignored)
         return SparseVector(tokens[chosen].astype(np.int32), largest[chosen])
 

@@ -6,7 +6,9 @@ same bytes in every batch.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import add
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from embedwell_models.model_files.vector_modules import (
     WithoutWeights,
 )
 from embedwell_models.vectors import Floats, normalize
+
+Rows = TypeVar("Rows")  # an array, or a tensor of a backend
 
 Transform = Callable[[Floats], Floats]
 """Function of contiguous rows: (B, in) -> (B, out)."""
@@ -45,10 +49,9 @@ def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Trans
         return _without_weights(module)
     if isinstance(module, LogitScore):
         return linear(_score_row(folder / module.path, module), np.zeros(1, np.float32))
-    arrays = _load_arrays(folder, module)
     if isinstance(module, LayerNorm):
-        return _layer_norm(arrays, module)
-    return _dense(arrays, module, linear)
+        return _layer_norm(_load_arrays(folder, module), module)
+    return load_dense(folder, module, linear, lambda name: _OTHER_ACTIVATIONS[name])
 
 
 def _without_weights(module: WithoutWeights) -> Transform:
@@ -65,17 +68,27 @@ def _layer_norm(arrays: dict[str, Floats], module: LayerNorm) -> Transform:
     return lambda rows: layer_norm(rows, weight, bias, module.eps)
 
 
-def _dense(arrays: dict[str, Floats], module: Dense, linear: LinearFactory) -> Transform:
+def load_dense(
+    folder: Path,
+    module: Dense,
+    linear: Callable[[Floats, Floats, str], Callable[[Rows], Rows]],
+    activation: Callable[[str], Callable[[Rows], Rows]],
+) -> Callable[[Rows], Rows]:
+    """Build the function of a Dense, on arrays or on tensors.
+
+    linear: builds a layer with an activation. activation: builds one that no layer includes.
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
+    arrays = _load_arrays(folder, module)
     residual = arrays.pop(RESIDUAL, None)
     weight, *biases = (array / np.float32(module.divisor) for array in arrays.values())
-    zeros = np.zeros(module.outputs, np.float32)
-    fused = _ACTIVATIONS.get(module.activation, "none")
-    layer = linear(weight, biases[0] if biases else zeros, fused)
-    activate = _OTHER_ACTIVATIONS.get(module.activation, _identity)
+    zeros, fused = np.zeros(module.outputs, np.float32), _ACTIVATIONS.get(module.activation)
+    layer = linear(weight, biases[0] if biases else zeros, fused or "none")
+    activate = _identity if fused else activation(module.activation)
     if not module.residual:
         return lambda rows: activate(layer(rows))
-    shortcut = _identity if residual is None else linear(residual, zeros)
-    return lambda rows: activate(layer(rows)) + shortcut(rows)
+    shortcut = _identity if residual is None else linear(residual, zeros, "none")
+    return lambda rows: add(activate(layer(rows)), shortcut(rows))
 
 
 def sigmoid(x: Floats) -> Floats:
@@ -119,7 +132,7 @@ _OTHER_ACTIVATIONS: Mapping[str, Transform] = {
 """Activations that follow a linear layer, with torch's defaults."""
 
 
-def _identity(x: Floats) -> Floats:
+def _identity(x: Rows) -> Rows:
     return x
 
 

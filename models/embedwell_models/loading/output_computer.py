@@ -3,21 +3,18 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
+from embedwell_models.loading.output_heads import Heads, bge_m3_heads, multi_vector_heads
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.sparse import BgeM3Sparse, Splade
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.vectors import Floats, normalize
+from embedwell_models.vectors import Floats
 
 
 class OutputComputer(Protocol):
@@ -29,26 +26,21 @@ class OutputComputer(Protocol):
 def choose_output_computer(model: LoadedModel) -> OutputComputer:
     """Choose the heads of a model; raises ModelError if weights cannot be read."""
     if isinstance(model.head, TokenVectorHead):
-        return MultiVectorOutputs(model.description, model.encoder, model.head)
+        return MultiVectorOutputs(multi_vector_heads(model, model.head))
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.description, model.encoder, model.tokenizer)
     return StateOutputs(model, model.head)
 
 
 class MultiVectorOutputs:
-    """Head of a multi-vector model: a vector for each token."""
+    """Outputs of a multi-vector model: a vector for each token."""
 
-    def __init__(
-        self, description: ModelDescription, encoder: Encoder, head: TokenVectorHead
-    ) -> None:
-        self._encoder, self._head = encoder, head
-        self._num_layers = description.spec.config.num_layers
-        self._normalize = description.sentence.normalize
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the vectors of all tokens, normalised if the model's files say so."""
-        vectors = self._head(self._encoder.states(batch, self._num_layers))
-        vectors = normalize(vectors) if self._normalize else vectors
+        vectors = self._heads(batch, [MULTI])[MULTI]
         return [TextOutputs(multi=rows) for rows in batch.split(vectors)]
 
 
@@ -73,23 +65,20 @@ class SpladeOutputs:
 
 
 class StateOutputs:
-    """Head for the dense vector of a text and the other outputs of BGE-M3, from one forward pass.
+    """Outputs of BGE-M3 from one forward pass, and the dense vector of other models.
 
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
     def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
         """head: the modules that compute the dense vector."""
-        description, width = model.description, model.description.spec.config.hidden_size
-        self._encoder, self._num_layers = model.encoder, description.spec.config.num_layers
-        self._head, self._poolings = head, description.sentence.pooling
-        self._token_weights = self._token_layer = None
+        description = model.description
+        self._encoder, self._head = model.encoder, head
+        self._poolings, self._token_weights = description.sentence.pooling, None
         if isinstance(description.sentence.sparse, BgeM3Sparse):
+            width = description.spec.config.hidden_size
             self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
-        if MULTI in description.outputs:
-            shapes = {"weight": (width, width), "bias": (width,)}
-            arrays = weights.read_file(description.path / TOKEN_VECTORS, shapes)
-            self._token_layer = model.linear(arrays["weight"], arrays["bias"])
+        self._heads = bge_m3_heads(model, self._token_weights)
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
         """Compute the outputs of the given names."""
@@ -97,21 +86,17 @@ class StateOutputs:
         if {*names} == {DENSE}:
             vectors = self._head(self._encoder.vectors(batch, self._poolings))
             return [TextOutputs(dense=vector) for vector in vectors]
-        states = self._encoder.states(batch, self._num_layers)
+        arrays = self._heads(batch, names)
         nothing = [None] * len(batch.lengths)
         dense: Sequence[Floats | None] = nothing
         if DENSE in names:
-            dense = list(self._head(pool_batch(states, batch, self._poolings)))
-        sparse = self._sparse(batch, states) if SPARSE in names else nothing
-        multi = self._multi(batch, states) if MULTI in names else nothing
+            dense = list(self._head(arrays[DENSE]))
+        sparse = self._sparse(batch, arrays[SPARSE]) if SPARSE in names else nothing
+        # Without the first token.
+        multi = [rows[1:] for rows in batch.split(arrays[MULTI])] if MULTI in names else nothing
         return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]
 
-    def _sparse(self, batch: Batch, states: Floats) -> list[SparseVector]:
+    def _sparse(self, batch: Batch, weights: Floats) -> list[SparseVector]:
         assert self._token_weights is not None
-        texts = zip(batch.split(batch.ids), batch.split(states), strict=True)
+        texts = zip(batch.split(batch.ids), batch.split(weights), strict=True)
         return [self._token_weights(*text) for text in texts]
-
-    def _multi(self, batch: Batch, states: Floats) -> list[Floats]:
-        assert self._token_layer is not None
-        vectors = normalize(self._token_layer(states))
-        return [rows[1:] for rows in batch.split(vectors)]  # without the first token

@@ -100,6 +100,11 @@ class TorchEncoder:
         self._lock = threading.Lock() if exclusive else nullcontext()
 
     @property
+    def device(self) -> torch.device:
+        """The device of the hidden states."""
+        return self._embeddings.device
+
+    @property
     def max_concurrent_batches(self) -> int:
         """One: concurrent forward passes would wait for the GIL at every operation."""
         return 1

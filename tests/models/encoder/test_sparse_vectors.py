@@ -36,7 +36,8 @@ def test_the_largest_weight_of_a_token_counts_and_special_tokens_do_not(
     save_file(weights, tmp_path / TOKEN_WEIGHTS)
     ids = np.array([CLS, WORK, THE, WORK, UNK, SEP, 50])
     states = np.array([[9, 9], [1, 9], [0.5, 9], [3, 9], [9, 9], [9, 9], [-4, 9]], np.float32)
-    vector = TokenWeightVectors(tmp_path, tokenizer, 2)(ids, states)
+    vectors = TokenWeightVectors(tmp_path, tokenizer, 2)
+    vector = vectors(ids, vectors.weigh(states))
     expected = {WORK: 7.0, THE: 2.0}
     assert entries(vector) == expected and vector.indices.dtype == np.int32
 
