@@ -225,7 +225,7 @@ def _write(kind: str, sizes: Mapping[str, Any], folder: Path) -> None:
             if (norm and len(parameter) == width and not final) or re.search(_FIRST, key):
                 low, high = _outlying(key)
                 factors = low + (high - low) * torch.rand(len(outliers), generator=noise)
-                parameter[outliers] = (parameter[outliers].T * factors).T
+                parameter[outliers] = (parameter[outliers].movedim(0, -1) * factors).movedim(-1, 0)
     model.save_pretrained(folder)
 
 

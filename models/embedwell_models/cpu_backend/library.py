@@ -165,13 +165,20 @@ def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
     return exists and hasattr(_usable(isa, folder), f"linear_{dtype}")
 
 
-@cache  # logs a failure once
+@cache
 def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
     try:
         return library(isa, folder)
     except OSError as error:
-        log.warning("kernels for %s are not used: %s", isa, error)
+        _warn(folder, isa, str(error))
     return None
+
+
+def _warn(folder: Path, isa: str, reason: str) -> None:
+    # Once for a reason: all libraries may have been compiled from older sources.
+    if (folder, reason) not in _warned:
+        _warned.add((folder, reason))
+        log.warning("kernels for %s are not used: %s", isa, reason)
 
 
 def _features_above(cap: str) -> frozenset[str]:
@@ -191,3 +198,4 @@ def _check_cap(cap: str) -> None:
 
 
 _processor_features = cache(processor_features)
+_warned: set[tuple[Path, str]] = set()

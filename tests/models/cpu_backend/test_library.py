@@ -147,6 +147,19 @@ def test_libraries_that_are_missing_or_broken_are_done_without(
     assert f"kernels for {LOWEST} are not used" in caplog.text
 
 
+def test_libraries_of_other_sources_make_one_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = [*(compiler() or [program("c++", "g++")]), *THREAD_FLAGS, "-fPIC", "-shared"]
+    names = [f"libencoder-{isa}.so" for isa in ISAS]
+    (tmp_path / "empty.cpp").write_text("")
+    subprocess.run([*command, "empty.cpp", "-o", names[0]], cwd=tmp_path, check=True)
+    for name in names[1:]:
+        shutil.copy(tmp_path / names[0], tmp_path / name)
+    assert best_isa("float32", ALL, tmp_path) is None
+    assert len([*filter(None, caplog.text.splitlines())]) == 1
+
+
 @pytest.mark.skipif(not COMPILED, reason="there are no kernels without a compiler")
 @pytest.mark.parametrize("sources", ["missing", "other"])
 def test_kernels_without_their_threads_are_not_used(
