@@ -1,13 +1,13 @@
-"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts; its image encoder is not read.
+"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts, with or without images.
 
-In a text the three positions of a token are equal, so the rotations are those of a Qwen3.
+In a text alone the three positions of a token are equal, so the rotations are those of a Qwen3.
 """
 
 from dataclasses import replace
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import llama, qwen
+from embedwell_models.families import llama, qwen, qwen3_vl_images
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
@@ -24,7 +24,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 
 def _whole(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of the text encoder of a model that also reads images and videos."""
+    """Build the spec of a model that also reads images; its videos are not read."""
     options.require("is_causal", True)
     is_causal(options, "Qwen3VL")  # refuses remote code
     text = options.nested("text_config")
@@ -34,6 +34,7 @@ def _whole(options: JsonConfig) -> CheckpointLayout:
         spec,
         prefixes=(f"model.{_TEXT}", _TEXT),
         unused=(*spec.unused, _OTHER_TOWER, f"model.{_OTHER_TOWER}"),
+        image_tokens=qwen3_vl_images.image_tokens(options, spec.config.hidden_size),
     )
 
 

@@ -46,6 +46,7 @@ class LoadedModel:
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
     graphs: the batch shapes with CUDA graphs, after the encoder is warm.
+    load_texts_with_images: loads the encoder of texts with images; None if the model has none.
     """
 
     description: ModelDescription
@@ -62,6 +63,7 @@ class LoadedModel:
     linear: LinearFactory
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
+    load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -105,6 +107,14 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
+        inserted = None
+        if description.spec.image_tokens:
+            device, dtype = str(backend.device), choice.dtype
+            inserted = cache(
+                lambda: _texts_with_images(
+                    description, inputs, choice.encoder, device, dtype, cpu_features
+                )
+            )
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,
@@ -121,6 +131,7 @@ class LoadedModel:
             linear=backend.linear,
             images=images,
             graphs=graphs,
+            load_texts_with_images=inserted,
         )
 
     @classmethod

@@ -101,6 +101,11 @@ class TorchEncoder:
         self._lock = threading.Lock() if exclusive else nullcontext()
 
     @property
+    def layers(self) -> TorchLayers:
+        """The layers after the input."""
+        return self._layers
+
+    @property
     def max_concurrent_batches(self) -> int:
         """One: concurrent forward passes would wait for the GIL at every operation."""
         return 1

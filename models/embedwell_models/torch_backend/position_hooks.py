@@ -190,9 +190,27 @@ class Rotary(PositionHooks):
         frequencies = self._frequencies(layout)
         angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
         angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
-        scale = self.scheme.scaling.magnitude
-        cos, sin = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
-        return cos, sin
+        return _cos_sin_of(angles, self.scheme, dtype)
+
+
+def set_angles(
+    layout: SequenceLayout, scheme: schemes.Rotary, angles: Tensor, dtype: torch.dtype
+) -> None:
+    """Let `Rotary` rotate by these angles (T, dim / 2), in place of those of the positions.
+
+    dtype: type of queries and keys.
+    """
+    rows = angles.new_zeros(layout.rows, angles.shape[1])
+    rows[: layout.tokens] = angles
+    layout.cached((scheme, dtype), lambda _: _cos_sin_of(rows, scheme, dtype))
+
+
+def _cos_sin_of(
+    angles: Tensor, scheme: schemes.Rotary, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    scale = scheme.scaling.magnitude
+    cos, sin = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
+    return cos, sin
 
 
 class Alibi(PositionHooks):
