@@ -1,8 +1,9 @@
 """Cosines of int8 vectors to float32 vectors, on a thousand texts and models of several shapes.
 
-The default model has its real weights. The others have random weights; a few channels of their
-norms are 10 to 40 times as large as the rest, as in trained models. With --matrices, also the
-cosines of the default model with one matrix in int8 at a time.
+The default model and those of --trained have their real weights. The shapes have random weights; a
+few channels of their norms are 10 to 40 times as large as the rest. The cosines of bfloat16 tell
+how much a model magnifies any error: they are far lower for the shapes than for trained models.
+With --matrices, also the cosines of the default model with one matrix in int8 at a time.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,7 +34,7 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.hub.sources import resolve
+from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import ReferenceSentenceEmbedder
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
@@ -64,28 +65,35 @@ SHAPES: Mapping[str, tuple[str, Mapping[str, Any], str]] = {  # model type, size
         "lasttoken",
     ),
 }
+_FIGURES = ("mean", "median", "hundredth", "least")
 PARTS = ("qkv", "output", "up", "down")
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model in a folder, computed by the tokens of the default model."""
+    """A model in a folder, with the folder of the tokenizer that its texts are cut by."""
 
-    name: str
     folder: Path
-    pooling: str
+    tokens: Path
+    pooling: Sequence[str]
+
+    def rows(self, drawn: Sequence[str], most: int = 256) -> list[list[int]]:
+        """Return the token ids of texts, at most so many of each."""
+        return [row.ids[:most] for row in _tokenizer(self.tokens).encode(drawn)]
 
     def factory(self) -> KernelEncoderFactory:
         """Return the factory of its encoders."""
         spec = families.read(self.folder)
         arrays = weights.load(self.folder, spec)
-        sentences = ReferenceSentenceEmbedder(_tokenizer, spec.config.vocab_size, self.vectors)
+        sentences = ReferenceSentenceEmbedder(
+            lambda: _tokenizer(self.tokens), spec.config.vocab_size, self.vectors
+        )
         inputs, calibration = InputTables.of(spec.config, arrays), Calibration(sentences.calibrate)
         return KernelEncoderFactory(arrays, inputs, calibration, None, library.features())
 
     def vectors(self, encoder: Encoder, batch: Batch) -> Floats:
         """Return unit vectors."""
-        return normalize(encoder.vectors(batch, [self.pooling]))
+        return normalize(encoder.vectors(batch, self.pooling))
 
     def embed(self, encoder: Encoder, rows: Sequence[Sequence[int]]) -> Floats:
         """Return the unit vectors of all texts."""
@@ -98,15 +106,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     library.cap_isa(args.isa)
     drawn = texts(args.seed)
     kinds = [kind for kind, group in drawn.items() for _ in group]
-    rows = _token_ids([text for group in drawn.values() for text in group])
+    every = [text for group in drawn.values() for text in group]
     results: dict[str, Any] = {"machine": machine.describe(), "isa": args.isa, "models": {}}
-    for name in ("all-MiniLM-L6-v2", *SHAPES):
+    trained = {"all-MiniLM-L6-v2": args.model, **{Path(path).name: path for path in args.trained}}
+    for name in (*trained, *SHAPES):
         if options.wanted(name, args.only):
-            with _model(name, args.model) as model:
-                results["models"][name] = _compare(model, rows, kinds)
+            with _random(name) if name in SHAPES else nullcontext(_trained(trained[name])) as model:
+                results["models"][name] = _compare(model, model.rows(every), kinds)
     if args.matrices:
-        with _model("all-MiniLM-L6-v2", args.model) as model:
-            results["matrices"] = _matrices(model, rows)
+        model = _trained(args.model)
+        results["matrices"] = _matrices(model, model.rows(every))
     return results
 
 
@@ -121,11 +130,20 @@ def _compare(model: Model, rows: Sequence[Sequence[int]], kinds: Sequence[str]) 
     cosines = np.vecdot(model.embed(encoder, rows), expected)
     named = np.array(kinds)
     by_kind = {kind: _figures(cosines[named == kind]) for kind in dict.fromkeys(kinds)}
-    return {**_figures(cosines), "packing_cpu_seconds": round(seconds, 3), "kinds": by_kind}
+    found = {**_figures(cosines), "packing_cpu_seconds": round(seconds, 3), "kinds": by_kind}
+    if "bfloat16" in factory.supported():
+        rounded = model.embed(factory.build("bfloat16"), rows)
+        found["bfloat16"] = _figures(np.vecdot(rounded, expected))
+    return found
 
 
 def _figures(cosines: Floats) -> dict[str, float]:
-    figures = {"mean": cosines.mean(), "median": np.median(cosines), "least": cosines.min()}
+    figures = {
+        "mean": cosines.mean(),
+        "median": np.median(cosines),
+        "hundredth": np.quantile(cosines, 0.01),  # a hundredth of the texts are below
+        "least": cosines.min(),
+    }
     return {name: round(float(value), 6) for name, value in figures.items()}
 
 
@@ -171,15 +189,17 @@ class _Mixed(LinearFactory):
         return factory(weight, bias, activation, name=name)
 
 
+def _trained(name: str) -> Model:
+    folder = resolve(name)
+    return Model(folder, folder, ModelDescription.read(folder).sentence.pooling)
+
+
 @contextmanager
-def _model(name: str, default: str) -> Iterator[Model]:
-    if name not in SHAPES:
-        yield Model(name, resolve(default), "mean")
-        return
+def _random(name: str) -> Iterator[Model]:
     kind, sizes, pooling = SHAPES[name]
     with tempfile.TemporaryDirectory() as folder:
         _write(kind, sizes, Path(folder))
-        yield Model(name, Path(folder), pooling)
+        yield Model(Path(folder), resolve(DEFAULT), [pooling])
 
 
 def _write(kind: str, sizes: Mapping[str, Any], folder: Path) -> None:
@@ -209,18 +229,16 @@ def _write(kind: str, sizes: Mapping[str, Any], folder: Path) -> None:
 
 
 @cache
-def _tokenizer() -> Any:
-    return ModelDescription.read(resolve("all-MiniLM-L6-v2"), "auto").tokenizer()
-
-
-def _token_ids(drawn: Sequence[str], most: int = 256) -> list[list[int]]:
-    return [row.ids[:most] for row in _tokenizer().encode(drawn)]
+def _tokenizer(folder: Path) -> Any:
+    return ModelDescription.read(folder).tokenizer()
 
 
 def report(results: dict[str, Any]) -> str:
     """Return tables of all results."""
-    header = ["", "mean", "median", "least"]
-    parts = [table("cosine of int8 to float32", header, _lines(results["models"]))]
+    header, models = ["", *_FIGURES], results["models"]
+    parts = [table("cosine of int8 to float32", header, _lines(models))]
+    if half := {name: found["bfloat16"] for name, found in models.items() if "bfloat16" in found}:
+        parts.append(table("cosine of bfloat16 to float32", header, _lines(half)))
     parts += [
         table(name, header, _lines(model["kinds"])) for name, model in results["models"].items()
     ]
@@ -231,13 +249,15 @@ def report(results: dict[str, Any]) -> str:
 
 def _lines(groups: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     return [
-        [name, *(f"{figures[key]:.6f}" for key in ("mean", "median", "least"))]
-        for name, figures in groups.items()
+        [name, *(f"{figures[key]:.6f}" for key in _FIGURES)] for name, figures in groups.items()
     ]
 
 
 if __name__ == "__main__":
     command_line = options.parser(__doc__, "int8")
     command_line.add_argument("--isa", default="auto", help="the highest instruction set")
+    command_line.add_argument(
+        "--trained", action="append", default=[], metavar="DIR", help="also this model"
+    )
     command_line.add_argument("--matrices", action="store_true", help="also matrix by matrix")
     options.main(command_line, run, report)

@@ -160,6 +160,16 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return write
 
 
+@pytest.fixture(scope="session")
+def clip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small CLIP of random weights."""
+    from tests.models.image_models import write_clip
+
+    folder = tmp_path_factory.mktemp("clip")
+    write_clip(folder)
+    return folder
+
+
 def _with_modules(files: Mapping[str, object]) -> Mapping[str, object]:
     # Without modules.json, these files would have no effect.
     needing = {"config_sentence_transformers.json", "sentence_bert_config.json"} & {*files}

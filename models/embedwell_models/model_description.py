@@ -244,8 +244,9 @@ class ModelDescription:
         """List all files that are read: weights, tokenizer, options and prompts."""
         checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
         weights = [file for files in checkpoints for file in files]
-        if self.spec.adapters and (adapter := self.spec.adapters.chosen_folder):
-            weights += [self.encoder / adapter / name for name in peft_adapter.FILES]
+        chosen = self.spec.adapters.chosen_folder if self.spec.adapters else None
+        for adapter in peft_adapter.folders(self.encoder, chosen):
+            weights += [adapter / name for name in peft_adapter.FILES]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
         entries = modules.read_entries(self.path)
         options += [self.path / entry.path / "config.json" for entry in entries]

@@ -36,7 +36,7 @@ from contextlib import contextmanager
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 
 _INPUTS = (
-    *("input", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
+    *("input", "messages", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),
     *("candidates", "positive", "negative", "images", "passages"),
 )
 """Fields of a request that have one entry for each input."""

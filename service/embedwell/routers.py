@@ -33,6 +33,7 @@ from embedwell.routes import (
     status,
     tokenize,
     tokens,
+    voyage,
     weaviate,
     words,
 )
@@ -75,6 +76,7 @@ def create_routers(
         model_routes.router(registry, context.started),
         azure.router(registry, context.started),
         cohere.router(registry),
+        voyage.router(registry),
         tokenize.cohere_router(registry),
         ollama.router(registry),
         ollama_models.router(registry),

@@ -31,7 +31,7 @@ class InputOptions(TypedDict, total=False):
     """Prompt and truncation of texts; see docs/inputs.md.
 
     model: name of one of the server's models.
-    task: one of Jina's tasks; see docs/models.md.
+    task: one of Jina's tasks; see docs/model-files.md.
     """
 
     model: str | None

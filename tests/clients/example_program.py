@@ -1,4 +1,4 @@
-"""Runs an example of docs/clients.md against a server."""
+"""Runs an example of the pages about clients against a server."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.service.server import HttpServer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 
 _NO_TELEMETRY = {"HF_HUB_DISABLE_TELEMETRY": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
 _NO_TELEMETRY |= {"ANONYMIZED_TELEMETRY": "False", "LANGSMITH_TRACING": "false"}

@@ -143,8 +143,8 @@ def test_the_input_type_selects_a_prompt_of_the_model(
         ({"texts": None, "inputs": [{"content": []}]}, "invalid_request", "inputs.0.content"),
         (
             {"texts": None, "inputs": [{"content": [{"type": "text", "text": "x"}] * 2}]},
-            "invalid_request",
-            "inputs.0.content",
+            "not_offered",
+            f"input 0 has 2 parts of content, but the model {DEFAULT!r}",
         ),
     ],
 )

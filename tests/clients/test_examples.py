@@ -1,4 +1,4 @@
-"""The Python examples of docs/clients.md, each with some more uses of its client."""
+"""The Python examples of the pages about clients, each with some more uses of its client."""
 
 import re
 from typing import Any
@@ -12,11 +12,14 @@ from embedwell.routes.ollama import OllamaPromptRequest, OllamaRequest
 from embedwell.routes.openai import EmbeddingsRequest
 from embedwell_models import Embedder
 from tests.clients.conftest import PROMPTS
-from tests.clients.example_program import PAGE, run_program
+from tests.clients.example_program import DOCS, run_program
 from tests.service.server import HttpServer, Server
 
 TEXTS = ["A first text.", "Ein zweiter Text."]
+PAGE = (DOCS / "clients.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^## ([^\n]*)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+OWN_CLIENT = (DOCS / "python-client.md").read_text(encoding="utf-8")
+EXAMPLES += [("embedwell", OWN_CLIENT.split("```python\n")[1].split("```")[0])]
 
 # Further ways of a client to embed the two texts, appended to its example.
 FURTHER_USES = {
@@ -162,7 +165,7 @@ def test_a_client_gets_the_vectors_of_the_embedder(
 def test_every_client_in_the_table_has_an_example() -> None:
     linked = re.findall(r"^\| \[.*?\]\(#(.*?)\).*? \| Python", PAGE, re.MULTILINE)
     examples = [name.lower().replace(" ", "-") for name, _ in EXAMPLES]
-    assert sorted(linked) == sorted([*examples, "other-programs"])
+    assert sorted([*linked, "embedwell"]) == sorted([*examples, "other-programs"])
     assert FURTHER_USES.keys() < {name for name, _ in EXAMPLES}
 
 

@@ -58,7 +58,7 @@ def test_the_kernel_computes_what_the_blocks_do(
         layout = SequenceLayout(lengths, device, dtype)
         query, key, value = heads_of(layout, heads, size, dtype)
         found = kernel(query, key, value, layout, scaled)
-        assert found.isfinite().all()
+        assert found[: layout.tokens].isfinite().all()
         exact = SequenceLayout(lengths, device)
         expected = padded_attention(query.float(), key.float(), value.float(), exact, scaled)
         torch.testing.assert_close(

@@ -44,9 +44,8 @@ class PaddedPositionTable(EagerRunner):
     """Runner that launches kernels one by one in the recorded shapes."""
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
-        tokens, count = sum(lengths), len(lengths)
-        fitting = [s for s in RECORDED_SHAPES if tokens <= s.rows and count <= s.max_sequences]
-        return fitting[0] if fitting else super().shape(lengths)
+        least = super().shape(lengths)
+        return next((shape for shape in RECORDED_SHAPES if shape.holds(least)), least)
 
 
 def batches() -> list[Batch]:
@@ -69,10 +68,11 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     loaded = weights.load(tmp_path, spec)
     parts = InputEmbeddings(spec.config, loaded, device)
     layers = TorchLayers(spec.config, loaded, TorchLinearFactory(device, dtype), device)
-    assert layers.recordable
+    shapes = layers.recordable(RECORDED_SHAPES)
+    assert shapes == RECORDED_SHAPES
 
     def recorded(whole: Forward) -> CudaGraphRunner:
-        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes())
+        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes(), shapes)
 
     eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, PaddedPositionTable)
     graphs = TorchEncoder(parts, layers, recorded)
@@ -99,13 +99,15 @@ def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorde
     stream = torch.cuda.current_stream()
     graphs.warm()
     assert torch.cuda.current_stream() == stream
-    assert outcome.as_json() == {"state": "on", "failed": [{"tokens": 32, "texts": 4}]}
+    failed = [{"tokens": 32, "texts": 4, "longest": 32}]
+    assert outcome.as_json() == {"state": "on", "failed": failed}
     assert outcome.recorded == [shapes[2], shapes[0]]
     torch.cuda.empty_cache()
     for lengths in ([9, 3], [20, 4], [50]):
-        layout = SequenceLayout(lengths, device, shape=graphs.shape(lengths))
-        ids = torch.arange(layout.rows, device=device)
-        assert torch.equal(graphs(ids, layout), forward(ids, layout))
+        shape, ids = graphs.shape(lengths), np.arange(sum(lengths))
+        layouts = [SequenceLayout(lengths, device, shape=shape, ids=ids) for _ in range(2)]
+        expected = forward(layouts[0].ids, layouts[0])
+        assert torch.equal(graphs(layouts[1]), expected)
 
 
 @pytest.mark.parametrize(("cuda_graphs", "state"), [(True, "on"), (False, "off")])

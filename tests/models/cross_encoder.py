@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "big_bird": {"attention_type": "original_full"},
     "bloom": {"n_layer": 2, "n_head": 2, "pad_token_id": 1},
     "camembert": _ROBERTA,
+    "deberta": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
     "deberta-v2": {
         **{"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8},
         **{"norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0},

@@ -11,6 +11,8 @@ from transformers import (
     CLIPConfig,
     CLIPImageProcessorPil,
     CLIPModel,
+    MetaClip2Config,
+    MetaClip2Model,
     SiglipConfig,
     SiglipImageProcessorPil,
     SiglipModel,
@@ -48,6 +50,18 @@ def write_clip(folder: Path, *, text: Any = (), **vision: Any) -> Any:
     size = {"height": side, "width": side}
     CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=size).save_pretrained(folder)
     return _write(folder, CLIPModel(config))
+
+
+def write_metaclip2(folder: Path, *, text: Any = (), **vision: Any) -> Any:
+    """Save a MetaCLIP 2 of random weights with its tokenizer and image preprocessing."""
+    options = {**VISION, **vision}
+    config = MetaClip2Config(
+        text_config={**TEXT, **dict(text)}, vision_config=options, projection_dim=24
+    )
+    side = options["image_size"]
+    size = {"height": side, "width": side}
+    CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size=size).save_pretrained(folder)
+    return _write(folder, MetaClip2Model(config))
 
 
 def write_siglip(folder: Path, *, text: Any = (), **vision: Any) -> Any:

@@ -19,6 +19,7 @@ from tests.models.tiny import VOCABULARY, write_bert, write_tokenizer
 Quantize = Callable[[Tensor], tuple[dict[str, Tensor], Tensor]]
 """Return the parts of a weight (N, D), by the ends of their names, and what they mean."""
 
+NVFP4_SIZES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 TEXTS = ["the license of this work", "copyright", "to you and any of that, with such work"]
 
 
@@ -108,3 +109,15 @@ def fp8_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         spread[row, column] = scale[row // 48, column // 48]
     codes = (weight / spread).clamp(-448, 448).to(torch.float8_e4m3fn)
     return {"weight": codes, "weight_scale": scale}, codes.float() * spread
+
+
+def nvfp4_columns(weight: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Round to NVFP4: bytes of two columns, scales of 16 columns and of all, and what they mean."""
+    tensor_scale = weight.abs().max().float() / (6 * 448)
+    groups = weight.reshape(len(weight), -1, 16)
+    scale = (groups.abs().amax(2) / 6 / tensor_scale).to(torch.float8_e4m3fn)
+    step = scale.float() * tensor_scale
+    nearest = ((groups / step[..., None]).abs()[..., None] - NVFP4_SIZES).abs().argmin(-1)
+    meant = (NVFP4_SIZES[nearest] * groups.sign() * step[..., None]).flatten(1)
+    codes = (nearest + 8 * (groups < 0)).flatten(1).to(torch.uint8)
+    return codes[:, ::2] | codes[:, 1::2] << 4, scale, tensor_scale, meant

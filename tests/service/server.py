@@ -44,13 +44,15 @@ class Server(HttpServer):
     """`embedwell serve` in a process, for the time of a `with` block.
 
     The defaults give the same results on any machine: float32, as the choice of `auto` depends on
-    the processor, and a `max_wait` so long that a slow or busy machine refuses no request.
+    the processor, a `max_wait` so long that a slow or busy machine refuses no request, and one HTTP
+    process.
     A start uses nothing that another test has measured.
     """
 
     def __init__(self, log: Path, port: int = 0, **settings: object) -> None:
         self._log, self._port = log, port
         defaults = {"dtype": "float32", "isa": MAX_ISA, "max_wait": 60, "startup_cache": False}
+        defaults |= {"workers": 1}
         settings = defaults | settings
         self._environment = {
             **{name: value for name, value in os.environ.items() if "EMBEDWELL_" not in name},

@@ -20,7 +20,7 @@ SCHEMES = {  # the first position scheme of each family; that of the others is r
     **dict.fromkeys(("big_bird", "longformer", "roberta", "xlm-roberta"), "learned"),
     **dict.fromkeys(("bloom", "mpt"), "alibi"),
     **dict.fromkeys(("mt5", "t5", "umt5"), "relative"),
-    "deberta-v2": "disentangled",
+    **dict.fromkeys(("deberta", "deberta-v2"), "disentangled"),
     "xlnet": "transformer_xl",
 }
 

@@ -10,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from embedwell.cli.commands import main
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
-from tests.models.image_models import encoded, picture, write_clip, write_siglip
+from tests.models.image_models import encoded, picture, write_siglip
+from tests.service.bulk.jobs import vectors_of
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -35,23 +40,24 @@ def data_url(data: bytes) -> str:
 FIRST, SECOND = (data_url(data) for data in FILES)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    write_clip(folder)
-    return folder
+def image_url(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def message(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "user", "content": [*parts]}
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path) -> Floats:
+def expected(clip_folder: Path) -> Floats:
     """The unit vectors of two texts and two images."""
-    embedder = Embedder.load(folder, device="cpu", dtype="float32")
+    embedder = Embedder.load(clip_folder, device="cpu", dtype="float32")
     return normalize(np.concatenate([embedder.embed(TEXTS), embedder.embed_images(FILES)]))
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[HttpServer]:
-    with local_server(folder, served_name="clip", max_image_pixels=1 << 16) as server:
+def server(clip_folder: Path) -> Iterator[HttpServer]:
+    with local_server(clip_folder, served_name="clip", max_image_pixels=1 << 16) as server:
         yield server
 
 
@@ -112,6 +118,20 @@ def test_an_image_alone_has_the_same_vector(server: HttpServer, expected: Floats
             },
             [2, 0],
         ),
+        ("/v1/embeddings", {"messages": [message(image_url(FIRST))]}, [2]),
+        ("/embeddings", {"messages": [message({"type": "text", "text": TEXTS[1]})]}, [1]),
+        ("/v1/embeddings", {"messages": [{"role": "user", "content": TEXTS[1]}]}, [1]),
+        (
+            "/v1/multimodalembeddings",
+            {
+                "inputs": [
+                    {"content": [{"type": "image_base64", "image_base64": FIRST}]},
+                    {"content": [{"type": "text", "text": TEXTS[1]}]},
+                    {"content": [{"type": "image_url", "image_url": SECOND}]},
+                ]
+            },
+            [2, 1, 3],
+        ),
     ],
     ids=str,
 )
@@ -129,6 +149,50 @@ def test_cohere_returns_the_texts_of_a_mixed_request(server: HttpServer) -> None
     ]
     body = {"model": "clip", "input_type": "search_document", "inputs": content}
     assert server.post("/v2/embed", body).json()["texts"] == ["a cat"]
+
+
+TEXT_PART = {"type": "text", "text": "a cat"}
+PARTS = {"content": [TEXT_PART, image_url(FIRST)]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param", "index"),
+    [
+        ("/v1/embeddings", {"messages": [{"role": "user", **PARTS}]}, "messages", 0),
+        ("/v2/embed", {"inputs": [{"content": [TEXT_PART]}, PARTS]}, "inputs", 1),
+        (
+            "/v1/multimodalembeddings",
+            {"inputs": [{"content": [TEXT_PART]}, {"content": [TEXT_PART, TEXT_PART]}]},
+            *("inputs", 1),
+        ),
+    ],
+)
+def test_an_input_of_several_parts_is_refused_by_the_models_name(
+    server: HttpServer, path: str, body: dict[str, Any], param: str, index: int
+) -> None:
+    response = server.post(path, {"model": "clip", **body})
+    assert response.status_code == 400
+    fault = response.json().get("error", response.json())
+    assert (fault["code"], fault["param"], fault["index"]) == ("not_offered", param, index)
+    assert (
+        f"input {index} has" in fault["message"] and "the model 'clip' embeds" in fault["message"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"messages": [message(image_url("https://example.com/a.png"))]}),
+        (
+            "/v1/multimodalembeddings",
+            {"inputs": [{"content": [{"type": "image_url", "image_url": "http://a.org/a.png"}]}]},
+        ),
+    ],
+)
+def test_no_api_fetches_an_image(server: HttpServer, path: str, body: dict[str, Any]) -> None:
+    fault = error(server.post(path, body), 400)
+    assert (fault["code"], fault["index"]) == ("invalid_image", 0)
+    assert "does not fetch" in fault["message"]
 
 
 def test_cohere_takes_one_of_texts_images_and_inputs(server: HttpServer) -> None:
@@ -154,14 +218,14 @@ def test_images_are_compared_with_texts(server: HttpServer, expected: Floats) ->
     np.testing.assert_allclose(alone["scores"], [[expected[2] @ expected[0]]], atol=1e-6)
 
 
-def test_an_image_counts_as_its_patches(server: HttpServer, folder: Path) -> None:
+def test_an_image_counts_as_its_patches(server: HttpServer, clip_folder: Path) -> None:
     body = {"inputs": [{"image": FIRST}, "a cat"], "details": True}
     response = server.post("/embed", body)
     content = response.json()
     assert [item["tokens"] for item in content["inputs"]] == [TOKENS, 6]
     assert content["usage"] == {"texts": 2, "tokens": TOKENS + 6}
     assert response.headers["x-tokens"] == str(TOKENS + 6)
-    with local_server(folder, max_tokens=2 * TOKENS) as limited:
+    with local_server(clip_folder, max_tokens=2 * TOKENS) as limited:
         images = [{"image": FIRST}] * 3
         assert limited.post("/embed", {"inputs": images[:2]}).status_code == 200
         fault = error(limited.post("/embed", {"inputs": images}), 413)
@@ -227,8 +291,8 @@ def test_an_image_has_one_vector(server: HttpServer, path: str, body: dict[str, 
     assert fault["code"] in ("not_offered", "invalid_request")
 
 
-def test_the_same_image_is_computed_once(folder: Path) -> None:
-    with local_server(folder, vector_cache_bytes=1 << 20) as server:
+def test_the_same_image_is_computed_once(clip_folder: Path) -> None:
+    with local_server(clip_folder, vector_cache_bytes=1 << 20) as server:
         for cached in ("0", "2"):
             inputs = [{"image": FIRST}, "a cat"]
             response = server.post("/embed", {"inputs": inputs})
@@ -258,7 +322,7 @@ def test_a_siglip_embeds_texts_and_images(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_examples_of_the_page_run(server: HttpServer) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
-    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    _, shell, _ = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     image, *commands = shell.replace("localhost:8080", server.url).splitlines()
     assert len(commands) == 5
     for command in commands:
@@ -270,9 +334,32 @@ def test_the_examples_of_the_page_run(server: HttpServer) -> None:
 
 
 @pytest.mark.full
-def test_the_program_of_the_page_runs(server: HttpServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", range(3))
+def test_the_programs_of_the_page_run(server: HttpServer, tmp_path: Path, index: int) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 3
     (tmp_path / "cat.jpg").write_bytes(FILES[1])
-    program = code.replace("http://localhost:8080", server.url) + "assert len(vectors[0]) == 24"
+    program = programs[index].replace("http://localhost:8080", server.url)
+    program += "assert len(vectors[0]) == 24"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+
+
+@pytest.mark.full
+def test_the_commands_of_the_page_embed_many_images(
+    clip_folder: Path, expected: Floats, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    (tmp_path / "album").mkdir()
+    (tmp_path / "album" / "cat.jpg").write_bytes(FILES[1])
+    (tmp_path / "album" / "list.csv").write_text("file\ncat.jpg\n")
+    pq.write_table(pa.table({"id": [1, 2], "image": FILES}), tmp_path / "photos.parquet")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^embedwell (embed .*)$", page, re.MULTILINE)
+    for command in commands:
+        arguments = command.replace("sentence-transformers/clip-ViT-B-32", str(clip_folder)).split()
+        result = CliRunner().invoke(main, [*arguments, "--dtype", "float32"])
+        assert result.exit_code == 0, result.output
+    for name, rows in (("vectors", [2, 3]), ("album-vectors", [3])):
+        found = vectors_of(pq.read_table(name))
+        np.testing.assert_allclose(normalize(found), expected[rows], atol=1e-6)

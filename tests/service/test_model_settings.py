@@ -122,6 +122,16 @@ def test_the_flag_of_a_model_may_be_repeated() -> None:
     assert [(m.name, m.model) for m in models] == [("a", "x"), ("b", "y=z")]
 
 
+def test_models_may_be_arguments_and_flags() -> None:
+    _, models = read_models({"named": ("a=x", "b=y"), "model": ("c=z",)})
+    assert [(m.name, m.model) for m in models] == [("a", "x"), ("b", "y"), ("c", "z")]
+
+
+def test_a_model_may_be_an_argument() -> None:
+    [one] = read_models({"named": ("org/name",)})[1]
+    assert (one.model, one.name) == ("org/name", "org/name")
+
+
 def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EMBEDWELL_MODELS", "a=x")
     folder = tmp_path / "a=b"
@@ -134,8 +144,9 @@ def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"model": ("x", "y")}, "--model y: with several, give each as NAME=SOURCE"),
-        ({"model": ("a=x", "y")}, "--model y: with several"),
+        ({"model": ("x", "y")}, "y: with several models, give each as NAME=SOURCE"),
+        ({"model": ("a=x", "y")}, "y: with several models"),
+        ({"named": ("x",), "model": ("y",)}, "y: with several models"),
         ({"model": ("a=x", "a=y")}, "two are named 'a'"),
         ({"model": ("a=x",), "models": "b=y"}, "not both"),
         ({"model": ("=x",)}, "is no NAME=SOURCE"),

@@ -53,9 +53,9 @@ def test_the_file_has_every_option(file: Path) -> None:
     assert (models[1].dtype, models[1].threads, models[2].idle_unload) == ("bfloat16", 2, 600)
 
 
-def test_the_flags_name_two_models() -> None:
-    [flags] = re.findall(r"serve (--model .*)", TEXT)
-    assert re.findall(r"(\S+)=(\S+)", flags) == [
+def test_the_command_names_two_models() -> None:
+    [named] = re.findall(r"serve (\S+=.*)", TEXT)
+    assert re.findall(r"(\S+)=(\S+)", named) == [
         ("minilm", "all-MiniLM-L6-v2"),
         ("reranker", "BAAI/bge-reranker-base"),
     ]

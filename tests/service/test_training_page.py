@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_page_has_every_command() -> None:
     assert sorted(BY_NAME) == ["distill", "heads", "sentences", "tokenizer", "words"]
-    served = re.findall(r"^embedwell serve --model (\S+)$", TEXT, re.MULTILINE)
+    served = re.findall(r"^embedwell serve (\S+)$", TEXT, re.MULTILINE)
     assert [BY_NAME["sentences"].split()[4], BY_NAME["heads"].split()[5]] == served
 
 

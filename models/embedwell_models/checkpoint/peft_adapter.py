@@ -14,6 +14,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.tables.quantized import QuantizedMatrix
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
 _PREFIX = "base_model.model."
 _PARTS = ("lora_A", "lora_B")
 _REQUIRED: Mapping[str, Any] = {  # options with their only supported value
@@ -24,13 +25,24 @@ _REQUIRED: Mapping[str, Any] = {  # options with their only supported value
     **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_dora", "use_qalora"), False),
     **dict.fromkeys(("modules_to_save", "layer_replication", "megatron_config"), None),
     **dict.fromkeys(("target_parameters", "trainable_token_indices"), None),
+    **dict.fromkeys(("alora_invocation_tokens", "use_bdlora", "kasa_config"), None),
 }
 _IGNORED = (  # training, and places that the names of the tensors state, too
     *("auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode"),
     *("lora_dropout", "init_lora_weights", "loftq_config", "eva_config", "corda_config"),
     *("target_modules", "exclude_modules", "layers_pattern", "layers_to_transform"),
     *("megatron_core", "peft_version", "qalora_group_size", "ensure_weight_tying"),
+    *("lora_ga_config", "runtime_config", "arrow_config"),
 )
+
+
+def folders(encoder: Path, chosen: str | None) -> list[Path]:
+    """List the folders of the adapters that are added to an encoder's weights.
+
+    chosen: folder of the adapter of a task, relative to the encoder's; None without one.
+    """
+    of_task = [encoder / chosen] if chosen else []
+    return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
 def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:

@@ -11,7 +11,7 @@ from embedwell_models.checkpoint import peft_adapter, safetensors_files
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.errors import ModelError
@@ -191,13 +191,25 @@ def _not_finite(folder: Path, name: str) -> ModelError:
 
 
 def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
-    # What the chosen adapter adds to matrices, by our names of the matrices.
+    # What adapters add to matrices, by our names of the matrices.
+    additions: dict[tuple[str, ...], Doubles] = {}
     adapters = spec.adapters
-    if adapters is None or adapters.chosen is None:
-        return {}
-    if adapters.chosen_folder:
-        separate = peft_adapter.read_additions(folder / adapters.chosen_folder)
-        return {tuple(spec.rename(name)): addition for name, addition in separate.items()}
+    chosen_folder = adapters.chosen_folder if adapters else None
+    for separate in peft_adapter.folders(folder, chosen_folder):
+        for name, addition in peft_adapter.read_additions(separate).items():
+            names = tuple(spec.rename(name))
+            if names:  # otherwise inference does not need the matrix
+                additions[names] = addition + additions.get(names, 0.0)
+    if adapters and adapters.chosen is not None and not chosen_folder:
+        for names, addition in _parametrized_additions(folder, spec, adapters, adapters.chosen):
+            additions[names] = addition + additions.get(names, 0.0)
+    return additions
+
+
+def _parametrized_additions(
+    folder: Path, spec: CheckpointLayout, adapters: Adapters, index: int
+) -> Iterator[tuple[tuple[str, ...], Doubles]]:
+    # Of an adapter among the tensors of the checkpoint.
     factors: dict[str, dict[str, Doubles]] = {}
     for name, tensor in iterate_tensors(folder):
         matrix, _, factor = name.rpartition(".0.lora_")
@@ -208,15 +220,13 @@ def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Do
                 f"{folder}: {name} has {len(tensor.array)} parts for the adapters {adapters.names}"
             )
         assert not isinstance(tensor.array, QuantizedMatrix)  # GGUF has no adapters
-        chosen = replace(tensor, array=tensor.array[adapters.chosen])
+        chosen = replace(tensor, array=tensor.array[index])
         part = to_finite_float32(folder, name, chosen).astype(np.float64)
         factors.setdefault(f"{matrix}.original", {})[factor] = part
-    additions = {}
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        additions[tuple(spec.rename(name))] = left @ right * adapters.scale
-    return additions
+        yield tuple(spec.rename(name)), left @ right * adapters.scale
 
 
 def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:

@@ -115,9 +115,8 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last states, concatenating the poolings: (B, poolings * D)."""
         rows = self.pooled_states(batch)
-        layout = SequenceLayout(rows.lengths, self.device)
-        pooled = pool(rows.states, layout, poolings, torch.from_numpy(rows.prompt_counts))
-        vectors: Floats = pooled.cpu().numpy()
+        layout = SequenceLayout(rows.lengths, self.device, skipped=rows.prompt_counts)
+        vectors: Floats = pool(rows.states, layout, poolings).cpu().numpy()
         return vectors
 
     def warm(self) -> None:

@@ -81,6 +81,8 @@ class CheckpointLayout:
     adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
     for other checkpoints.
     latents: trained vectors that each token attends to after the layers; None without.
+    bidirectional_code: name of the model's own code by which a decoder's tokens see the whole text;
+    "" if no name decides it.
     unread_keys: keys of config.json that nothing reads, and that are not known to change nothing.
     """
 
@@ -99,6 +101,7 @@ class CheckpointLayout:
     image_tokens: "ImageTokenSpec | None" = None
     adapters: Adapters | None = None
     latents: "LatentSpec | None" = None
+    bidirectional_code: str = ""
     unread_keys: tuple[str, ...] = ()
 
     def with_adapter(self, name: str) -> "CheckpointLayout":

@@ -36,7 +36,7 @@ def convert(source: Path, target: Path) -> None:
     Python or in the model's own code, and if tokenizer.json splits a text differently.
     """
     original = _load(source)
-    write_anew = _OF_PYTHON.get(type(original).__name__)
+    write_anew = _WRITTEN_ANEW.get(type(original).__name__)
     fast = write_anew(original) if write_anew else original
     if not getattr(fast, "is_fast", False):
         raise ModelError(f"{source}: {type(original).__name__} cannot be written as tokenizer.json")
@@ -106,6 +106,17 @@ def _byte_tokenizer(original: Any) -> Any:
     return _wrapped(rust, original, ("eos", "pad", "unk"))
 
 
+def _with_pairs_of_bert(original: Any) -> Any:
+    # DeBERTa was trained with one separator in a pair, as transformers 4 has it; 5 puts two.
+    cls, sep = original.cls_token, original.sep_token
+    original.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(cls, original.cls_token_id), (sep, original.sep_token_id)],
+    )
+    return original
+
+
 def _wrapped(rust: Rust, original: Any, roles: Sequence[str]) -> Any:
     from transformers import PreTrainedTokenizerFast
 
@@ -120,5 +131,9 @@ def _byte_of_character(character: str) -> int:
     return code_point if code_point < 256 else _UNPRINTABLE[code_point - 256]
 
 
-_OF_PYTHON = {"EsmTokenizer": _protein_tokenizer, "ByT5Tokenizer": _byte_tokenizer}
-"""Conversions of tokenizers that transformers has only in Python."""
+_WRITTEN_ANEW = {
+    "EsmTokenizer": _protein_tokenizer,
+    "ByT5Tokenizer": _byte_tokenizer,
+    "DebertaTokenizer": _with_pairs_of_bert,
+}
+"""Conversions of tokenizers that transformers has only in Python, or other than in training."""

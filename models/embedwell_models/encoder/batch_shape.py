@@ -10,7 +10,7 @@ class BatchShape:
     """Tensor sizes of a forward pass; batches of one shape launch the same GPU kernels.
 
     rows: number of rows of the hidden states. max_sequences: maximum number of sequences.
-    max_length: maximum number of rows of a sequence, and of padding rows.
+    max_length: maximum number of rows of a sequence.
     """
 
     rows: int
@@ -20,9 +20,15 @@ class BatchShape:
     @classmethod
     def of(cls, lengths: Sequence[int]) -> "BatchShape":
         """Return the shape of sequences; the number of rows is rounded up, so that shapes recur."""
-        tokens = sum(lengths)
-        rows = rounded_rows(tokens)
-        return cls(rows, len(lengths), max(rows - tokens, *lengths))
+        return cls(rounded_rows(sum(lengths)), len(lengths), max(lengths))
+
+    def holds(self, other: "BatchShape") -> bool:
+        """Whether a batch of another shape can be padded to this one."""
+        return (
+            self.rows >= other.rows
+            and self.max_sequences >= other.max_sequences
+            and self.max_length >= other.max_length
+        )
 
 
 def rounded_rows(tokens: int) -> int:
@@ -47,7 +53,8 @@ class RecordedShapes:
         return {
             "state": "on" if self.recorded else "off",
             "failed": [
-                {"tokens": shape.rows, "texts": shape.max_sequences} for shape in self.failed
+                {"tokens": each.rows, "texts": each.max_sequences, "longest": each.max_length}
+                for each in self.failed
             ],
             **({"attention": self.attention} if self.attention else {}),
         }

@@ -51,6 +51,7 @@ from embedwell_models.families import (
     t5,
     xlnet,
 )
+from embedwell_models.families.decoder import bidirectional_code
 from embedwell_models.families.family import Family
 from embedwell_models.families.remote_code import refuse_undescribed, refuse_unknown_code
 from embedwell_models.families.unread_keys import unread_keys
@@ -135,7 +136,9 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
         raise ModelError(f"{options.path}: {error}") from None
     refuse_unknown_code(options, family.replaced_code)
     config = replace(spec.config, family=family.name or options["model_type"])
-    return replace(spec, config=config, unread_keys=unread_keys(options, family.ignored_keys))
+    unread = unread_keys(options, family.ignored_keys)
+    code = "" if family.replaced_code else bidirectional_code(options)
+    return replace(spec, config=config, bidirectional_code=code, unread_keys=unread)
 
 
 def _family(options: JsonConfig) -> Family:

@@ -1,4 +1,7 @@
-"""CLIP, which embeds texts and images in one space (Radford et al. 2021, arXiv 2103.00020)."""
+"""CLIP and MetaCLIP 2, which embed texts and images in one space.
+
+Radford et al. 2021 (arXiv 2103.00020), Chuang et al. 2025 (arXiv 2507.22062).
+"""
 
 from dataclasses import replace
 
@@ -26,7 +29,8 @@ UNUSED = (
 )
 
 
-_WRONG_END = 2  # in older files, which differs from the id that their tokenizers append
+_METACLIP2 = "metaclip_2"
+_WRONG_END = 2  # in older files of CLIP, which differs from the id that their tokenizers append
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -61,7 +65,7 @@ def _projection(options: JsonConfig, text: JsonConfig, always: bool) -> Projecti
     return Projection(
         tensor=_PROJECTION,
         width=options.get("projection_dim", 512),
-        end=LARGEST if end == _WRONG_END else end,
+        end=LARGEST if end == _WRONG_END and options["model_type"] != _METACLIP2 else end,
         always=always,
     )
 
@@ -88,14 +92,14 @@ def _encoder(options: JsonConfig) -> CheckpointLayout:
 
 FAMILIES = (
     Family(
-        model_types=("clip", "clip_text_model"),
+        model_types=("clip", "clip_text_model", _METACLIP2),
         name="clip",
         read=read,
         tokenizer_override="nothing",
         rows=(
             Row(
-                family="CLIP, [texts and images](image-inputs.md)",
-                models="clip-ViT-B-32",
+                family="CLIP, MetaCLIP 2, [texts and images](image-inputs.md)",
+                models="clip-ViT-B-32, metaclip-2-worldwide-huge-quickgelu",
                 positions="learned",
                 layers="pre-norm; texts causal",
             ),

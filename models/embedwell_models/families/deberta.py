@@ -1,9 +1,11 @@
-"""DeBERTa, versions 2 and 3 (He et al. 2021, arXiv 2006.03654 and 2111.09543)."""
+"""DeBERTa (He et al. 2020, arXiv 2006.03654), and its versions 2 and 3 (arXiv 2111.09543)."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import masked_lm_heads
@@ -25,12 +27,34 @@ UNUSED = (
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a DeBERTa-v2 or -v3."""
     options.require("conv_kernel_size", 0)
+    scores = _position_scores(options)
+    positions = _positions(
+        options,
+        scores,
+        buckets=max(options.get("position_buckets", -1), 0),
+        shared=options.get("share_att_key", False),
+    )
+    return _layout(options, len(scores), positions, {**_TENSORS, **_relative(options, positions)})
+
+
+def first(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of the first DeBERTa: no buckets, one matrix for queries, keys and values."""
+    options.require("talking_head", False)
+    scores = _position_scores(options)
+    positions = _positions(options, scores, buckets=0, shared=False)
+    tensors = {**_COMMON, **_FIRST_ATTENTION, **_first_relative(positions)}
+    return replace(_layout(options, len(scores), positions, tensors), by_head=True)
+
+
+def _layout(
+    options: JsonConfig, scores: int, positions: Scheme, tensors: Mapping[str, str]
+) -> CheckpointLayout:
+    # scores: how many are added to that of contents, in pos_att_type.
     width, heads = options["hidden_size"], options["num_attention_heads"]
     options.require("embedding_size", width)
     options.require("attention_head_size", width // heads)
-    scores, learned = _position_scores(options), options.get("position_biased_input", True)
+    learned = options.get("position_biased_input", True)
     segments = options.get("type_vocab_size", 0) > 0
-    positions = _positions(options, scores)
     config = plain_config(
         vocab_size=options["vocab_size"],
         hidden_size=width,
@@ -43,11 +67,11 @@ def read(options: JsonConfig) -> CheckpointLayout:
         input_positions=Learned() if learned else Scheme(),
         positions=positions,
         segments=segments,
-        scale=(width // heads * (1 + len(scores))) ** -0.5,
+        scale=(width // heads * (1 + scores)) ** -0.5,
     )
     return CheckpointLayout(
         config=config,
-        tensors={**_TENSORS, **_inputs(learned, segments), **_relative(options, positions)},
+        tensors={**tensors, **_inputs(learned, segments)},
         unused=UNUSED,
         prefixes=("deberta.",),
     )
@@ -63,30 +87,38 @@ def _position_scores(options: JsonConfig) -> set[str]:
     return added
 
 
-def _positions(options: JsonConfig, added: set[str]) -> Scheme:
+def _positions(options: JsonConfig, added: set[str], *, buckets: int, shared: bool) -> Scheme:
     if not added or not options.get("relative_attention", False):
         return Scheme()
     longest = options.get("max_relative_positions", -1)
     return Disentangled(
-        buckets=max(options.get("position_buckets", -1), 0),
+        buckets=buckets,
         max_distance=longest if longest > 0 else options["max_position_embeddings"],
         content_to_position="c2p" in added,
         position_to_content="p2c" in added,
-        shared=options.get("share_att_key", False),
+        shared=shared,
     )
 
 
-_TENSORS = {
+_COMMON = {
     "embeddings.word_embeddings.weight": "token_table",
     **affine("embeddings.LayerNorm", "norm"),
-    **affine(f"{_ATTENTION}.query_proj", "layers.{}.query"),
-    **affine(f"{_ATTENTION}.key_proj", "layers.{}.key"),
-    **affine(f"{_ATTENTION}.value_proj", "layers.{}.value"),
     **affine(f"{_LAYER}.attention.output.dense", "layers.{}.output"),
     **affine(f"{_LAYER}.attention.output.LayerNorm", "layers.{}.attention_norm"),
     **affine(f"{_LAYER}.intermediate.dense", "layers.{}.up"),
     **affine(f"{_LAYER}.output.dense", "layers.{}.down"),
     **affine(f"{_LAYER}.output.LayerNorm", "layers.{}.ffn_norm"),
+}
+_TENSORS = {
+    **_COMMON,
+    **affine(f"{_ATTENTION}.query_proj", "layers.{}.query"),
+    **affine(f"{_ATTENTION}.key_proj", "layers.{}.key"),
+    **affine(f"{_ATTENTION}.value_proj", "layers.{}.value"),
+}
+_FIRST_ATTENTION = {
+    **linear(f"{_ATTENTION}.in_proj", "layers.{}.query|key|value"),
+    f"{_ATTENTION}.q_bias": "layers.{}.query.bias",
+    f"{_ATTENTION}.v_bias": "layers.{}.value.bias",
 }
 
 
@@ -109,16 +141,43 @@ def _relative(options: JsonConfig, positions: Scheme) -> dict[str, str]:
     return tensors
 
 
+def _first_relative(positions: Scheme) -> dict[str, str]:
+    if not isinstance(positions, Disentangled):
+        return {}
+    tensors = {"encoder.rel_embeddings.weight": "relative_table"}
+    if positions.content_to_position:
+        tensors |= linear(f"{_ATTENTION}.pos_proj", "layers.{}.position_key")
+    if positions.position_to_content:
+        tensors |= affine(f"{_ATTENTION}.pos_q_proj", "layers.{}.position_query")
+    return tensors
+
+
 def _masked_lm_head(options: JsonConfig, config: EncoderConfig) -> MaskedLMHead:
     options.require("legacy", True)
     return masked_lm_heads.BERT(options, config)
 
 
+_HEAD = two_layers("pooler.dense", "classifier", None, "pooler_hidden_act")
 FAMILIES = (
+    Family(
+        model_types=("deberta",),
+        read=first,
+        classification_head=_HEAD,
+        masked_lm_head=_masked_lm_head,
+        tokenizer_override="prefix_space",
+        rows=(
+            Row(
+                family="DeBERTa v1",
+                models="nli-deberta-base, deberta-xlarge-mnli",
+                positions="disentangled",
+                layers="post-norm",
+            ),
+        ),
+    ),
     Family(
         model_types=("deberta-v2",),
         read=read,
-        classification_head=two_layers("pooler.dense", "classifier", None, "pooler_hidden_act"),
+        classification_head=_HEAD,
         masked_lm_head=_masked_lm_head,
         tokenizer_override="nothing",
         rows=(

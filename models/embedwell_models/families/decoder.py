@@ -5,25 +5,33 @@ from collections.abc import Callable
 
 from embedwell_models.config.json_config import JsonConfig
 
-_HINT = (
-    "false where that code lets a token see those after it, as for stella_en_1.5B, GritLM, "
-    "inf-retriever and LLM2Vec, else true"
-)
+_HINT = "false where that code lets a token see those after it, else true"
 _KINDS = ("full_attention", "sliding_attention")
+_BIDIRECTIONAL_CLASS = re.compile(
+    "(Llama|Mistral|Qwen2|Gemma)BiModel|(Llama|Mistral)EncoderModel|LlamaBidirectionalModel"
+    "|DramaModel|ReasonIRModel"
+)
+_BIDIRECTIONAL_REPOSITORIES = {  # whose class has the name of transformers' own
+    *("Alibaba-NLP/gte-Qwen2-7B-instruct", "infly/inf-retriever-v1", "GritLM/GritLM-7B"),
+    *("NovaSearch/stella_en_1.5B_v5", "dunzhang/stella_en_1.5B_v5"),
+}
 
 
 def is_causal(options: JsonConfig, family: str) -> bool:
     """Whether a token attends only to earlier tokens; `is_causal: false` in config.json says no.
 
+    Without this key, the name of code that is known to be bidirectional says no, too.
+
     family: prefixes of its class names, separated by '|'.
 
     Raises ModelError if only the checkpoint's own code decides it, because its class is not of the
-    family or is in a file of the folder. An example is LLM2Vec (BehnamGhader et al. 2024, arXiv
-    2404.05961).
+    family or is in a file of the folder.
     """
     stated: bool | None = options.require("is_causal", None, True, False)
     if stated is not None:
         return stated
+    if bidirectional_code(options):
+        return False
     family_class = re.compile(f"({family})(Model|LMHeadModel|DoubleHeadsModel|For[A-Z][A-Za-z]*)")
     custom_code = {
         "architectures": [
@@ -35,6 +43,24 @@ def is_causal(options: JsonConfig, family: str) -> bool:
         if value:
             raise options.unsupported(key, value, f"any, with is_causal beside it: {_HINT}")
     return True
+
+
+def bidirectional_code(options: JsonConfig) -> str:
+    """Name a decoder's own code if it is known to let each token see the whole text; "" otherwise.
+
+    Examples are LLM2Vec (BehnamGhader et al. 2024, arXiv 2404.05961) and DRAMA (Ma et al. 2025,
+    arXiv 2502.18460). It is "" as well if config.json has `is_causal`.
+    """
+    if "is_causal" in options:
+        return ""
+    code = str(options.get("auto_map", {}).get("AutoModel", ""))
+    named, _, path = code.rpartition("--")
+    for name in (path.rpartition(".")[2], *options.get("architectures", ())):
+        if _BIDIRECTIONAL_CLASS.fullmatch(name):
+            return str(name)
+    # Folders of the hub's cache, models--organisation--name, and of converted models.
+    parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
+    return min(_BIDIRECTIONAL_REPOSITORIES & {named, *parts}, default="")
 
 
 def sliding_window(options: JsonConfig) -> int | None:

@@ -11,6 +11,7 @@ from embedwell_models.families.classification_heads import decoder
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
+from embedwell_models.families.text_config import read_text_config
 from embedwell_models.positions.schemes import Rotary
 
 _HEAD_SIZE = 256
@@ -67,6 +68,20 @@ def gemma3(options: JsonConfig) -> CheckpointLayout:
     )
 
 
+def _whole(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of the text encoder of a Gemma 3 that also reads images."""
+    # In such a model, transformers ignores this option.
+    options.nested("text_config").require("use_bidirectional_attention", False)
+    towers = ("vision_tower", "multi_modal_projector")
+    return read_text_config(options, "Gemma3", {"gemma3_text": gemma3}, towers, _PUBLISHED)
+
+
+_PUBLISHED = {  # transformers' defaults, which the text_config of Gemma's own files leaves out
+    **{"model_type": "gemma3_text", "vocab_size": 262_208, "max_position_embeddings": 131_072},
+    **{"num_attention_heads": 8, "num_key_value_heads": 4},
+}
+
+
 def _spec(options: JsonConfig, names: dict[str, str], **overrides: Any) -> CheckpointLayout:
     biased = options.get("attention_bias", False)
     config = llama.config(
@@ -106,7 +121,8 @@ _ROW = Row(
     family="Gemma, Gemma 2, Gemma 3",
     models="EmbeddingGemma, harrier-oss 270m, 27b",
     positions="rotary, two bases",
-    layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores",
+    layers="as Llama; Gemma 2 and 3 also normalise after each block, Gemma 2 caps scores; "
+    "`gemma3`: texts only",
 )
 _GEMMA = Family(
     model_types=("gemma",),
@@ -125,4 +141,11 @@ FAMILIES = (
         next_token=NextToken(tied=True, softcap=30.0),
     ),
     replace(_GEMMA, model_types=("gemma3_text",), read=gemma3, tokenizer_classes=("Gemma3",)),
+    Family(
+        model_types=("gemma3",),
+        read=_whole,
+        tokenizer_override="nothing",
+        ignored_keys=("mm_tokens_per_image",),
+        rows=(_ROW,),
+    ),
 )

@@ -64,7 +64,7 @@ FAMILIES = (
         replaced_code=("XLMRobertaLoRA", "XLMRobertaModel"),
         rows=(
             Row(
-                family="Jina v3, [by task](#adapters)",
+                family="Jina v3, [by task](model-files.md#adapters)",
                 models="jina-embeddings-v3",
                 positions="rotary",
                 layers="post-norm",

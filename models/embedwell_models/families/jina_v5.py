@@ -28,7 +28,7 @@ FAMILIES = (
         tokenizer_override="nothing",
         rows=(
             Row(
-                family="Jina v5, [by task](#adapters)",
+                family="Jina v5, [by task](model-files.md#adapters)",
                 models="jina-embeddings-v5-text-small, -nano",
                 positions="rotary",
                 layers="as Qwen 3 (small), as EuroBERT (nano)",

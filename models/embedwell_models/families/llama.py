@@ -15,6 +15,7 @@ from embedwell_models.families.classification_heads import (
 from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import original_positions, rotary
+from embedwell_models.families.text_config import read_text_config
 
 _MINISTRAL3_ROPE = {
     **{"rope_type": "yarn", "rope_theta": 1_000_000.0, "factor": 16.0},
@@ -138,11 +139,18 @@ def ministral3(options: JsonConfig) -> CheckpointLayout:
     return spec(encoder, tensors(False, False, False))
 
 
+def _mistral3(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of the text encoder of a Mistral that also reads images."""
+    readers = {"mistral": mistral, "ministral3": ministral3}
+    return read_text_config(options, "Mistral3", readers, ("vision_tower", "multi_modal_projector"))
+
+
 _ROW = Row(
     family="Llama, Mistral, Ministral 3",
     models="e5-mistral, SFR-Embedding",
     positions="rotary, all scalings",
-    layers="pre-norm (RMSNorm), gated FFN; causal unless `is_causal` is false",
+    layers="pre-norm (RMSNorm), gated FFN; causal unless `is_causal` is false; "
+    "`mistral3`: texts only",
 )
 _LLAMA = Family(
     model_types=("llama",),
@@ -157,6 +165,13 @@ _MINISTRAL3 = Family(
     read=ministral3,
     classification_head=decoder,
     next_token=NextToken(tied=False),
+    rows=(_ROW,),
+)
+_MISTRAL3 = Family(
+    model_types=("mistral3",),
+    read=_mistral3,
+    tokenizer_override="nothing",
+    ignored_keys=("projector_*", "multimodal_projector_*", "vision_feature_layer", "spatial_*"),
     rows=(_ROW,),
 )
 _NEMOTRON = Family(
@@ -178,5 +193,6 @@ FAMILIES = (
     _LLAMA,
     replace(_LLAMA, model_types=("mistral",), read=mistral),
     _MINISTRAL3,
+    _MISTRAL3,
     _NEMOTRON,
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families.decoder import bidirectional_code
 
 _PLAMO = (
     "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
@@ -29,10 +30,11 @@ def refuse_undescribed(options: JsonConfig) -> None:
 def refuse_unknown_code(options: JsonConfig, replaced: Sequence[str]) -> None:
     """Raise ModelError if config.json names remote code that is not among the replaced classes.
 
-    A decoder with `is_causal` in config.json is accepted, see families.decoder.
+    A decoder with `is_causal` in config.json is accepted, and one whose code is known to be
+    bidirectional, see families.decoder.
     """
     code = options.get("auto_map", {}).get("AutoModel")
-    if code is None or "is_causal" in options:
+    if code is None or "is_causal" in options or bidirectional_code(options):
         return
     if str(code).rpartition(".")[2] not in replaced:
         raise options.unsupported(

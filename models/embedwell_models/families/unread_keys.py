@@ -55,7 +55,7 @@ _WITHOUT_EFFECT = (  # patterns of keys
     *("learned_pos_emb", "type_vocab_size", "sliding_window", "position_embedding_type"),
     *("_sliding_window_pattern", "pruned_heads", "true_hidden_size"),
     # Read with the weights.
-    "quantization_config",
+    *("quantization_config", "compression_config"),
     # Encoders of images and sounds, beside one of texts.
     *("vision_config", "audio_config"),
 )

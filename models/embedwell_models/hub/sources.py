@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from embedwell_models.checkpoint.checksum import sha256
@@ -15,6 +16,7 @@ from embedwell_models.hub import huggingface
 from embedwell_models.hub.huggingface import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
+_ADAPTER = "adapter_config.json"  # saved by PEFT
 
 _OTHER_FORMATS = (
     "if it has only files of ONNX or another format, which embedwell does not read, give the name "
@@ -79,9 +81,21 @@ def resolve(model: str, *, revision: str | None = None, cache: Path | None = Non
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
+    The folder of an adapter alone, as PEFT saves it, is joined with its base model.
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     cache = cache or default_cache()
+    folder = _find(model, revision, cache)
+    if (folder / _ADAPTER).is_file():
+        from embedwell_models.hub import peft_folder  # imports numpy, which most starts do not need
+
+        if peft_folder.has_adapter_alone(folder):
+            find = partial(_find, cache=cache)
+            return peft_folder.peft_folder(folder, find, cache)
+    return folder
+
+
+def _find(model: str, revision: str | None, cache: Path) -> Path:
     if file := _gguf_file(Path(model)):
         from embedwell_models.hub.gguf_folder import gguf_folder  # imports numpy
 
@@ -149,6 +163,8 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     )
 
     folder = _fetch(model, revision, cache)
+    if (folder / _ADAPTER).is_file():
+        return folder
     missing = " and no ".join(conversion.missing_files(folder))
     if not missing:
         return folder
@@ -187,7 +203,7 @@ def _fetch(model: str, revision: str | None, cache: Path) -> Path:
         folder = huggingface.fetch(model, revision, cache / "hub")
     except ModelError as error:
         raise ModelError(f"{str(error).rstrip('.')}; and {missing_folder(model)}") from None
-    if not any((folder / name).exists() for name in ("config.json", "modules.json")):
+    if not any((folder / name).exists() for name in ("config.json", "modules.json", _ADAPTER)):
         raise ModelError(f"{model} has no config.json; {_OTHER_FORMATS}")
     return folder
 

@@ -9,6 +9,7 @@
 #endif
 
 #include "abi.h"
+#include "division.h"
 #include "work.h"
 
 namespace {
@@ -30,28 +31,28 @@ void work(void* data) {
   static thread_local Arena arena, own;
   auto& run = *static_cast<Run<Kind>*>(data);
   const KernelConfig& config = *run.call.config;
-  const bool layers = run.call.num_layers > 0;
   const Tiles tiles;
   if (run.plan.together) {
     const Part& part = run.plan.parts[0];
     const Member me{run.rank++, run.threads(), &run.barrier};
-    if (!own.room<Desk<Kind>>(config, part.tokens, part.longest, layers)) run.full = true;
+    const Extent extent = part.extent(run.call, me.size);
+    if (!own.room<Desk<Kind>>(config, extent)) run.full = true;
     me.wait();
     if (run.full) return;
-    const auto desk = own.lay<Desk<Kind>>(config, part.tokens, part.longest, layers);
+    const auto desk = own.lay<Desk<Kind>>(config, extent);
     Work<Kind>(run.call, part, *run.together, desk, me).run();
     return;
   }
   const long count = static_cast<long>(run.plan.parts.size());
   for (long i; (i = run.next++) < count;) {
     const Part& part = run.plan.parts[i];
-    if (!own.room<Desk<Kind>>(config, part.tokens, part.longest, layers) ||
-        !arena.room<Space<Kind>>(config, part.tokens, layers)) {
+    const Extent extent = part.extent(run.call, 1);
+    if (!own.room<Desk<Kind>>(config, extent) || !arena.room<Space<Kind>>(config, extent)) {
       run.full = true;
       return;
     }
-    const auto desk = own.lay<Desk<Kind>>(config, part.tokens, part.longest, layers);
-    const auto space = arena.lay<Space<Kind>>(config, part.tokens, layers);
+    const auto desk = own.lay<Desk<Kind>>(config, extent);
+    const auto space = arena.lay<Space<Kind>>(config, extent);
     Work<Kind>(run.call, part, space, desk, {0, 1, nullptr}).run();
   }
 }
@@ -61,12 +62,13 @@ template <typename Kind>
 bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long count) {
   static thread_local Arena arena;
   Run<Kind> run{call, plan(call, count), threads, nullptr, {}};
-  const long tokens = run.plan.together ? run.plan.parts[0].tokens : 0;
-  if (!arena.room<Space<Kind>>(*call.config, tokens, call.num_layers > 0)) return false;
-  const auto space = arena.lay<Space<Kind>>(*call.config, tokens, call.num_layers > 0);
+  const Plan& planned = run.plan;
+  Extent extent{};
+  if (planned.together) extent = planned.parts[0].extent(call, planned.threads);
+  if (!arena.room<Space<Kind>>(*call.config, extent)) return false;
+  const auto space = arena.lay<Space<Kind>>(*call.config, extent);
   run.together = &space;
-  const long useful = run.plan.together ? count : std::min<long>(count, run.plan.parts.size());
-  parallel(work<Kind>, &run, static_cast<unsigned>(useful));
+  parallel(work<Kind>, &run, static_cast<unsigned>(planned.threads));
   return !run.full;
 }
 
@@ -93,6 +95,11 @@ bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, in
   return encode<Int8>(*call, parallel, threads, count);
 }
 #endif
+
+// Writes how a call in float32 would be divided among up to `count` threads, as in Division.
+void divide_float32(const ForwardCall* call, int64_t count, Division* out) {
+  *out = divide<Single>(*call, count);
+}
 
 // Requests the matrix unit's registers from Linux; returns whether it allows them.
 int use_tiles() {

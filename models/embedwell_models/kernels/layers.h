@@ -7,6 +7,7 @@
 #include "convolution.h"
 #include "experts.h"
 #include "pool.h"
+#include "portions.h"
 #include "relative.h"
 #include "rotation.h"
 #include "softcap.h"
@@ -32,7 +33,8 @@ struct InputGate {
 struct Heads {
   int64_t count, kv_count, size;  // H, key heads, Dh
 
-  long width() const { return count * size; }  // of the attention's output
+  long width() const { return count * size; }       // of the attention's output
+  long shared() const { return count / kv_count; }  // heads that share a head of keys
   long qkv_width() const { return (count + 2 * kv_count) * size; }
 };
 
@@ -81,6 +83,12 @@ struct KernelConfig {
   double scale;    // of the scores
   double softcap;  // limit of the scores, or 0
   double norm_eps;
+
+  // The widest operands of a product.
+  long widest() const {
+    const long convolved = convolves ? hidden_size : 0;
+    return std::max<long>({heads.width(), intermediate_size, gate_size, convolved});
+  }
 };
 
 struct ForwardCall {
@@ -143,6 +151,35 @@ struct Parts<Int8> {
   using Stage = float;
 };
 
+// Operands of rows; numbers of their type are used in place.
+template <typename Kind, typename Number>
+Rows<Kind> take_rows(Arena& arena, long rows, long width, Number* numbers = nullptr) {
+  using Operand = typename Kind::Operand;
+  if constexpr (std::is_same_v<Number, Operand>)
+    return {numbers, nullptr, nullptr};
+  else
+    return {arena.take<Operand>(rows * width), arena.take<float>(rows), arena.take<int32_t>(rows)};
+}
+
+// How a part is computed: its tokens, its sequences, the longest of them, the threads that share
+// it, and whether each of them computes rows of its own.
+struct Extent {
+  long tokens, sequences, longest, threads;
+  bool layers, by_rows;
+
+  // Rows of the stage that a thread has for rows of its own.
+  long own_rows() const {
+    return layers && by_rows && threads > 1 ? std::min(tokens / threads + 1, BLOCK) + SLACK : 0;
+  }
+  // Rows of the stage of all threads that may be as wide as the feed-forward network. Where threads
+  // have rows of their own, the last layer may still compute one row of each sequence together.
+  long wide_rows() const {
+    if (!layers) return 0;
+    const long block = threads > 1 ? 0 : std::min(tokens, BLOCK);
+    return (by_rows ? std::max(sequences, block) : tokens) + SLACK;
+  }
+};
+
 // The working memory of a team of threads.
 template <typename Kind>
 struct Space {
@@ -152,7 +189,7 @@ struct Space {
   Rows<Kind> narrow;  // operands of width D
   Value* qkv;
   typename Parts<Kind>::Stage* stage;  // values before they become wide operands
-  Rows<Kind> wide;                     // operands up to the feed-forward network's width
+  Rows<Kind> wide;                     // operands of products that all threads share
   float* inputs;                       // input of the first layer, for input gates
   float* features;                     // (tokens, P)
   float* shares;                       // (tokens, experts)
@@ -160,37 +197,28 @@ struct Space {
   int32_t* ends;                       // (experts,) of their places
   Rows<Kind> routed;                   // operands of the places, of width D
 
-  Space(Arena& arena, const KernelConfig& config, long tokens, bool layers) {
-    const long rows = layers ? tokens + SLACK : 0;
+  Space(Arena& arena, const KernelConfig& config, const Extent& extent) {
+    const long rows = extent.layers ? extent.tokens + SLACK : 0;
     const long convolved = config.convolves ? config.hidden_size : 0;
     const long mixed = std::max(config.heads.qkv_width(), 3 * convolved);
-    const long widest =
-        std::max<long>({config.heads.width(), config.intermediate_size, config.gate_size, convolved});
-    x = arena.take<float>((tokens + SLACK) * config.hidden_size);
+    // Experts collect rows of all threads.
+    const long wide_rows = config.experts ? rows : extent.wide_rows();
+    const long results = std::max(config.heads.width(), convolved);
+    x = arena.take<float>((extent.tokens + SLACK) * config.hidden_size);
     output_sum = keeps_input(config.arrangement) ? arena.take<float>(rows * config.hidden_size) : x;
-    narrow = reads_sums(config.arrangement) ? take(arena, rows, config.hidden_size, x)
-                                            : take<void>(arena, rows, config.hidden_size);
+    narrow = reads_sums(config.arrangement)
+                 ? take_rows<Kind>(arena, rows, config.hidden_size, x)
+                 : take_rows<Kind, void>(arena, rows, config.hidden_size);
     qkv = arena.take<Value>(rows * mixed);
-    stage = arena.take<typename Parts<Kind>::Stage>(rows * widest);
-    wide = take(arena, rows, widest, stage);
+    const long numbers = std::max(rows * results, wide_rows * config.widest());
+    stage = arena.take<typename Parts<Kind>::Stage>(numbers);
+    wide = take_rows<Kind>(arena, wide_rows, config.widest(), stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
     features = arena.take<float>(rows * config.gate_size);
     shares = arena.take<float>(rows * config.experts);
     places = arena.take<Place>(rows * config.top);
     ends = arena.take<int32_t>(config.experts);
-    routed = take<void>(arena, rows * config.top, config.hidden_size);
-  }
-
- private:
-  // Numbers of the operand type are used in place.
-  template <typename Number>
-  static Rows<Kind> take(Arena& arena, long rows, long width, Number* numbers = nullptr) {
-    using Operand = typename Kind::Operand;
-    if constexpr (std::is_same_v<Number, Operand>)
-      return {numbers, nullptr, nullptr};
-    else
-      return {arena.take<Operand>(rows * width), arena.take<float>(rows),
-              arena.take<int32_t>(rows)};
+    routed = take_rows<Kind, void>(arena, rows * config.top, config.hidden_size);
   }
 };
 
@@ -202,15 +230,21 @@ struct Desk {
   RelativeSpace relative;
   float* row;     // (D,)
   float* logits;  // (experts,)
-  float* aside;   // (tokens, 16 or Dh) results of incomplete rows
+  float* aside;   // (BLOCK, 16 or Dh) results of incomplete rows
+  typename Parts<Kind>::Stage* stage;  // as in Space, for a block of the thread's own rows
+  Rows<Kind> wide;
 
-  Desk(Arena& arena, const KernelConfig& config, long tokens, long longest, bool layers)
-      : head(arena, layers ? longest : 0, config.heads.size),
-        relative(arena, layers ? longest : 0, config.buckets),
+  Desk(Arena& arena, const KernelConfig& config, const Extent& extent)
+      : head(arena, extent.layers ? extent.longest : 0, config.heads.size),
+        relative(arena, extent.layers ? extent.longest : 0, config.buckets),
         row(arena.take<float>(config.hidden_size)),
-        logits(arena.take<float>(config.experts)),
-        aside(arena.take<float>((layers ? tokens : 0) *
-                                std::max<long>(PANEL, config.heads.size))) {}
+        logits(arena.take<float>(config.experts)) {
+    const long rows = extent.layers ? std::min(extent.tokens, BLOCK) + SLACK : 0;
+    const long own = extent.own_rows();
+    aside = arena.take<float>(rows * std::max<long>(PANEL, config.heads.size));
+    stage = arena.take<typename Parts<Kind>::Stage>(own * config.widest());
+    wide = take_rows<Kind>(arena, own, config.widest(), stage);
+  }
 };
 
 }  // namespace

@@ -19,11 +19,17 @@ class Arena {
   // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
   bool room(const Arguments&... arguments) {
-    used_ = 0;
-    T measured(*this, arguments...);
+    used_ = size<T>(arguments...);
     // The memory of an unusually long text is freed.
     const bool vast = size_ > VAST && used_ < size_ / 8;
     return (used_ <= size_ && !vast) || allot();
+  }
+  // The bytes of a T; invalidates earlier pieces.
+  template <typename T, typename... Arguments>
+  long size(const Arguments&... arguments) {
+    used_ = 0;
+    T measured(*this, arguments...);
+    return used_;
   }
   // A T whose constructor takes pieces.
   template <typename T, typename... Arguments>

@@ -13,12 +13,18 @@ namespace {
 // Consecutive sequences of a call.
 struct Part {
   long first, last, offset, tokens, longest;
+
+  Extent extent(const ForwardCall& call, long threads) const {
+    const bool by_rows = Member{0, threads, nullptr}.has_rows(tokens);
+    return {tokens, last - first, longest, threads, call.num_layers > 0, by_rows};
+  }
 };
 
 // Either all threads share one part, or each thread takes its own parts.
 struct Plan {
   std::vector<Part> parts;
   bool together;
+  long threads;  // that find something to do
 };
 
 Part whole(const ForwardCall& call) {
@@ -57,12 +63,21 @@ long busiest(const std::vector<Part>& parts, long threads) {
 
 constexpr long MANY = 256;  // tokens of a part that fit a core's own cache
 
+// All threads share a part. In the narrowest product of a few tokens, no thread is idle.
+Plan shared(const ForwardCall& call, const Part& all, long threads) {
+  const long blocks = (all.tokens + TILE_ROWS - 1) / TILE_ROWS;
+  const long units = std::max(1L, blocks * (call.config->hidden_size / COLUMNS));
+  return {{all}, true, std::min(threads, units)};
+}
+
 Plan plan(const ForwardCall& call, long threads) {
   const Part all = whole(call);
-  if (threads > 1 && all.tokens < FEW * threads) return {{all}, true};
+  if (threads > 1 && all.tokens < FEW * threads) return shared(call, all, threads);
   const long rounds = std::max(1L, (all.tokens + MANY * threads - 1) / (MANY * threads));
-  Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false};
-  if (busiest(apart.parts, threads) * threads > all.tokens * 5 / 4) return {{all}, true};
+  Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false, threads};
+  const bool uneven = busiest(apart.parts, threads) * threads > all.tokens * 5 / 4;
+  if (uneven) return shared(call, all, threads);
+  apart.threads = std::min<long>(threads, apart.parts.size());
   return apart;
 }
 

@@ -49,18 +49,20 @@ INLINE float divisor(Pooling pooling, float count) {
   return 1.0f;
 }
 
-// Pools rows (length, D) to `out` (D,), which is zero without rows.
-INLINE void pool(const float* rows, long length, long width, Pooling pooling, float* out) {
+// Pools some columns of rows (length, D) to `out` (D,), which is zero without rows.
+INLINE void pool(const float* rows, long length, long width, Range columns, Pooling pooling,
+                 float* out) {
+  const long bytes = (columns.last - columns.first) * static_cast<long>(sizeof(float));
   if (length == 0) {
-    std::memset(out, 0, width * sizeof(float));
+    std::memset(out + columns.first, 0, bytes);
     return;
   }
   const float* first = pooling == Pooling::lasttoken ? rows + (length - 1) * width : rows;
-  std::memcpy(out, first, width * sizeof(float));
+  std::memcpy(out + columns.first, first + columns.first, bytes);
   if (pooling == Pooling::cls || pooling == Pooling::lasttoken) return;
   for (long t = 1; t < length; t++) {
     const float weight = pooling == Pooling::weightedmean ? static_cast<float>(t + 1) : 1.0f;
-    for (long d = 0; d < width; d += W) {
+    for (long d = columns.first; d < columns.last; d += W) {
       const Floats x = load(rows + t * width + d), y = load(out + d);
       if (pooling == Pooling::max)
         store(out + d, x == x ? larger(x, y) : x);  // keeps NaN
@@ -69,5 +71,5 @@ INLINE void pool(const float* rows, long length, long width, Pooling pooling, fl
     }
   }
   const float scale = divisor(pooling, static_cast<float>(length));
-  for (long d = 0; d < width; d += W) store(out + d, load(out + d) / scale);
+  for (long d = columns.first; d < columns.last; d += W) store(out + d, load(out + d) / scale);
 }

@@ -33,11 +33,12 @@ struct RelativeSpace {
   static constexpr long QUERIES = 8 * TILE_ROWS;  // that share the scores of keys
   static constexpr long KEYS = 32;                // that are multiplied together
   float* products;                                // (KEYS, buckets)
-  float* of_keys;                                 // (QUERIES, columns)
+  float* of_keys;                                 // (QUERIES, columns) of a block of keys
 
   RelativeSpace(Arena& arena, long length, long buckets)
       : products(arena.take<float>(KEYS * buckets)),
-        of_keys(arena.take<float>(buckets ? QUERIES * round_up(length, COLUMNS) : 0)) {}
+        of_keys(arena.take<float>(
+            buckets ? QUERIES * round_up(std::min(length, PACKED), COLUMNS) : 0)) {}
 };
 
 // The scores of one head within one sequence.
@@ -47,24 +48,23 @@ class Relation {
   using Value = typename Kind::Operand;
 
   Relation(const RelativeTables& tables, long head, long size, long buckets,
-           const Distances& distances, const RelativeSpace& space, long keys)
+           const Distances& distances, const RelativeSpace& space)
       : by_query_(static_cast<const Value*>(tables.keys) + head * buckets * size),
         by_key_(static_cast<const Value*>(tables.queries) + head * buckets * size),
         tables_(tables),
         size_(size),
         buckets_(buckets),
         distances_(distances),
-        space_(space),
-        keys_(keys),
-        columns_(round_up(keys, COLUMNS)) {}
+        space_(space) {}
 
-  // Multiplies the keys with the distances of up to QUERIES queries, before these are added.
-  APART void score_keys(const Value* keys, long stride, Range queries) {
-    first_ = queries.first;
+  // Multiplies a block of keys with the distances of up to QUERIES queries, before these are added.
+  APART void score_keys(const Value* keys, long stride, Range queries, Range block) {
+    first_ = queries.first, first_key_ = block.first;
+    columns_ = round_up(block.last - block.first, COLUMNS);
     if (!tables_.queries) return;
     const long last = first_ + round_up(queries.last - first_, W) - 1;
-    for (long key = 0; key < keys_; key += space_.KEYS) {
-      const long count = std::min(keys_ - key, space_.KEYS);
+    for (long key = block.first; key < block.last; key += space_.KEYS) {
+      const long count = std::min(block.last - key, space_.KEYS);
       score(keys + key * stride, stride, count, by_key_,
             distances_.columns(first_ - (key + count - 1), last - key));
       for (long j = 0; j < count; j += W)
@@ -83,7 +83,7 @@ class Relation {
     for (long r = 0; r < rows; r++) {
       float* row = scores + r * width - keys.first;
       const float* products = space_.products + r * buckets_;
-      const float* of_keys = space_.of_keys + (first + r - first_) * columns_;
+      const float* of_keys = space_.of_keys + (first + r - first_) * columns_ - first_key_;
       for (long j = keys.first; j < keys.last; j += W) {
         Floats x = load(row + j);
         if (tables_.keys) x += distances_.pick(products, j - first - r);
@@ -109,7 +109,7 @@ class Relation {
       block[i] = j + i < count ? (Ints)distances_.pick(products, query - (key + j + i)) : Ints{};
     }
     transpose(block);
-    float* out = space_.of_keys + (query - first_) * columns_ + key + j;
+    float* out = space_.of_keys + (query - first_) * columns_ + key + j - first_key_;
     for (long i = 0; i < rows; i++) store(out + i * columns_, (Floats)block[i]);
   }
 
@@ -118,6 +118,6 @@ class Relation {
   const long size_, buckets_;
   const Distances& distances_;
   const RelativeSpace& space_;
-  const long keys_, columns_;
-  long first_ = 0;  // query of the first row of of_keys
+  long first_ = 0, first_key_ = 0;  // of the first row and column of of_keys
+  long columns_ = 0;
 };

@@ -15,7 +15,9 @@
 using Parallel = void (*)(void (*)(void*), void*, unsigned);
 using Threads = int (*)();
 
-constexpr long FEW = 64;  // rows per thread; with fewer, sharing each weight read is faster
+// Rows per thread; with fewer, sharing each weight read is faster, for texts that threads could have
+// for themselves, or for the rows of texts that they share.
+constexpr long FEW = 64, FEW_SHARED = 128;
 
 #ifdef __linux__
 // The processors of the threads of a team. The system may wake a thread on the processor of another
@@ -97,4 +99,6 @@ struct Member {
     if (size > 1) barrier->wait(rank, size);
   }
   Range share(long count) const { return {rank * count / size, (rank + 1) * count / size}; }
+  // Whether each thread computes rows of its own. Otherwise all threads share each product.
+  bool has_rows(long rows) const { return size == 1 || rows >= FEW_SHARED * size; }
 };

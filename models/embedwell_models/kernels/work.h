@@ -16,8 +16,9 @@ class Work {
         part_(part),
         space_(space),
         desk_(desk),
-        me_(me),
-        rows_(part.tokens) {}
+        me_(me) {
+    have_rows(part.tokens);
+  }
 
   void run() {
     embed_rows();
@@ -44,7 +45,9 @@ class Work {
   }
 
  private:
-  static constexpr long BLOCK = 256;  // rows of the feed-forward network that fit a core's cache
+  using Attention = typename Parts<Kind>::Attention;
+  using Value = typename Attention::Operand;
+  using Stage = typename Parts<Kind>::Stage;
 
   // The next reader of the rows: its norm and its product.
   struct Reader {
@@ -71,8 +74,9 @@ class Work {
       attend_heads(layer, single);
     me_.wait();
     if (single) keep_pooled();
-    stage_rows(layer.output, 0, rows_, width);
-    add(layer.output, 0, rows_, width);
+    each_block([&](Range rows) {
+      add(layer.output, space_.stage + rows.first * width, rows, width);
+    });
   }
 
   Range wanted_rows(long sequence, bool single) const {
@@ -81,43 +85,67 @@ class Work {
 
   void attend_heads(const Layer& layer, bool single) {
     project(layer);
+    const Range costs = me_.share(attention_cost(layer, single));
+    long cost = 0;
+    for (long key = 0; key < layer.heads.kv_count; key++) {
+      const auto* rows = space_.qkv;
+      auto* out = space_.stage;
+      for (long i = part_.first; i < part_.last; i++) {
+        const Range wanted = wanted_rows(i, single);
+        const AttentionCost each(mask(layer, i), wanted);
+        attend_key_head(layer, key, each, {costs.first - cost, costs.last - cost}, rows, out);
+        cost += layer.heads.shared() * each.total();
+        rows += call_.lengths[i] * layer.heads.qkv_width();
+        out += (wanted.last - wanted.first) * layer.heads.width();
+      }
+    }
+  }
+
+  // This thread's queries of the heads that share a head of keys, within a sequence.
+  void attend_key_head(const Layer& layer, long key, const AttentionCost& cost, Range costs,
+                       const Value* rows, Stage* out) {
     const Heads& heads = layer.heads;
     const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
-    const long shared = heads.count / heads.kv_count;
-    const auto [first, last] = me_.share(heads.count);
+    const Value *keys = rows + width + key * size, *values = keys + heads.kv_count * size;
     auto space = desk_.head;
     space.size = size;
-    const auto* queries = space_.qkv;
-    auto* out = space_.stage;
-    for (long i = part_.first; i < part_.last; i++) {
-      const long length = call_.lengths[i], keys_seen = call_.key_count(i);
-      const AttentionMask mask{keys_seen, layer.window, config_.causal != 0};
-      const Range wanted = wanted_rows(i, single);
-      const auto* keys = queries + width;
-      const auto* values = keys + heads.kv_count * size;
-      for (long head = first; head < last; head++) {
-        const long key = head / shared * size;
-        if (head == first || head % shared == 0)
-          space.pack(keys + key, values + key, stride, keys_seen);
-        attend_head(layer, head, {queries + head * size, keys + key, stride}, wanted, mask, space,
-                    [&](long row, long d, Floats y) {
-                      store(out + (row - wanted.first) * width + head * size + d, y);
-                    });
-      }
-      queries += length * stride;
-      out += (wanted.last - wanted.first) * width;
+    long packed = -1;
+    const long first = key * heads.shared(), last = first + heads.shared();
+    for (long head = first; head < last; head++) {
+      const Range mine = cost.queries(costs);
+      costs = {costs.first - cost.total(), costs.last - cost.total()};
+      attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
+                  space, packed, [&](long row, long d, Floats y) {
+                    store(out + (row - cost.wanted().first) * width + head * size + d, y);
+                  });
     }
+  }
+
+  AttentionMask mask(const Layer& layer, long sequence) const {
+    return {call_.key_count(sequence), layer.window, config_.causal != 0};
+  }
+
+  // Of all heads and sequences.
+  long attention_cost(const Layer& layer, bool single) const {
+    long total = 0;
+    for (long i = part_.first; i < part_.last; i++)
+      total += AttentionCost(mask(layer, i), wanted_rows(i, single)).total();
+    return total * layer.heads.count;
   }
 
   // A thread computes some features of all rows, and reads no others.
   void convolve(const Layer& layer, bool single) {
     const long width = config_.hidden_size, stride = 3 * width;
-    const Range mine = columns(width);
+    const auto [first, last] = me_.share(width / COLUMNS);
+    const Range mine{first * COLUMNS, last * COLUMNS};
     auto* rows = space_.qkv;
+    if (by_rows_) me_.wait();
     for (long start = 0; start < stride; start += width)
-      product(layer.qkv, space_.narrow, 0, part_.tokens, width,
-              {start + mine.first, start + mine.last},
-              [&](long row, long column, Floats y) { store(rows + row * stride + column, y); });
+      multiply_rows(layer.qkv, space_.narrow, {0, part_.tokens}, width,
+                    {start + mine.first, start + mine.last},
+                    [&](long row, long column, Floats y) {
+                      store(rows + row * stride + column, y);
+                    });
     auto* out = space_.stage;
     for (long i = part_.first; i < part_.last; i++) {
       const GatedRows<Value> sequence{rows, call_.lengths[i], width};
@@ -131,32 +159,42 @@ class Work {
     }
   }
 
-  using Attention = typename Parts<Kind>::Attention;
-  using Value = typename Attention::Operand;
-  struct QueriesAndKeys {  // of a head within a sequence
-    const Value *queries, *keys;
+  struct HeadRows {  // of a head within a sequence
+    const Value *queries, *keys, *values;
     long stride;
   };
 
-  // Attention of the wanted queries of a head, whose keys and values are packed.
+  // Attention of the wanted queries of a head. packed: the first of the keys that are packed.
   template <typename Out>
-  INLINE void attend_head(const Layer& layer, long head, const QueriesAndKeys& rows,
-                          Range wanted, const AttentionMask& mask, const Head<Attention>& space,
+  INLINE void attend_head(const Layer& layer, long head, const HeadRows& rows, Range wanted,
+                          const AttentionMask& mask, const Head<Attention>& space, long& packed,
                           Out&& out) const {
     Relation<Attention> relation(layer.relative, head, space.size, config_.buckets,
-                                 call_.distances, desk_.relative, mask.keys);
+                                 call_.distances, desk_.relative);
     const bool relative{layer.relative};
-    const long step = relative ? RelativeSpace::QUERIES : wanted.last - wanted.first;
+    const long step = relative ? RelativeSpace::QUERIES : space.QUERIES;
     const auto scale = static_cast<float>(config_.scale), cap = static_cast<float>(config_.softcap);
     for (long t = wanted.first; t < wanted.last; t += step) {
-      const Range some{t, std::min(t + step, wanted.last)};
-      if (relative) relation.score_keys(rows.keys, rows.stride, some);
+      const Range some{t, std::min(t + step, wanted.last)}, seen = mask.multiplied(some);
       const auto add = [&](long first, long count, Range keys, float* scores) {
         if (relative) relation.add(rows.queries, rows.stride, first, count, keys, scores);
         if (cap) cap_scores(scores, count * (keys.last - keys.first), scale, cap);
       };
-      attend(rows.queries, rows.stride, some, mask, layer.first_bias + head, call_.position_bias,
-             cap ? 1.0f : scale, space, add, out);
+      long key = seen.first / PACKED * PACKED;
+      do {  // without keys, too
+        const Range keys{key, std::min(key + PACKED, mask.keys)};
+        if (packed != key) space.pack(rows.keys, rows.values, rows.stride, keys);
+        packed = key;
+        if (relative) relation.score_keys(rows.keys, rows.stride, some, keys);
+        const auto attend_block = [&](auto whole) {
+          attend<whole>(rows.queries, rows.stride, some, keys, mask, layer.first_bias + head,
+                        call_.position_bias, cap ? 1.0f : scale, space, add, out);
+        };
+        if (mask.keys <= PACKED)
+          attend_block(std::true_type{});
+        else
+          attend_block(std::false_type{});
+      } while ((key += PACKED) < seen.last);
     }
   }
 
@@ -165,7 +203,7 @@ class Work {
       keep_pooled(space_.x);
       if (config_.gate_size) keep_pooled(space_.inputs);
     }
-    rows_ = part_.last - part_.first;
+    have_rows(part_.last - part_.first);
     me_.wait();
   }
 
@@ -177,20 +215,23 @@ class Work {
                    width * sizeof(float));
   }
 
-  // Queries, keys and values of some heads.
+  // Queries, keys and values of all heads.
   void project(const Layer& layer) {
-    const long count = layer.heads.count, before = count + layer.heads.kv_count;
-    const auto queries = me_.share(count), keys = me_.share(layer.heads.kv_count);
+    const long keys = layer.heads.count, values = keys + layer.heads.kv_count;
     const Rotation& rotation = call_.rotations[layer.rotation_index];
-    write(layer, layer.query_norm, rotation, queries);
-    write(layer, layer.key_norm, rotation, {count + keys.first, count + keys.last});
-    write(layer, layer.value_norm, {nullptr, nullptr}, {before + keys.first, before + keys.last});
-    if (layer.heads.kv_count < count) me_.wait();  // another thread may have computed the keys
+    each_block([&](Range rows) {
+      write(layer, layer.query_norm, rotation, rows, {0, keys});
+      write(layer, layer.key_norm, rotation, rows, {keys, values});
+      write(layer, layer.value_norm, {nullptr, nullptr}, rows,
+            {values, values + layer.heads.kv_count});
+    });
+    me_.wait();
   }
 
   // Normalises and rotates queries and keys if the model does.
-  void write(const Layer& layer, const Norm& norm, const Rotation& rotation, Range heads) {
-    if (norm) return write_normalised(layer, norm, rotation, heads);
+  void write(const Layer& layer, const Norm& norm, const Rotation& rotation, Range rows,
+             Range heads) {
+    if (norm) return write_normalised(layer, norm, rotation, rows, heads);
     const auto size = static_cast<uint32_t>(layer.heads.size);
     const Range wanted{heads.first * size, heads.last * size};
     const long stride = layer.heads.qkv_width();
@@ -198,68 +239,72 @@ class Work {
     auto* out = space_.qkv;
     if (!rotation)
       return product(
-          layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, wanted,
-          [&](long row, long column, Floats y) { store(out + row * stride + column, y); });
-    product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size, wanted,
-            [&](long row, long column, Floats y) {
+          layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
+          [=](long row, long column, Floats y) { store(out + row * stride + column, y); });
+    product(layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
+            [=, turning = rotation](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
               store(out + row * stride + column,
-                    rotation.turn(y, positions[row] * size + feature));
+                    turning.turn(y, positions[row] * size + feature));
             });
   }
 
-  void write_normalised(const Layer& layer, const Norm& norm, const Rotation& rotation,
+  void write_normalised(const Layer& layer, const Norm& norm, const Rotation& rotation, Range rows,
                         Range heads) {
-    const long size = layer.heads.size, stride = layer.heads.qkv_width();
-    float* aside = desk_.aside;
-    for (long head = heads.first; head < heads.last; head++) {
-      const long before = head * size;
-      product(layer.qkv, space_.narrow, 0, part_.tokens, config_.hidden_size,
-              {before, before + size}, [&](long row, long column, Floats y) {
-                store(aside + row * size + column - before, y);
-              });
-      for (long row = 0; row < part_.tokens; row++) {
-        float* x = aside + row * size;
-        normalise(x, size, norm, eps(), x);
-        const long start = rotation ? call_.positions[part_.offset + row] * size : 0;
-        auto* out = space_.qkv + row * stride + before;
-        for (long d = 0; d < size; d += W)
-          store(out + d, rotation ? rotation.turn(load(x + d), start + d) : load(x + d));
-      }
+    Portions mine(rows.last - rows.first, heads.last - heads.first, group());
+    while (mine.next())
+      for (long head = mine.units.first; head < mine.units.last; head++)
+        write_head(layer, norm, rotation,
+                   {rows.first + mine.rows.first, rows.first + mine.rows.last}, heads.first + head);
+  }
+
+  void write_head(const Layer& layer, const Norm& norm, const Rotation& rotation, Range rows,
+                  long head) {
+    const long size = layer.heads.size, stride = layer.heads.qkv_width(), before = head * size;
+    float* aside = desk_.aside - rows.first * size;
+    multiply_rows(layer.qkv, space_.narrow, rows, config_.hidden_size, {before, before + size},
+                  [&](long row, long column, Floats y) {
+                    store(aside + row * size + column - before, y);
+                  });
+    for (long row = rows.first; row < rows.last; row++) {
+      float* x = aside + row * size;
+      normalise(x, size, norm, eps(), x);
+      const long start = rotation ? call_.positions[part_.offset + row] * size : 0;
+      auto* out = space_.qkv + row * stride + before;
+      for (long d = 0; d < size; d += W)
+        store(out + d, rotation ? rotation.turn(load(x + d), start + d) : load(x + d));
     }
   }
 
   void feed_forward(const Layer& layer) {
-    const long block = me_.size == 1 ? BLOCK : rows_, inner = config_.intermediate_size;
-    for (long row = 0; row < rows_; row += block) {
-      const long rows = std::min(rows_ - row, block);
+    each_block([&](Range rows) {
       if (config_.gated)
-        gate_rows(layer.up, row, rows);
+        gate_rows(layer.up, rows);
       else
-        activate_rows(layer.up, space_.narrow, row, rows);
-      me_.wait();
-      stage_rows(layer.down, 0, rows, inner);
-      add(layer.down, row, rows, inner);
-    }
+        activate_rows(layer.up, space_.narrow, rows);
+      group().wait();
+      add(layer.down, stage(), rows, config_.intermediate_size);
+    });
   }
 
-  void activate_rows(const Matrix& up, const Rows<Kind>& from, long row, long rows) {
+  void activate_rows(const Matrix& up, const Rows<Kind>& from, Range rows) {
     const long inner = config_.intermediate_size;
-    auto* out = space_.stage;
-    product(up, from, row, rows, config_.hidden_size, columns(inner),
-            [&](long r, long column, Floats y) APART {
-              store(out + r * inner + column, activated(y));
+    auto* out = stage();
+    product(up, from, rows, config_.hidden_size, {0, inner},
+            [=](long row, long column, Floats y) APART {
+              store(out + (row - rows.first) * inner + column, activated(y));
             });
   }
 
   // A panel of gates waits for the following panel of up (GLU, Shazeer 2020, arXiv 2002.05202).
-  void gate_rows(const Matrix& up, long row, long rows) {
+  void gate_rows(const Matrix& up, Range rows) {
     const long inner = config_.intermediate_size;
     float* gates = desk_.aside;
-    auto* out = space_.stage;
-    product(up, space_.narrow, row, rows, config_.hidden_size, columns(2 * inner),
-            [&](long r, long column, Floats y) APART {
-              float* gate = gates + r * PANEL + column % PANEL;
+    auto* out = stage();
+    product(up, space_.narrow, rows, config_.hidden_size, {0, 2 * inner},
+            [=](long row, long column, Floats y) APART {
+              const long r = row - rows.first;
+              float* gate = gates + r % BLOCK * PANEL + column % PANEL;
               if (column / PANEL % 2 == 0) return store(gate, activated(y));
               const long feature = column / (2 * PANEL) * PANEL + column % PANEL;
               store(out + r * inner + feature, load(gate) * y);
@@ -270,8 +315,11 @@ class Work {
   void mix_experts(const Experts& experts) {
     route_rows(experts);
     gather_rows(experts);
+    const bool by_rows = by_rows_;
+    by_rows_ = me_.size == 1;
     for (long i = 0, first = 0; i < experts.count; first = space_.ends[i++])
       pass(experts.each[i], first, space_.ends[i]);
+    by_rows_ = by_rows;
   }
 
   void route_rows(const Experts& experts) {
@@ -306,16 +354,16 @@ class Work {
     const long block = me_.size == 1 ? BLOCK : rows_, inner = config_.intermediate_size;
     for (long place = first; place < last; place += block) {
       const long rows = std::min(last - place, block);
-      activate_rows(expert.up, space_.routed, place, rows);
+      activate_rows(expert.up, space_.routed, {place, place + rows});
       me_.wait();
-      stage_rows(expert.down, 0, rows, inner);
-      add_shares(expert.down, space_.places + place, rows);
+      add_shares(expert.down, operands(expert.down, stage(), rows, inner), space_.places + place,
+                 rows);
     }
   }
 
-  void add_shares(const Matrix& down, const Place* places, long rows) {
+  void add_shares(const Matrix& down, const Rows<Kind>& from, const Place* places, long rows) {
     const long width = config_.hidden_size;
-    product(down, space_.wide, 0, rows, config_.intermediate_size, columns(width),
+    product(down, from, {0, rows}, config_.intermediate_size, {0, width},
             [&](long r, long column, Floats y) {
               float* sum = space_.x + places[r].row * width + column;
               store(sum, fma(y, splat(places[r].share), load(sum)));
@@ -328,9 +376,11 @@ class Work {
     const long inner = config_.gate_size;
     float* out = space_.features;
     read_rows({&gate.norms.input, &gate.features}, space_.inputs);
-    product(gate.features, space_.narrow, 0, rows_, config_.hidden_size, columns(inner),
-            [&](long row, long column, Floats y) { store(out + row * inner + column, y); });
-    me_.wait();
+    each_block([&](Range rows) {
+      product(gate.features, space_.narrow, rows, config_.hidden_size, {0, inner},
+              [&](long row, long column, Floats y) { store(out + row * inner + column, y); });
+    });
+    group().wait();
     const auto [first, last] = me_.share(rows_);
     for (long row = first; row < last; row++)
       normalise(out + row * inner, inner, gate.features_norm, eps(), out + row * inner);
@@ -338,44 +388,79 @@ class Work {
 
   void multiply_gate(const InputGate& gate) {
     const long inner = config_.gate_size;
-    const float* features = space_.features;
-    auto* out = space_.stage;
-    product(gate.down, space_.narrow, 0, rows_, config_.hidden_size, columns(inner),
-            [&](long row, long column, Floats y) APART {
-              const long place = row * inner + column;
-              store(out + place, activated(y) * load(features + place));
-            });
-    me_.wait();
-    stage_rows(gate.up, 0, rows_, inner);
-    add(gate.up, 0, rows_, inner);
+    auto* out = stage();
+    each_block([&](Range rows) {
+      const float* features = space_.features + rows.first * inner;
+      product(gate.down, space_.narrow, rows, config_.hidden_size, {0, inner},
+              [&](long row, long column, Floats y) APART {
+                const long place = (row - rows.first) * inner + column;
+                store(out + place, activated(y) * load(features + place));
+              });
+      group().wait();
+      add(gate.up, out, rows, inner);
+    });
   }
 
   INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
-  // output_sum += a product of wide operands, which start with the operands of `row`.
-  void add(const Matrix& matrix, long row, long rows, long depth) {
-    float* output_sum = space_.output_sum + row * config_.hidden_size;
-    product(matrix, space_.wide, 0, rows, depth, columns(config_.hidden_size),
-            [&](long r, long column, Floats y) {
-              float* sum = output_sum + r * config_.hidden_size + column;
+  // output_sum += a product with values that wait in a stage, of a block of rows.
+  void add(const Matrix& matrix, Stage* staged, Range rows, long depth) {
+    const long count = rows.last - rows.first, width = config_.hidden_size;
+    float* output_sum = space_.output_sum + rows.first * width;
+    product(matrix, operands(matrix, staged, count, depth), {0, count}, depth, {0, width},
+            [=](long r, long column, Floats y) {
+              float* sum = output_sum + r * width + column;
               store(sum, load(sum) + y);
             });
-    me_.wait();
+    group().wait();
+  }
+
+  // This thread's portions of a product. Calls done with the rows and columns of the product.
+  template <typename Done>
+  INLINE void product(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+                      Range columns, Done&& done) {
+    Portions mine(rows.last - rows.first, (columns.last - columns.first) / COLUMNS, group());
+    // Apart, because compilers optimise the product less within a loop.
+    const auto portion = [&](Range some, Range these) APART {
+      const Matrix weights = matrix;
+      const Rows<Kind> operands = from;
+      const auto finished = done;  // copies, which compilers keep in registers
+      multiply_rows(weights, operands, some, depth, these, finished);
+    };
+    while (mine.next())
+      portion({rows.first + mine.rows.first, rows.first + mine.rows.last},
+              {columns.first + mine.units.first * COLUMNS,
+               columns.first + mine.units.last * COLUMNS});
   }
 
   template <typename Done>
-  INLINE void product(const Matrix& matrix, const Rows<Kind>& from, long row, long rows, long depth,
-                      Range columns, Done&& done) {
-    multiply(from.data + row * depth, depth, rows, matrix.read<Kind>(depth), depth, columns,
+  INLINE void multiply_rows(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+                            Range columns, Done&& done) {
+    multiply(from.data + rows.first * depth, depth, rows.last - rows.first,
+             matrix.read<Kind>(depth), depth, columns,
              [&](long r, long column, typename Kind::Sums sums) {
-               done(r, column, finish(sums, matrix, from, row + r, column));
+               done(rows.first + r, column, finish(sums, matrix, from, rows.first + r, column));
              });
   }
 
-  Range columns(long count) const {
-    const auto [first, last] = me_.share(count / COLUMNS);
-    return {first * COLUMNS, last * COLUMNS};
+  void have_rows(long count) {
+    rows_ = count;
+    by_rows_ = me_.has_rows(count);
   }
+  // The threads that share each product: this one alone where it has rows of its own.
+  Member group() const { return by_rows_ ? Member{0, 1, nullptr} : me_; }
+  // Whether other threads may read the stage of all rows.
+  bool own_stage() const { return by_rows_ && me_.size > 1; }
+  Stage* stage() const { return own_stage() ? desk_.stage : space_.stage; }
+
+  // Calls each with the rows of a block: all rows, or one after another of this thread's blocks.
+  template <typename Each>
+  INLINE void each_block(Each&& each) {
+    const auto [first, last] = by_rows_ ? me_.share(rows_) : Range{0, rows_};
+    const long most = by_rows_ ? BLOCK : rows_;
+    for (long row = first; row < last; row += most) each(Range{row, std::min(row + most, last)});
+  }
+
   float eps() const { return static_cast<float>(config_.norm_eps); }
 
   void embed_rows() {
@@ -409,13 +494,17 @@ class Work {
 
   void pool_sequences() {
     const long width = config_.hidden_size;
-    const auto [first, last] = me_.share(part_.last - part_.first);
+    const long units = width / COLUMNS;
+    auto [first, last] = me_.share((part_.last - part_.first) * units);
     const float* rows = space_.x;
-    for (long i = part_.first; i < part_.last; rows += pooled_rows(call_.lengths[i++]) * width) {
-      if (i - part_.first < first || i - part_.first >= last) continue;
-      for (long j = 0; j < call_.num_poolings; j++)
-        pool(rows, pooled_rows(call_.lengths[i]), width, call_.poolings[j],
+    if (by_rows_) me_.wait();
+    for (long i = part_.first; i < part_.last; i++, first -= units, last -= units) {
+      const Range columns{std::max(first, 0L) * COLUMNS, std::min(last, units) * COLUMNS};
+      const long length = pooled_rows(call_.lengths[i]);
+      for (long j = 0; j < call_.num_poolings && columns.first < columns.last; j++)
+        pool(rows, length, width, columns, call_.poolings[j],
              call_.vectors + (i * call_.num_poolings + j) * width);
+      rows += length * width;
     }
   }
 
@@ -448,7 +537,7 @@ class Work {
       normalise(x, width, norms.sum, eps(), x);
       read_row(next, space_.x, row);
     }
-    me_.wait();
+    group().wait();
   }
 
   // Clears the memory for the next part's output.
@@ -463,7 +552,7 @@ class Work {
   void read_rows(Reader reader, float* rows) {
     const auto [first, last] = me_.share(rows_);
     for (long row = first; row < last; row++) read_row(reader, rows, row);
-    me_.wait();
+    group().wait();
   }
 
   INLINE void read_row(Reader reader, float* rows, long row) {
@@ -482,15 +571,20 @@ class Work {
       return desk_.row;
   }
 
-  void stage_rows(const Matrix& reader, long first, long count, long width) {
-    if constexpr (!std::is_same_v<typename Parts<Kind>::Stage, typename Kind::Operand>) {
-      const auto [from, to] = me_.share(count);
-      for (long row = first + from; row < first + to; row++)
-        prepare(space_.stage + row * width, width, reader, space_.wide, row);
-      me_.wait();
-    } else if constexpr (std::is_same_v<typename Kind::Operand, float>) {
-      for (long row = first; reader.observed && row < first + count; row++)
-        observe(space_.stage + row * width, width, reader);
+  // Makes operands of rows that wait in a stage.
+  Rows<Kind> operands(const Matrix& reader, Stage* staged, long count, long width) const {
+    if constexpr (!std::is_same_v<Stage, typename Kind::Operand>) {
+      const Rows<Kind>& wide = own_stage() ? desk_.wide : space_.wide;
+      const auto [first, last] = group().share(count);
+      for (long row = first; row < last; row++)
+        prepare(staged + row * width, width, reader, wide, row);
+      group().wait();
+      return wide;
+    } else {
+      if constexpr (std::is_same_v<Stage, float>)
+        for (long row = 0; reader.observed && row < count; row++)
+          observe(staged + row * width, width, reader);
+      return {staged, nullptr, nullptr};
     }
   }
 
@@ -500,7 +594,8 @@ class Work {
   const Space<Kind>& space_;
   const Desk<Kind>& desk_;
   Member me_;
-  long rows_;  // of x: one for each token, at the end one for each sequence
+  long rows_;     // of x: one for each token, at the end one for each sequence
+  bool by_rows_;  // whether this thread computes rows of its own
 };
 
 }  // namespace

@@ -89,6 +89,12 @@ class LoadedModel:
                 "%s: %s: not known; if they change vectors, these differ from the model's",
                 *(description.encoder / "config.json", ", ".join(unread)),
             )
+        if code := description.spec.bidirectional_code:
+            log.info(
+                "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
+                "file would decide otherwise",
+                *(description.encoder / "config.json", code),
+            )
         cpu_features = library.features(isa)
         if families.named(config.family).encoder_loader:
             return cls._with_own_layers(description, load_tokenizer, device, cpu_features)

@@ -8,6 +8,7 @@ from typing import Literal
 from embedwell_models.config.checkpoint_layout import Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families.decoder import bidirectional_code
 from embedwell_models.model_files.card import has_modules
 from embedwell_models.model_files.modules import (
     CLIP,
@@ -155,5 +156,6 @@ def _assumed(folder: Path) -> str:
         return "cls"
     if options.get("model_type") == "qwen3_vl":  # as in its authors' code
         return "lasttoken"
-    causal = name.endswith("ForCausalLM") and options.get("is_causal", True)
-    return "lasttoken" if causal else "mean"
+    if not name.endswith("ForCausalLM") or bidirectional_code(options):
+        return "mean"
+    return "lasttoken" if options.get("is_causal", True) else "mean"

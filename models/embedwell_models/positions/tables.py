@@ -1,6 +1,7 @@
 """Mathematics of position encodings, as numpy tables. P positions, H heads."""
 
 import math
+import sys
 from functools import lru_cache
 
 import numpy as np
@@ -74,13 +75,17 @@ def frequencies(scheme: Rotary, length: int = 0) -> Doubles:
     return mixed
 
 
+def longest_unscaled(scheme: Rotary) -> int:
+    """Return the maximum length of texts that all have the same `frequencies`."""
+    scaled = scheme.scaling.kind in ("dynamic", "longrope") and not scheme.frequencies
+    return scheme.scaling.original if scaled else sys.maxsize
+
+
 def scaled_lengths(scheme: Rotary, lengths: Ints) -> Ints:
     """Return for each text length the least one that has the same `frequencies`: (B,)."""
     scaling = scheme.scaling
-    if scheme.frequencies or scaling.kind not in ("dynamic", "longrope"):
-        return np.zeros_like(lengths)
     stretched = lengths if scaling.kind == "dynamic" else scaling.original + 1
-    return np.where(lengths > scaling.original, stretched, 0)
+    return np.where(lengths > longest_unscaled(scheme), stretched, 0)
 
 
 def _unscaled_share(scaling: Scaling, plain: Doubles, scheme: Rotary) -> Doubles:

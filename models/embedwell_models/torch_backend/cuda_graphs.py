@@ -1,18 +1,19 @@
 """Forward passes of frequent batch shapes as CUDA graphs, which launch faster than kernels.
 
 A CUDA graph reads and writes the same memory at each replay. A batch is therefore copied into the
-buffers of the smallest recorded shape that holds it.
+memory of the smallest recorded shape that holds it.
 """
 
 import logging
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise, product
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
-from embedwell_models.torch_backend.sequence_layout import LayoutFunction, R, SequenceLayout
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +24,19 @@ Record = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
 """Function that records a computation; returns its replay function and its result tensor."""
 
 _ROWS = (16, 32, 64, 128, 256, 384, 512, 768, 1024)
-# For few texts and for many texts; unused sequences cost almost nothing.
-RECORDED_SHAPES = [
-    BatchShape(rows, texts, rows) for rows in _ROWS for texts in sorted({4, rows // 4})
-]
+_LONGEST = (32, 128, 512, 1024)  # the kernels of attention start once for this many queries
+
+
+def _recorded_shapes() -> Iterator[BatchShape]:
+    # For few and for many texts, of a shape that no smaller number of rows serves.
+    for smaller, rows in pairwise((0, *_ROWS)):
+        lengths = sorted({min(rows, longest) for longest in _LONGEST})
+        for texts, longest in product(sorted({4, rows // 4}), lengths):
+            if texts * longest > smaller:
+                yield BatchShape(rows, texts, longest)
+
+
+RECORDED_SHAPES = [*_recorded_shapes()]
 
 
 class ForwardRunner(Protocol):
@@ -41,8 +51,11 @@ class ForwardRunner(Protocol):
         """Return the shape of a batch of sequences with these lengths."""
         ...
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        """Run a forward pass, see Forward; the result is valid until the next call."""
+    def __call__(self, layout: SequenceLayout) -> Tensor:
+        """Run a forward pass over the layout's ids, see Forward.
+
+        The result and the layout's tensors are valid until the next call.
+        """
         ...
 
     def warm(self) -> None:
@@ -61,8 +74,8 @@ class EagerRunner:
     def shape(self, lengths: Sequence[int]) -> BatchShape:
         return BatchShape.of(lengths)
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        return self._forward(ids, layout)
+    def __call__(self, layout: SequenceLayout) -> Tensor:
+        return self._forward(layout.ids, layout)
 
     def warm(self) -> None:
         """Do nothing: forward passes share nothing."""
@@ -84,21 +97,19 @@ class CudaGraphRunner:
         outcome: RecordedShapes,
         shapes: Sequence[BatchShape] = RECORDED_SHAPES,
     ) -> None:
-        """outcome: filled by `warm`."""
+        """outcome: filled by `warm`. shapes: in ascending order."""
         self._forward, self._device, self._record = forward, device, record
-        self._outcome, self._shapes = outcome, shapes  # in ascending order
+        self._outcome, self._shapes = outcome, shapes
         self._recorded: dict[BatchShape, _RecordedForward] = {}
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
-        tokens, count = sum(lengths), len(lengths)
-        for shape in self._shapes:
-            if tokens <= shape.rows and count <= shape.max_sequences:
-                return shape if shape in self._recorded else BatchShape.of(lengths)
-        return BatchShape.of(lengths)
+        least = BatchShape.of(lengths)
+        fitting = next((shape for shape in self._shapes if shape.holds(least)), least)
+        return fitting if fitting in self._recorded else least
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+    def __call__(self, layout: SequenceLayout) -> Tensor:
         recorded = None if layout.limits_keys else self._recorded.get(layout.shape)
-        return (recorded or self._forward)(ids, layout)
+        return self._forward(layout.ids, layout) if recorded is None else recorded(layout)
 
     def warm(self) -> None:
         recorded: dict[BatchShape, _RecordedForward] = {}
@@ -124,36 +135,18 @@ class _RecordedForward:
     def __init__(
         self, forward: Forward, device: torch.device, shape: BatchShape, record: Record
     ) -> None:
-        self._layout = _LayoutBuffers([1], device, shape=shape)
-        self._ids = torch.zeros_like(self._layout.positions)
-        self._replay, self._hidden = record(lambda: forward(self._ids, self._layout))
+        layout = SequenceLayout([1], device, shape=shape)
+        self._memory = layout.memory
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
-        self._ids.copy_(ids)
-        self._layout.copy_from(layout)
+        def compute() -> Tensor:
+            return forward(layout.ids, layout.without_cache())
+
+        self._replay, self._hidden = record(compute)
+
+    def __call__(self, layout: SequenceLayout) -> Tensor:
+        layout.move_to(self._memory)
         self._replay()
         return self._hidden
-
-
-class _LayoutBuffers(SequenceLayout):
-    """Buffers of a layout that a recorded forward pass reads, refilled for each batch."""
-
-    def __init__(self, lengths: Sequence[int], device: torch.device, *, shape: BatchShape) -> None:
-        super().__init__(lengths, device, shape=shape)
-        self._functions: dict[Hashable, LayoutFunction[Any]] = {}
-
-    def cached(self, key: Hashable, compute: LayoutFunction[R]) -> R:
-        self._functions.setdefault(key, compute)
-        return super().cached(key, compute)
-
-    def copy_from(self, other: SequenceLayout) -> None:
-        """Copy the tensors of a layout of the same shape."""
-        self.positions.copy_(other.positions)
-        self.cu_seqlens.copy_(other.cu_seqlens)
-        for key, compute in self._functions.items():
-            tensors = zip(self.cached(key, compute), other.cached(key, compute), strict=True)
-            for mine, theirs in tensors:
-                mine.copy_(theirs)
 
 
 class CudaGraphRecorder:

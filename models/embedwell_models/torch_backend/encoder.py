@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,7 +16,7 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
-from embedwell_models.torch_backend.async_copy import HostCopy, to_device
+from embedwell_models.torch_backend.async_copy import HostCopy
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
@@ -52,9 +51,9 @@ class InputEmbeddings:
             return self.norm(self.positions.embed(ids, zeros, layout.positions))
         segment = self.segments[0]
         if self.config.two_segments:
-            segment = self.segments[ids // self.config.vocab_size]
+            segment = self.segments.index_select(0, ids // self.config.vocab_size)
             ids = ids % self.config.vocab_size
-        hidden = self.tokens[ids] * self.config.token_scale + segment
+        hidden = self.tokens.index_select(0, ids) * self.config.token_scale + segment
         return self._project(self.norm(self.positions.embed(hidden, ids, layout.positions)))
 
     def part(self, name: str, batch: Batch) -> Floats:
@@ -63,7 +62,7 @@ class InputEmbeddings:
         positions = torch.from_numpy(batch.positions).to(self.device)
         zeros = self.tokens.new_zeros(len(ids), self.tokens.shape[1])
         parts = {
-            "token": lambda: self.tokens[ids] * self.config.token_scale,
+            "token": lambda: self.tokens.index_select(0, ids) * self.config.token_scale,
             "position": lambda: self.positions.embed(zeros, ids, positions),
             "segment": lambda: zeros + self.segments[0],
         }
@@ -118,8 +117,10 @@ class TorchEncoder:
     @torch.inference_mode()
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
-        ids, layout = self._prepare(batch, BatchShape.of)
+        layout = self._layout(batch, BatchShape.of)
+        rows = self._token_vectors(batch, layout)
         with self._lock:
+            ids = layout.ids if rows is None else rows
             hidden = _run(self._embeddings, self._layers, num_layers, ids, layout)
             copy = HostCopy(hidden[: layout.tokens].to(torch.float32))
         return copy.wait()
@@ -128,13 +129,12 @@ class TorchEncoder:
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
         has_ids = batch.token_vectors is None
-        ids, layout = self._prepare(batch, self._runner.shape if has_ids else BatchShape.of)
+        layout = self._layout(batch, self._runner.shape if has_ids else BatchShape.of)
+        rows = self._token_vectors(batch, layout)
         with self._lock:
             # Recorded graphs read token ids, not token vectors.
-            hidden = self._runner(ids, layout) if has_ids else self._run(ids, layout)
-            copy = HostCopy(
-                pool(hidden, layout, poolings, torch.from_numpy(batch.prompt_token_counts))
-            )
+            hidden = self._runner(layout) if rows is None else self._run(rows, layout)
+            copy = HostCopy(pool(hidden, layout, poolings))
         return copy.wait()
 
     @torch.inference_mode()
@@ -143,20 +143,23 @@ class TorchEncoder:
         self._layers.warm()
         self._runner.warm()
 
-    def _prepare(
-        self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]
-    ) -> tuple[Tensor, SequenceLayout]:
-        lengths, device = batch.lengths.tolist(), self._embeddings.device
-        keys = None if batch.key_counts is None else batch.key_counts.tolist()
-        layout = SequenceLayout(lengths, device, self._layers.dtype, shape(lengths), keys)
+    def _layout(self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]) -> SequenceLayout:
+        lengths = batch.lengths.tolist()
+        layout = SequenceLayout(
+            *(lengths, self._embeddings.device, self._layers.dtype, shape(lengths)),
+            ids=batch.ids,
+            key_counts=batch.key_counts,
+            skipped=batch.prompt_token_counts,
+        )
         self._layers.prepare_layout(layout)
-        if (vectors := batch.token_vectors) is not None:
-            rows = torch.from_numpy(vectors).to(device)
-            return F.pad(rows, (0, 0, 0, layout.rows - layout.tokens)), layout
-        flat = np.zeros(layout.rows, dtype=np.int64)
-        flat[: layout.tokens] = batch.ids
-        (ids,) = to_device(device, torch.from_numpy(flat))
-        return ids, layout
+        return layout
+
+    def _token_vectors(self, batch: Batch, layout: SequenceLayout) -> Tensor | None:
+        # (rows, D), in place of ids.
+        if (vectors := batch.token_vectors) is None:
+            return None
+        rows = torch.from_numpy(vectors).to(self._embeddings.device)
+        return F.pad(rows, (0, 0, 0, layout.rows - layout.tokens))
 
 
 def _run(

@@ -21,7 +21,12 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.torch_backend.cuda_graphs import CudaGraphRecorder, CudaGraphRunner
+from embedwell_models.torch_backend.cuda_graphs import (
+    RECORDED_SHAPES,
+    CudaGraphRecorder,
+    CudaGraphRunner,
+    Forward,
+)
 from embedwell_models.torch_backend.device import is_ampere_or_newer
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
@@ -105,13 +110,14 @@ class TorchEncoderFactory:
             log_attention(layers.attention_names, linear.dtype)
             if graphs is not None:
                 graphs.attention = layers.attention_names
-        if graphs is None or not layers.recordable:
+        shapes = layers.recordable(RECORDED_SHAPES)
+        if graphs is None or not shapes:
             return TorchEncoder(embeddings, layers)
-        return TorchEncoder(
-            embeddings,
-            layers,
-            lambda forward: CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs),
-        )
+
+        def runner(forward: Forward) -> CudaGraphRunner:
+            return CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs, shapes)
+
+        return TorchEncoder(embeddings, layers, runner)
 
 
 def log_attention(layers: Mapping[str, int], dtype: torch.dtype) -> None:

@@ -47,8 +47,9 @@ class FlashAttention:
         max_queries = max(layout.shape.max_length, 2)
         # If no sequence is longer than the window, the kernel also takes another path.
         max_keys = max(max_queries, window + 1)
+        ends = layout.cu_seqlens
         output = self.kernel(
-            *(query, key, value, layout.cu_seqlens, layout.cu_seqlens, max_queries, max_keys),
+            *(query, key, value, ends, ends, max_queries, max_keys),
             dropout_p=0.0,
             is_causal=options.causal and options.window is None,
             return_debug_mask=False,

@@ -18,7 +18,7 @@ from embedwell_models.config.layer_spec import (
     LayerSpec,
     Mixer,
 )
-from embedwell_models.encoder.batch_shape import rounded_rows
+from embedwell_models.encoder.batch_shape import BatchShape, rounded_rows
 from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
@@ -71,8 +71,6 @@ class TorchLayers:
         self._gates = input_gates(config, weights, linear_factory, device)
         mixers = [layer.attention for layer in self._layers]
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
-        hooks = [each.options.positions for each in self._attentions]
-        self._positions = {each.cache_key: each for each in hooks}
         self._final, self._sum_and_norm = build.norm("final_norm"), operators.sum_and_norm
 
     def __len__(self) -> int:
@@ -84,21 +82,21 @@ class TorchLayers:
         names: dict[type, str] = {FlashAttention: "flash", PackedAttention: "triton"}
         return dict(Counter(names.get(type(each.attend), "padded") for each in self._attentions))
 
-    @property
-    def recordable(self) -> bool:
-        """Whether batches of one shape launch the same kernels, which CUDA graphs can record."""
+    def recordable(self, shapes: Sequence[BatchShape]) -> list[BatchShape]:
+        """Select the shapes whose batches launch the same kernels, for CUDA graphs."""
         attention = {type(each.attend) for each in self._attentions}
         others = {type(layer.ffn) for layer in self._layers}
         everywhere = len(self._attentions) == len(self)
         kernels = attention <= {FlashAttention, PackedAttention}
-        return everywhere and kernels and others == {FeedForward}
+        if not (everywhere and kernels and others == {FeedForward}):
+            return []
+        longest = min(each.options.positions.longest_recordable for each in self._attentions)
+        return [shape for shape in shapes if shape.max_length <= longest]
 
     def prepare_layout(self, layout: SequenceLayout) -> None:
         """Compute the layout's values for attention while the device may compute another batch."""
         if any(each.attend is padded_attention for each in self._attentions):
             _ = layout.groups
-        for positions in self._positions.values():
-            positions.prepare_layout(layout, self.dtype)
 
     def __call__(
         self,

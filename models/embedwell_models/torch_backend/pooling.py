@@ -6,10 +6,10 @@ B sequences, T tokens, D hidden size.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from embedwell_models.torch_backend.async_copy import to_device
 from embedwell_models.torch_backend.device import runs_triton
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
@@ -19,13 +19,13 @@ class PooledRows:
     """The pooled rows of B sequences.
 
     first: first pooled row of each sequence, among all rows. starts: the same among the pooled rows
-    alone. prompt_token_counts: number of rows before them that are not pooled.
+    alone. skipped: number of rows before them that are not pooled.
     """
 
     first: Tensor
     starts: Tensor
     lengths: Tensor
-    prompt_token_counts: Tensor
+    skipped: Tensor
 
 
 Pooling = Callable[[Tensor, PooledRows], Tensor]
@@ -63,10 +63,11 @@ def mean_sqrt(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
 
 def weighted_mean(hidden: Tensor, pooled_rows: PooledRows) -> Tensor:
     """Return the average weighted by position, from 1 (arXiv 2202.08904): (T, D) -> (B, D)."""
-    count, before = pooled_rows.lengths, pooled_rows.prompt_token_counts
+    count, before = pooled_rows.lengths, pooled_rows.skipped
     # Converts row numbers to positions in the text, counted from one.
     shift = (before + 1 - pooled_rows.starts).repeat_interleave(count, output_size=len(hidden))
     weights = (torch.arange(len(hidden), device=hidden.device) + shift)[:, None]
+    count = count.float()  # its square does not fit in int32
     total = count * (count + 1) / 2 + count * before
     return _reduce(hidden * weights.to(hidden.dtype), pooled_rows, "sum") / total[:, None]
 
@@ -82,25 +83,16 @@ POOLINGS: dict[str, Pooling] = {  # the names of encoder/pooling.py
 _OF_ONE_ROW = ("cls", "lasttoken")
 
 
-def pool(
-    hidden: Tensor,
-    layout: SequenceLayout,
-    modes: Sequence[str],
-    prompt_token_counts: Tensor | None = None,
-) -> Tensor:
+def pool(hidden: Tensor, layout: SequenceLayout, modes: Sequence[str]) -> Tensor:
     """Concatenate several poolings in float32: (T, D) -> (B, D * modes).
 
-    modes: names of the poolings. prompt_token_counts: (B,) number of first rows of each sequence
-    that are left out; by default 0. A sequence without remaining rows has the zero vector.
+    modes: names of the poolings. A sequence of which the layout skips all rows has the zero vector.
     """
-    skipped = prompt_token_counts
-    if skipped is not None and not skipped.any():
-        skipped = None
     if runs_triton(hidden.device):
-        return pool_in_kernel(hidden, layout, modes, skipped)
-    pooled_rows = _pooled_rows(layout, skipped)
+        return pool_in_kernel(hidden, layout, modes)
+    pooled_rows = _pooled_rows(layout)
     one_row = all(mode in _OF_ONE_ROW for mode in modes)
-    states = hidden if one_row else _states(hidden, layout, skipped)
+    states = hidden if one_row else _states(hidden, layout, pooled_rows)
     parts = [
         POOLINGS[mode](hidden if mode in _OF_ONE_ROW else states, pooled_rows) for mode in modes
     ]
@@ -108,43 +100,31 @@ def pool(
     return pooled.masked_fill(pooled_rows.lengths[:, None] == 0, 0.0)
 
 
-def pool_in_kernel(
-    hidden: Tensor, layout: SequenceLayout, modes: Sequence[str], skipped: Tensor | None
-) -> Tensor:
+def pool_in_kernel(hidden: Tensor, layout: SequenceLayout, modes: Sequence[str]) -> Tensor:
     """Compute the same in one Triton kernel for each pooling, which reads the states once."""
     from embedwell_models.torch_backend.triton_kernels import pooling
 
-    ends = layout.cu_seqlens[: len(layout.host_lengths) + 1]
-    if skipped is None:
-        counts = torch.zeros_like(layout.lengths, dtype=torch.int32)
-    else:
-        (counts,) = to_device(hidden.device, skipped.to(torch.int32))
-    return pooling.pool(hidden, ends, counts, modes)
+    return pooling.pool(hidden, layout.cu_seqlens, layout.skipped, modes)
 
 
-def _pooled_rows(layout: SequenceLayout, skipped: Tensor | None) -> PooledRows:
-    if skipped is None:
-        nothing = torch.zeros_like(layout.lengths)
-        return PooledRows(layout.starts, layout.starts, layout.lengths, nothing)
-    counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - skipped).clamp(min=0)
-    first = counts.cumsum(0) - counts + skipped
-    starts = lengths.cumsum(0) - lengths
-    return PooledRows(*to_device(layout.starts.device, first, starts, lengths, skipped))
+def _pooled_rows(layout: SequenceLayout) -> PooledRows:
+    lengths = layout.lengths
+    if not layout.skips:
+        return PooledRows(layout.starts, layout.starts, lengths, layout.skipped)
+    lengths = (lengths - layout.skipped).clamp(min=0)
+    starts = lengths.cumsum(0, dtype=torch.int32) - lengths
+    return PooledRows(layout.starts + layout.skipped, starts, lengths, layout.skipped)
 
 
-def _states(hidden: Tensor, layout: SequenceLayout, skipped: Tensor | None) -> Tensor:
+def _states(hidden: Tensor, layout: SequenceLayout, pooled_rows: PooledRows) -> Tensor:
     # The pooled rows in float32, without padding rows.
-    if skipped is None:
+    if not layout.skips:
         return hidden[: layout.tokens].to(torch.float32)
-    # Indices are computed on the host: otherwise the host would wait for the device to learn their
-    # number.
-    counts = torch.tensor(layout.host_lengths)
-    lengths = (counts - skipped).clamp(min=0)
-    shift = (counts.cumsum(0) - counts + skipped - lengths.cumsum(0) + lengths).repeat_interleave(
-        lengths
-    )
-    (rows,) = to_device(hidden.device, torch.arange(len(shift)) + shift)
+    # The host computes their number itself: otherwise it would wait for the device to learn it.
+    count = int((np.array(layout.host_lengths) - layout.host_skipped).clip(min=0).sum())
+    shift = pooled_rows.first - pooled_rows.starts
+    shift = shift.repeat_interleave(pooled_rows.lengths, output_size=count)
+    rows = torch.arange(count, dtype=torch.int32, device=hidden.device) + shift
     return hidden.index_select(0, rows).to(torch.float32)
 
 

@@ -3,6 +3,7 @@
 T tokens, N sequences, H heads, Dh head size, D model width, P positions, Q queries, K keys.
 """
 
+import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from embedwell_models.positions import schemes, tables
 from embedwell_models.torch_backend.async_copy import to_device
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.text_products import text_products
+
+_SHORTEST_TABLE = 512  # positions of the first table of rotations
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class PositionHooks:
     """
     padding: int = -1
     """Id of a padding token that has no position; -1 for none."""
+    longest_recordable: int = sys.maxsize
+    """Maximum length of texts for which the hooks need nothing of the host in each pass."""
 
     @property
     def adds_no_scores(self) -> bool:
@@ -63,9 +68,6 @@ class PositionHooks:
     def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
         """Rotate queries or keys (T, H, Dh) by their positions, maybe in place."""
         return heads
-
-    def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
-        """Compute what `rotate` needs of a layout, for queries and keys of this type."""
 
     def bias(self, length: int) -> Tensor | None:
         """Return the bias of the scores for each distance, key minus query position.
@@ -114,7 +116,7 @@ class PositionTable(PositionHooks):
         self.table: Tensor = table
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        return hidden + self.table[positions]
+        return hidden + self.table.index_select(0, positions)
 
 
 class PaddedPositionTable(PositionHooks):
@@ -126,10 +128,11 @@ class PaddedPositionTable(PositionHooks):
         self.padding = padding
 
     def embed(self, hidden: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-        counts = (ids != self.padding).to(torch.int64)
-        before = counts.cumsum(0) - counts
-        starts = torch.arange(len(ids), device=ids.device) - positions
-        return hidden + self.table[(before - before[starts] + 1) * counts]
+        counts = (ids != self.padding).to(torch.int32)
+        before = counts.cumsum(0, dtype=torch.int32) - counts
+        starts = torch.arange(len(ids), dtype=torch.int32, device=ids.device) - positions
+        rows = (before - before.index_select(0, starts) + 1) * counts
+        return hidden + self.table.index_select(0, rows)
 
 
 class RotatePairs(Protocol):
@@ -160,37 +163,40 @@ class Rotary(PositionHooks):
 
     def __init__(self, scheme: schemes.Rotary, rotate_pairs: RotatePairs = rotate_pairs) -> None:
         self.cache_key = self.scheme = scheme
+        self.longest_recordable = tables.longest_unscaled(scheme)
         self._rotate_pairs = rotate_pairs
-
-    def prepare_layout(self, layout: SequenceLayout, dtype: torch.dtype) -> None:
-        self._cached_cos_sin(layout, dtype)
+        # Of several lengths; none is released, because recorded passes read it at its address.
+        self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
 
     def rotate(self, heads: Tensor, layout: SequenceLayout) -> Tensor:
-        cos, sin = self._cached_cos_sin(layout, heads.dtype)
+        key = (self.scheme, heads.dtype)
+        cos, sin = layout.cached(key, lambda each: self._cos_sin(each, heads.dtype).unbind())
         return self._rotate_pairs(heads, cos, sin, interleaved=self.scheme.interleaved)
 
-    def _cached_cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = layout.cached((self.scheme, dtype), lambda each: self._cos_sin(each, dtype))
-        return cos, sin
+    def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> Tensor:
+        # (2, T, dim / 2)
+        longest, device = layout.shape.max_length, layout.positions.device
+        if longest > self.longest_recordable:
+            return self._cos_sin_of_lengths(layout).to(dtype)
+        key = (max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length()), dtype, device)
+        if key not in self._tables:
+            positions = torch.arange(key[0], dtype=torch.float64)
+            frequencies = torch.from_numpy(tables.frequencies(self.scheme))
+            table = _scaled_cos_sin(self.scheme, positions[:, None] * frequencies)
+            self._tables[key] = table.to(dtype).to(device)
+        return self._tables[key].index_select(1, layout.positions)
 
-    def _frequencies(self, layout: SequenceLayout) -> Tensor:
-        # (T, dim / 2), or (1, dim / 2) if they do not depend on the length of a text.
+    def _cos_sin_of_lengths(self, layout: SequenceLayout) -> Tensor:
+        # Each text has frequencies of its own length.
         lengths = tables.scaled_lengths(self.scheme, np.array(layout.host_lengths))
         distinct, index = np.unique(lengths, return_inverse=True)
         rows = np.stack([tables.frequencies(self.scheme, length) for length in distinct.tolist()])
-        per_text = rows.astype(np.float64)[index] if len(distinct) > 1 else rows.astype(np.float64)
-        (flat,) = to_device(layout.starts.device, torch.from_numpy(per_text).flatten())
-        frequencies = flat.view(per_text.shape)
-        if len(distinct) == 1:
-            return frequencies
-        return frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
-
-    def _cos_sin(self, layout: SequenceLayout, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        # (T, dim / 2) each. Dynamic scaling depends on the length of each text.
-        frequencies = self._frequencies(layout)
+        (flat,) = to_device(layout.positions.device, torch.from_numpy(rows[index]).flatten())
+        frequencies = flat.view(len(index), -1)
+        of_tokens = frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
         angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
-        angles[: layout.tokens] = frequencies * layout.positions[: layout.tokens, None]
-        return _cos_sin_of(angles, self.scheme, dtype)
+        angles[: layout.tokens] = of_tokens * layout.positions[: layout.tokens, None]
+        return _scaled_cos_sin(self.scheme, angles)
 
 
 def set_angles(
@@ -202,15 +208,12 @@ def set_angles(
     """
     rows = angles.new_zeros(layout.rows, angles.shape[1])
     rows[: layout.tokens] = angles
-    layout.cached((scheme, dtype), lambda _: _cos_sin_of(rows, scheme, dtype))
+    cos_sin = _scaled_cos_sin(scheme, rows).to(dtype)
+    layout.cached((scheme, dtype), lambda _: cos_sin.unbind())
 
 
-def _cos_sin_of(
-    angles: Tensor, scheme: schemes.Rotary, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    scale = scheme.scaling.magnitude
-    cos, sin = (part.mul(scale).to(dtype) for part in (angles.cos(), angles.sin()))
-    return cos, sin
+def _scaled_cos_sin(scheme: schemes.Rotary, angles: Tensor) -> Tensor:
+    return torch.stack([angles.cos(), angles.sin()]) * scheme.scaling.magnitude
 
 
 class Alibi(PositionHooks):

@@ -7,9 +7,10 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from embedwell.bulk.columns import Rows, text_problems, with_origin
+from embedwell.bulk.columns import Columns, Rows, text_problems, with_origin
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
+from embedwell.bulk.image_column import bytes_problems, has_bytes
 
 _BATCH_ROWS = 1024
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
@@ -91,16 +92,18 @@ def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
         raise BulkError(f"{file.address}: {error}") from error
 
 
-def check_text_column(schema: pa.Schema, text: str, file: str) -> None:
-    """Raise BulkError if the column has values other than texts."""
-    kind = schema.field(text).type
+def check_column(schema: pa.Schema, columns: Columns, file: str) -> None:
+    """Raise BulkError if the column has values other than texts, or bytes of images."""
+    kind = schema.field(columns.text).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if not any(is_text(kind) for is_text in _IS_TEXT):
-        raise BulkError(
-            f"{file}: the column {text!r} has the type {kind}, not text; choose another with "
-            "--column"
-        )
+    if any(is_text(kind) for is_text in _IS_TEXT) or (columns.images and has_bytes(kind)):
+        return
+    wanted, option = ("images or paths", "image") if columns.images else ("text", "column")
+    raise BulkError(
+        f"{file}: the column {columns.text!r} has the type {kind}, not {wanted}; choose another "
+        f"with --{option}"
+    )
 
 
 def arrow_batches(
@@ -110,6 +113,8 @@ def arrow_batches(
     position = 0
     for batch, done in reader.batches(schema.names):
         values = batch.cast(schema)
-        reasons = text_problems(values[text], text)
+        column = values[text]
+        problems = bytes_problems if has_bytes(column.type) else text_problems
+        reasons = problems(column, text)
         positions = range(position, position := position + len(batch))
         yield with_origin(values, file, positions, reasons), done

@@ -17,14 +17,17 @@ EMBEDDING, ROW = "embedding", "row"
 class Columns:
     """Names of columns of the input.
 
-    text: column of the texts.
+    text: column of the texts, or of the images.
     id: column that identifies a row; None adds the column `row` instead.
-    keep: columns to write beside the vectors, always with the id; None for all.
+    keep: columns to write beside the vectors, always with the id; None for all, except the bytes of
+        images.
+    images: whether the column has images, not texts.
     """
 
     text: str = "text"
     id: str | None = None
     keep: tuple[str, ...] | None = None
+    images: bool = False
 
     def to_read(self, names: Sequence[str], file: str) -> list[str]:
         """Return the needed columns of a file. Raises BulkError for a missing one."""

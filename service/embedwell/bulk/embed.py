@@ -60,6 +60,12 @@ def _shard(
 )
 @click.option("--prompt", default=None, help="Text to put before every text.")
 @click.option("--column", metavar="COLUMN", help="Column of the texts.  [default: text]")
+@click.option(
+    "--image",
+    "image_column",
+    metavar="COLUMN",
+    help="Column of images in place of texts: bytes of their files, or paths.",
+)
 @click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies a row.")
 @click.option(
     "--keep",
@@ -118,7 +124,7 @@ def _shard(
 )
 @options(*MODEL, *ENGINE)
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
-    """Embed the texts of each SOURCE into a file or a folder.
+    """Embed the texts, or images, of each SOURCE into a file or a folder.
 
     Into a file: SOURCE is one file in UTF-8 (default: standard input), and each line is a text.
     Files with columns and compressed files need a folder.
@@ -130,9 +136,20 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     """
     folder_flags = {
         name: flags.pop(name)
-        for name in ("column", "id_column", "keep", "format", "part_rows", "shard", "resume")
+        for name in (
+            "column",
+            "image_column",
+            "id_column",
+            "keep",
+            "format",
+            "part_rows",
+            "shard",
+            "resume",
+        )
     }
     _check_workers(flags)
+    if folder_flags["image_column"]:
+        _check_images(folder_flags, flags)
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -160,6 +177,15 @@ def _check_workers(flags: Mapping[str, Any]) -> None:
     for name in ("actors", "actor_cpus"):
         if flags[name] and not flags["ray"]:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
+
+
+def _check_images(folder_flags: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that images do not have."""
+    for name, value in {"column": folder_flags["column"], **flags}.items():
+        if name in {"column", "prompt", "servers", "ray"} and value:
+            raise click.UsageError(
+                f"--{name.removesuffix('s')} is for texts, and --image for images"
+            )
 
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
@@ -227,12 +253,17 @@ def _embed_folder(
         try:
             counts = run(
                 job,
-                lambda precision: stack.enter_context(_encoder(flags, precision)),
+                lambda precision: (
+                    _image_encoder(flags, precision)
+                    if job.columns.images
+                    else stack.enter_context(_encoder(flags, precision))
+                ),
                 EmbedProgress(sys.stderr),
             )
         except BulkError as error:
             raise click.ClickException(str(error)) from None
-    click.echo(f"{counts['embedded']:,} texts embedded, {counts['errors']:,} rows left out")
+    kind = "images" if job.columns.images else "texts"
+    click.echo(f"{counts['embedded']:,} {kind} embedded, {counts['errors']:,} rows left out")
 
 
 def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
@@ -243,7 +274,12 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Bulk
     return BulkJob(
         sources,
         output,
-        Columns(flags["column"] or "text", flags["id_column"], flags["keep"] or None),
+        Columns(
+            flags["image_column"] or flags["column"] or "text",
+            flags["id_column"],
+            flags["keep"] or None,
+            images=bool(flags["image_column"]),
+        ),
         format=flags["format"] or PARQUET,
         part_rows=flags["part_rows"] or PART_ROWS,
         shard=Shard(*(flags["shard"] or (1, 1))),
@@ -251,8 +287,18 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Bulk
     )
 
 
-def _settings(flags: Mapping[str, Any]) -> "Settings":
-    return read({name: flags[name] for name in (*MODEL, *ENGINE)})
+def _settings(flags: Mapping[str, Any], precision: str | None = None) -> "Settings":
+    """Read the settings. precision: of the model, unless the settings choose one."""
+    settings = read({name: flags[name] for name in (*MODEL, *ENGINE)})
+    if precision is not None and settings.dtype == "auto":
+        return settings.model_copy(update={"dtype": precision})
+    return settings
+
+
+def _image_encoder(flags: Mapping[str, Any], precision: str | None) -> "TextEncoder":
+    from embedwell.bulk.local_images import load_local_images
+
+    return load_local_images(_settings(flags, precision))
 
 
 @contextmanager
@@ -270,9 +316,7 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with connect(flags["servers"], key, flags["prompt"]) as encoder:
             yield encoder
         return
-    settings = _settings(flags)
-    if precision is not None and settings.dtype == "auto":
-        settings = settings.model_copy(update={"dtype": precision})
+    settings = _settings(flags, precision)
     if flags["ray"]:
         with _ray_actors(settings, flags) as encoder:
             yield encoder

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from embedwell.bulk.columns import FILE, POSITION, REASON, ROW, Columns, Rows, input_columns
+from embedwell.bulk.image_column import has_bytes, read_images
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
 from embedwell_models.vectors import Floats
@@ -68,10 +69,10 @@ class EmbeddedPart:
 
 @dataclass(frozen=True)
 class PartEmbedding:
-    """A part whose texts are being embedded.
+    """A part whose texts, or images, are being embedded.
 
-    texts: texts of the rows that have one.
-    reasons: why a row has no text; None for the others.
+    texts: indices of the rows that have one.
+    reasons: why a row has none; None for the others.
     """
 
     part: Part
@@ -88,10 +89,15 @@ class PartEmbedding:
         """Like TextEncoder.begin. Raises BulkError."""
         reasons = _reasons(part.rows, columns.id)
         texts = [index for index, reason in enumerate(reasons) if reason is None]
-        column = input_columns(part.rows)[columns.text].take(pa.array(texts, pa.int64()))
+        indices = pa.array(texts, pa.int64())
+        values = input_columns(part.rows)[columns.text].take(indices)
+        if columns.images:
+            inputs = read_images(values, part.rows[FILE].take(indices).to_pylist())
+        else:
+            inputs = values.to_pylist()
         progress.begin(part.before)
         window_progress = WindowProgress(progress, len(texts), part.before, part.after)
-        window = Window.begin(encoder, column.to_pylist(), window_progress.advance)
+        window = Window.begin(encoder, inputs, window_progress.advance)
         return cls(part, columns, texts, reasons, window, window_progress)
 
     def done(self) -> bool:
@@ -112,7 +118,10 @@ class PartEmbedding:
         with_vector = [index for index, reason in enumerate(reasons) if reason is None]
         has_vector = [index not in encoded.rejected for index in range(len(self.texts))]
         indices = pa.array(with_vector, pa.int64())
-        rows = values.select(self.columns.written(values.column_names)).take(indices)
+        written = self.columns.written(values.column_names)
+        if self.columns.keep is None and has_bytes(values.schema.field(self.columns.text).type):
+            written.remove(self.columns.text)
+        rows = values.select(written).take(indices)
         if self.columns.id is None:
             rows = rows.add_column(0, ROW, pc.add(indices, self.part.first_row))
         counts = {

@@ -72,6 +72,7 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
         **encoder.description,
         "inputs": describe_inputs(files),
         "columns": {"text": job.columns.text, "id": job.columns.id, "keep": job.columns.keep},
+        **({"images": True} if job.columns.images else {}),
         "format": job.format,
         "part_rows": job.part_rows,
         "shard": str(job.shard),

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_text_column, open_arrow
+from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_column, open_arrow
 from embedwell.bulk.columns import Columns, Rows
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
+from embedwell.bulk.image_column import has_bytes
 from embedwell.bulk.line_formats import (
     Parser,
     csv_parser,
@@ -93,8 +94,10 @@ def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
             schema = reader.schema
     names = columns.to_read(schema.names, file.address)
     if not _is_lines(file):
-        check_text_column(schema, columns.text, file.address)
-    types = {name: _plain(schema.field(name).type) for name in names} | {columns.text: pa.string()}
+        check_column(schema, columns, file.address)
+    types = {name: _plain(schema.field(name).type) for name in names}
+    if not (columns.images and has_bytes(types[columns.text])):
+        types[columns.text] = pa.string()
     return pa.schema(
         [schema.field(name).with_type(types[name]).with_nullable(True) for name in names]
     )

@@ -36,7 +36,7 @@ class Pending(Protocol):
 
 
 class TextEncoder(Protocol):
-    """A model that is loaded here or served elsewhere."""
+    """A model that is loaded here or served elsewhere, for texts or for images."""
 
     @property
     def dim(self) -> int: ...
@@ -45,8 +45,8 @@ class TextEncoder(Protocol):
     def description(self) -> Mapping[str, Any]:
         """Everything that decides the vectors, for JSON: model, fingerprint, precision, prompt."""
 
-    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
-        """Begin to embed distinct texts of ascending length.
+    def begin(self, texts: Sequence[Any], advance: Advance) -> Pending:
+        """Begin to embed distinct texts, or images, of ascending length.
 
         Returns when other texts should be begun, so that no worker of the model is idle. Raises
         BulkError.
@@ -55,17 +55,17 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """B texts that are being embedded.
+    """B texts, or images, that are being embedded.
 
     distinct: those that are computed.
     """
 
-    texts: Sequence[str]
-    distinct: Sequence[str]
+    texts: Sequence[Any]
+    distinct: Sequence[Any]
     pending: Pending
 
     @classmethod
-    def begin(cls, encoder: TextEncoder, texts: Sequence[str], advance: Advance) -> "Window":
+    def begin(cls, encoder: TextEncoder, texts: Sequence[Any], advance: Advance) -> "Window":
         """Like TextEncoder.begin, for any texts."""
         distinct = sorted(dict.fromkeys(texts), key=len)
         return cls(texts, distinct, encoder.begin(distinct, advance))

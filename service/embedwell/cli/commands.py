@@ -77,11 +77,12 @@ def main() -> None:
 
 
 @main.command()
+@click.argument("named", metavar="[MODEL]...", nargs=-1)
 @options()
 def serve(**flags: Any) -> None:
-    """Serve a model over HTTP, and fetch it first if necessary.
+    """Serve MODEL over HTTP, and fetch it first if necessary.
 
-    To serve several models, repeat --model NAME=SOURCE, or name a file with --models-file.
+    To serve several models, give each as NAME=SOURCE, or name a file with --models-file.
     """
     settings, models = read_models(flags)
     configure_logging(settings.log_level, settings.log_format)
@@ -107,18 +108,19 @@ def serve(**flags: Any) -> None:
 
 
 @main.command()
+@click.argument("named", metavar="[MODEL]", required=False)
 @options(*MODEL)
 def pull(**flags: Any) -> None:
-    """Fetch a model into the cache and verify every file of it."""
+    """Fetch MODEL into the cache and verify every file of it."""
     settings = read(flags)
     configure_logging(settings.log_level, settings.log_format)
     click.echo(model_folder(settings))
 
 
 @main.command()
-@click.argument("model", required=False)
+@click.argument("named", metavar="[MODEL]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@options("revision", "cache", "pooling", "rerank_format", "adapter")
+@options(*MODEL, "pooling", "rerank_format", "adapter")
 def inspect(as_json: bool, **flags: Any) -> None:
     """Describe MODEL without loading its weights.
 
@@ -144,7 +146,8 @@ def inspect(as_json: bool, **flags: Any) -> None:
 def models(text: str, as_json: bool) -> None:
     """List often used models of the Hugging Face hub whose names contain TEXT.
 
-    Many other models can be served. Prompts are those that the authors publish beside the files.
+    Many other models can be served. The column float32 has the size of the weights in float32; in
+    bfloat16 they take half. Prompts are those that the authors publish beside the files.
     """
     from embedwell.cli import known_models
 
@@ -153,9 +156,10 @@ def models(text: str, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("named", metavar="[MODEL]", required=False)
 @options(*MODEL, *ENGINE)
 def info(**flags: Any) -> None:
-    """Load a model and print its properties as JSON."""
+    """Load MODEL and print its properties as JSON."""
     embedder = load_embedder(read(flags))
     properties = {
         "dim": embedder.dim,

@@ -11,7 +11,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.hub.known_models import KnownModel, known_models
 from embedwell_models.model_files.card import CARD
 
-_HEADINGS = ("model", "task", "parameters", "dimensions", "tokens", "licence", "prompts")
+_HEADINGS = ("model", "task", "parameters", "float32", "dimensions", "tokens", "licence", "prompts")
 
 
 def table(part: str) -> Iterator[str]:
@@ -55,7 +55,12 @@ def _named(part: str) -> Mapping[str, KnownModel]:
 
 
 def _row(name: str, model: KnownModel) -> tuple[str, ...]:
+    sizes = (_size(model.parameters, "M", "B"), _size(4 * model.parameters, "MB", "GB"))
     numbers = (model.dimensions, model.tokens)
     shown = ("" if number is None else f"{number:,}" for number in numbers)
     prompts = ", ".join(model.prompts or ())
-    return (name, model.task, f"{model.parameters:g} M", *shown, model.licence, prompts)
+    return (name, model.task, *sizes, *shown, model.licence, prompts)
+
+
+def _size(millions: float, unit: str, larger: str) -> str:
+    return f"{millions:.3g} {unit}" if millions < 1000 else f"{millions / 1000:.3g} {larger}"

@@ -70,8 +70,14 @@ def options(*names: str) -> Callable[[F], F]:
 def read(flags: dict[str, Any]) -> Settings:
     """Read settings from flags, environment and file.
 
+    flags: settings, and `named`, the model as an argument, if the command has one.
     Raises UsageError, whose message names the flag or variable, the file, and the value.
     """
+    flags = dict(flags)
+    if named := flags.pop("named", None):
+        if flags.get("model"):
+            raise click.UsageError(f"give {named} or --model {flags['model']}, not both")
+        flags["model"] = named
     try:
         if has_byte_order_mark():
             raise click.UsageError(
@@ -101,13 +107,13 @@ def _problem(problem: ErrorDetails, flags: dict[str, Any]) -> str:
 
 def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
     """Read the settings of a server and of each of its models; raises UsageError."""
-    sources = flags.pop("model", None) or ()
+    sources = (*flags.pop("named", ()), *(flags.pop("model", None) or ()))
     named = [model for model in sources if "=" in model and not Path(model).is_dir()]
     plain = [model for model in sources if model not in named]
     if len(plain) > 1 or (plain and named):
-        raise click.UsageError(f"--model {plain[-1]}: with several, give each as NAME=SOURCE")
+        raise click.UsageError(f"{plain[-1]}: with several models, give each as NAME=SOURCE")
     if named and flags.get("models"):
-        raise click.UsageError("give --model NAME=SOURCE, or --models, not both")
+        raise click.UsageError("give models as NAME=SOURCE, or --models, not both")
     if plain:
         flags |= {"model": plain[0], "models": flags.get("models") or ""}
     settings = read(flags | ({"models": ",".join(named)} if named else {}))

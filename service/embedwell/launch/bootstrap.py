@@ -5,6 +5,7 @@ import errno
 import logging
 import resource
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
@@ -14,13 +15,17 @@ from typing import Any
 from embedwell.batches.folder import LOCK
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
+from embedwell.engine.worker.cpus import available_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
+from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)
+
+_MAX_DEFAULT_WORKERS = 8  # each takes about 50 MB
 
 _MIN_OPEN_FILES = (
     14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each model
@@ -33,6 +38,9 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
     models: the settings of each model and its folder, the default model first.
     """
     configure_logging(settings.log_level, settings.log_format)
+    workers = settings.workers or default_workers(available_cpus(), may_be_gpu(settings.device))
+    settings = settings.model_copy(update={"workers": workers})
+    models = [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
         log.error(
@@ -60,6 +68,17 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         )
         watcher = Watcher(context, [*chain(*sockets)], engine_fds, fork_early)
         return asyncio.run(watcher.run())
+
+
+def default_workers(cpus: int, gpu: bool, platform: str = sys.platform) -> int:
+    """Return the number of HTTP processes that keep an engine busy with requests of short texts.
+
+    One process serves as many of them a second as about four processors with AMX compute. A GPU
+    leaves most processors to HTTP. Only Linux spreads new connections over processes.
+    """
+    if platform != "linux":
+        return 1
+    return min(max(cpus // (2 if gpu else 4), 1), _MAX_DEFAULT_WORKERS)
 
 
 def open_model_contexts(

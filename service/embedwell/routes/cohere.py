@@ -16,6 +16,7 @@ from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
+from embedwell.routes.common.content_parts import Content, only_part
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
@@ -35,39 +36,10 @@ EmbeddingTypes = Annotated[list[EmbeddingType], Field(min_length=1), FAIL_FAST]
 InputType = Literal["search_document", "search_query", "classification", "clustering"]
 
 
-class CohereText(Body):
-    """A text in Cohere's format for texts and images."""
-
-    type: Literal["text"]
-    text: str
-
-
-class CohereImageUrl(Body):
-    """An image as a data URL."""
-
-    url: str
-
-
-class CohereImage(Body):
-    """An image in Cohere's format for texts and images."""
-
-    type: Literal["image_url"]
-    image_url: CohereImageUrl
-
-
-CohereContent = Annotated[CohereText | CohereImage, Field(discriminator="type")]
-
-
 class CohereInput(Body):
-    """A text or an image; no model here embeds both into one vector."""
+    """An input of texts and images."""
 
-    content: Annotated[list[CohereContent], Field(min_length=1, max_length=1)]
-
-    @property
-    def value(self) -> str | ImageInput:
-        """Return the text or the image."""
-        part = self.content[0]
-        return part.text if isinstance(part, CohereText) else ImageInput(image=part.image_url.url)
+    content: Content
 
 
 class CohereRequest(Body):
@@ -103,21 +75,25 @@ class CohereRequest(Body):
     max_tokens: None = None
     priority: None = None
 
-    @property
-    def content(self) -> list[Input]:
-        """Return the texts and images; raises BadRequest unless exactly one of the three is set."""
+    def content(self, model: str) -> list[Input]:
+        """Return the texts and images; raises BadRequest unless exactly one of the three is set.
+
+        model: the model's name, for the error of an input with several parts.
+        """
         if [self.texts, self.images, self.inputs].count(None) != 2:
             raise BadRequest("give exactly one of texts, images and inputs", param="texts")
         if self.texts is not None:
             return [*self.texts]
         if self.images is not None:
             return [ImageInput(image=url) for url in self.images]
-        return [item.value for item in self.inputs or ()]
+        return [
+            only_part(item.content, index, model) for index, item in enumerate(self.inputs or ())
+        ]
 
-    def to_embed_request(self) -> EmbedRequest:
-        """Convert to a request of /embed."""
+    def to_embed_request(self, model: str) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest. model: see `content`."""
         return EmbedRequest(
-            inputs=self.content,
+            inputs=self.content(model),
             on_overflow=OVERFLOW[self.truncate or "END"],
             input_type=ROLES.get(self.input_type),
             dimensions=self.output_dimension,
@@ -216,12 +192,13 @@ def router(registry: ModelRegistry) -> APIRouter:
 
     @routes.post("/v2/embed", summary="Create embeddings (Cohere)")
     async def cohere(context: RequestDep, body: CohereRequest) -> CohereResponse:
-        embedding, request = models.choose(body.model), body.to_embed_request()
+        embedding = models.choose(body.model)
+        request = body.to_embed_request(embedding.model.name)
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
         return {
             "id": context.id,
             "embeddings": _by_type(vectors, body.embedding_types or ["float"]),
-            "texts": [item for item in body.content if isinstance(item, str)],
+            "texts": [item for item in input_list(request.inputs) if isinstance(item, str)],
             "meta": response_meta(rows, context, "2"),
             "response_type": "embeddings_by_type",
         }

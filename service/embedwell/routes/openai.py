@@ -21,7 +21,7 @@ from embedwell.routes.common.array_format import (
     convert_vectors,
     encode_rows,
 )
-from embedwell.routes.common.body import WHOLE, Body, examples, input_list
+from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
@@ -29,7 +29,13 @@ from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService, Outputs
 from embedwell.routes.embed_sparse import SparseArrays
-from embedwell.routes.openai_inputs import Modality, OpenAIInputs, with_modality
+from embedwell.routes.openai_inputs import (
+    Message,
+    Modality,
+    OpenAIInputs,
+    input_of_messages,
+    with_modality,
+)
 from embedwell.routes.tokens import TokenVectorService
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats, truncate_and_normalize
@@ -72,7 +78,8 @@ class EmbeddingsRequest(Body):
     - NIM: `input_type` passage; `truncate` NONE, START or END.
     - NIM and Infinity: `modality`: text or image, for all inputs or one for each.
     - vLLM: `truncate_prompt_tokens` (maximum tokens of an input, -1 for the model's limit),
-      `add_special_tokens` (must be true), `normalize`.
+      `add_special_tokens` (must be true), `normalize`; `messages` in place of `input`: one message
+      with one text or one image.
     - This server: `outputs`: kinds of vectors to return for each input, from one forward pass.
 
     `drop_params` and `metadata` are ignored. A request with two fields of the same meaning is
@@ -88,7 +95,8 @@ class EmbeddingsRequest(Body):
         {"input": [{"text": "Hello, world"}], "truncate_prompt_tokens": 4, "dimensions": 0},
     )
 
-    input: OpenAIInputs
+    input: OpenAIInputs | None = None
+    messages: Annotated[list[Message], FAIL_FAST] | None = None
     model: str | None = None
     encoding_format: EncodingFormat | None = None
     dimensions: Annotated[NonNegativeInt, WHOLE] | None = None
@@ -112,12 +120,13 @@ class EmbeddingsRequest(Body):
     metadata: dict[str, Any] | None = None
     outputs: OutputNames | None = None
 
-    def to_embed_request(self, model_role: Role | None) -> EmbedRequest:
+    def to_embed_request(self, model_role: Role | None, model: str) -> EmbedRequest:
         """Convert to a request of /embed; raises BadRequest for contradictory fields.
 
-        model_role: the role that a suffix of the model's name selects.
+        model_role: the role that a suffix of the model's name selects. model: the model's name,
+        for errors.
         """
-        inputs: Any = self.input  # validation has replaced objects by texts or images
+        inputs = self._inputs(model)
         if model_role is None and self.model_fields_set <= _COMMON_FIELDS:
             return EmbedRequest(inputs=inputs, encoding_format=self.encoding_format or "float")
         self._check_supported()
@@ -139,6 +148,15 @@ class EmbeddingsRequest(Body):
     def max_length(self) -> int | None:
         """The requested maximum of tokens per input; None for the model's."""
         return None if self.truncate_prompt_tokens == -1 else self.truncate_prompt_tokens
+
+    def _inputs(self, model: str) -> Any:
+        if self.messages is not None:
+            if self.input is not None:
+                raise BadRequest("give either input or messages, not both", param="messages")
+            return input_of_messages(self.messages, model)
+        if self.input is None:
+            raise BadRequest("input: Field required", param="input")
+        return self.input  # validation has replaced objects by texts or images
 
     def _check_supported(self) -> None:
         if self.return_multivector:
@@ -253,7 +271,7 @@ async def create_embeddings(
 ) -> OpenAIResponse:
     """Respond to a request of OpenAI's embeddings API; raises ServiceError."""
     service, role = models.choose_with_role(body.model or None, body.task)
-    embedding, request = service.dense, body.to_embed_request(role)
+    embedding, request = service.dense, body.to_embed_request(role, service.model.name)
     if request.outputs is not None:
         outputs = await service.outputs(context, request, request.outputs)
         return _response(_by_input(outputs), service.model.name, context)

@@ -1,5 +1,6 @@
-"""Inputs of /v1/embeddings: texts, token ids, and objects with a text or an image."""
+"""Inputs of /v1/embeddings: texts, token ids, objects with a text or an image, and messages."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Tag
@@ -7,7 +8,9 @@ from pydantic_core import PydanticCustomError
 
 from embedwell.errors import BadRequest
 from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.options import Input
 from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, input_kind
+from embedwell.routes.common.content_parts import Content, only_part
 
 
 class InputObject(Body):
@@ -49,6 +52,36 @@ OpenAIInputs = Annotated[
     Discriminator(_input_kind),
 ]
 """A text, its token ids, or a list of either; validation turns objects into texts and images."""
+
+
+def _content_kind(value: Any) -> str:
+    return "<text>" if isinstance(value, str) else "<parts>"
+
+
+class Message(Body):
+    """A message of a chat, with a text or an image."""
+
+    role: Literal["user"]
+    content: Annotated[
+        Annotated[str, Tag("<text>")] | Annotated[Content, Tag("<parts>")],
+        Discriminator(_content_kind),
+    ]
+
+
+def input_of_messages(messages: Sequence[Message], model: str) -> Input:
+    """Return the text or image of the only message; raises BadRequest for several, or none.
+
+    model: its name, for the errors.
+    """
+    if len(messages) != 1:
+        raise BadRequest(
+            f"messages has {len(messages)} entries, but the model {model!r} reads no "
+            "conversations; send one message, or several texts and images as input",
+            code="not_offered",
+            param="messages",
+        )
+    content = messages[0].content
+    return content if isinstance(content, str) else only_part(content, 0, model)
 
 
 def _modality_kind(value: Any) -> str:

@@ -192,10 +192,13 @@ class Settings(BaseSettings):
     )
     port: Port = Field(default=8080, description="Port to listen on; 0: any free port.")
     workers: int = Field(
-        default=1,
-        ge=1,
+        default=0,
+        ge=0,
         le=256,
-        description="Number of HTTP processes; raise it if one cannot keep the GPU busy.",
+        description=(
+            "Number of HTTP processes; 0: one for every 4 processors, for every 2 beside a GPU; "
+            "at most 8, and 1 on systems other than Linux."
+        ),
     )
     root_path: PathPrefix = Field(default="", description="Path prefix that a gateway strips.")
     api_key: ApiKeys | None = Field(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as Rust
 from transformers import AutoTokenizer
 
 from embedwell_models.convert import tokenizer
@@ -77,6 +78,21 @@ def test_what_transformers_reads_otherwise_than_sentencepiece_is_refused(tmp_pat
     name = "llama"
     with pytest.raises(ModelError, match=r"tokenizer\.model: transformers splits .* SentencePiece"):
         converted(source(name, tmp_path), tmp_path / "target")
+
+
+def test_a_pair_of_the_first_deberta_has_one_separator_as_in_training(tmp_path: Path) -> None:
+    original = tmp_path / "source"
+    original.mkdir()
+    letters = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *"ab"]
+    vocabulary = {letter: id for id, letter in enumerate(letters)}
+    (original / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    (original / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+    (original / "config.json").write_text('{"model_type": "deberta"}', encoding="utf-8")
+    converted(original, tmp_path / "target")
+    rust = Rust.from_file(str(tmp_path / "target" / "tokenizer.json"))
+    pair = rust.encode("a", "b")
+    assert pair.tokens == ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
+    assert pair.type_ids == [0, 0, 0, 1, 1]
 
 
 def test_the_length_and_the_side_of_a_cut_are_kept(tmp_path: Path) -> None:

@@ -21,11 +21,10 @@ def test_there_is_every_pooling_of_torch_in_the_same_order() -> None:
 @pytest.mark.parametrize("prompt_counts", [None, [2, 0, 3], [0, 1, 7], [3, 1, 9]], ids=str)
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_a_pooling_equals_torchs(mode: str, prompt_counts: list[int] | None) -> None:
-    layout = SequenceLayout(LENGTHS.tolist(), torch.device("cpu"))
+    layout = SequenceLayout(LENGTHS.tolist(), torch.device("cpu"), skipped=prompt_counts)
     padded = np.zeros((layout.rows, 5), dtype=np.float32)
     padded[:12] = STATES
-    skipped = None if prompt_counts is None else torch.tensor(prompt_counts)
-    expected = on_torch.pool(torch.from_numpy(padded), layout, [mode], skipped).numpy()
+    expected = on_torch.pool(torch.from_numpy(padded), layout, [mode]).numpy()
     counts = None if prompt_counts is None else np.array(prompt_counts)
     assert_allclose(pool_rows(STATES, LENGTHS, [mode], counts), expected, rtol=1e-6, atol=1e-7)
 

@@ -1,4 +1,4 @@
-"""Tests of DeBERTa-v2 and -v3 against transformers."""
+"""Tests of all versions of DeBERTa against transformers."""
 
 import json
 from dataclasses import replace
@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import DebertaV2ForMaskedLM, DebertaV2ForSequenceClassification
+from transformers import (
+    DebertaForSequenceClassification,
+    DebertaV2ForMaskedLM,
+    DebertaV2ForSequenceClassification,
+)
 
 from embedwell_models import families
 from embedwell_models.errors import ModelError
@@ -17,6 +21,7 @@ from tests.models.families.checkpoint import (
     SIZES,
     Case,
     assert_equal_states,
+    assert_refused,
     assert_same_bits,
     encoder,
     states,
@@ -35,7 +40,18 @@ V3 = {  # as microsoft/deberta-v3-base has them, the buckets smaller
     "max_position_embeddings": 48,
     "layer_norm_eps": 0.01,
 }
+V1 = {  # as microsoft/deberta-base has them
+    "relative_attention": True,
+    "pos_att_type": "c2p|p2c",
+    "position_biased_input": False,
+    "max_position_embeddings": 48,
+    "layer_norm_eps": 0.01,
+}
 CASES = [
+    Case("deberta", V1),
+    Case("deberta", {**V1, "pos_att_type": ["c2p"], "max_relative_positions": 10}),
+    Case("deberta", {**V1, "pos_att_type": ["p2c"], "type_vocab_size": 2}),
+    Case("deberta", {**V1, "relative_attention": False, "position_biased_input": True}),
     Case("deberta-v2", V3),
     Case("deberta-v2", {**V3, "pos_att_type": ["c2p"]}),
     Case("deberta-v2", {**V3, "pos_att_type": ["p2c"], "norm_rel_ebd": "none"}),
@@ -80,13 +96,21 @@ def test_the_encoder_of_a_language_model_is_read(legacy: bool, tmp_path: Path) -
     assert_equal_states(model.deberta, tmp_path)
 
 
-def test_the_encoder_of_a_classifier_is_read(tmp_path: Path) -> None:
-    model: Any = write(Case("deberta-v2", V3, model=DebertaV2ForSequenceClassification), tmp_path)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("deberta", V1, model=DebertaForSequenceClassification),
+        Case("deberta-v2", V3, model=DebertaV2ForSequenceClassification),
+    ],
+    ids=str,
+)
+def test_the_encoder_of_a_classifier_is_read(case: Case, tmp_path: Path) -> None:
+    model: Any = write(case, tmp_path)
     assert_equal_states(model.deberta, tmp_path)
 
 
 def test_what_published_files_hold_besides_is_left_alone(tmp_path: Path) -> None:
-    write(CASES[0], tmp_path)
+    write(Case("deberta-v2", V3), tmp_path)
     path, rows = tmp_path / "model.safetensors", texts(SIZES["vocab_size"])
     expected = states(encoder(tmp_path), rows, 3)
     more = {
@@ -113,8 +137,12 @@ def test_what_published_files_hold_besides_is_left_alone(tmp_path: Path) -> None
 def test_what_is_not_implemented_is_refused_by_name(
     key: str, value: object, tmp_path: Path
 ) -> None:
-    write(CASES[0], tmp_path)
+    write(Case("deberta-v2", V3), tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     with pytest.raises(ModelError, match=key):
         families.read(tmp_path)
+
+
+def test_talking_heads_of_the_first_version_are_refused(tmp_path: Path) -> None:
+    assert_refused(Case("deberta", V1), {"talking_head": True}, tmp_path)

@@ -76,7 +76,9 @@ def test_this_transformers_has_the_classes_of_every_family() -> None:
 
 
 def test_there_is_a_case_for_every_family() -> None:
-    others = {"clip", "embedding_gemma2", "qwen3_vl"}  # other files around those of texts
+    # Other files around those of texts.
+    others = {"clip", "embedding_gemma2", "gemma3", "mistral3", "qwen3_vl"}
+    others |= {"metaclip_2"}  # see test_image_embedder
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}

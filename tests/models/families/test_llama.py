@@ -1,12 +1,14 @@
 """Tests of Llama and Mistral against transformers."""
 
+import logging
 from pathlib import Path
 
 import pytest
 
-from embedwell_models import families
+from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
+    SIZES,
     Case,
     assert_equal_states,
     assert_refused,
@@ -16,6 +18,7 @@ from tests.models.families.checkpoint import (
     windows,
     write,
 )
+from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SCALINGS: list[dict[str, object]] = [
     {"rope_type": "linear", "factor": 4.0},
@@ -131,8 +134,8 @@ def test_nvidias_llama_of_another_kind_is_refused(
 
 
 OWN_CODE = {
-    "architectures": ["LlamaBiModel"],
-    "auto_map": {"AutoModel": "modeling_gritlm7b.MistralModel"},
+    "architectures": ["LlamaOwnModel"],
+    "auto_map": {"AutoModel": "modeling_own.MistralModel"},
 }
 
 
@@ -146,6 +149,45 @@ def test_code_that_may_see_both_sides_is_refused_until_the_config_tells(
         families.read(tmp_path)
     configure(tmp_path, is_causal=False)
     assert not families.read(tmp_path).config.causal
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"architectures": ["LlamaBiModel"]},
+        {"auto_map": {"AutoModel": "modeling_drama.DramaModel"}},
+        {"auto_map": {"AutoModel": "NovaSearch/stella_en_1.5B_v5--modeling_qwen.Qwen2Model"}},
+    ],
+    ids=str,
+)
+def test_code_that_is_known_to_see_both_sides_needs_no_key(
+    options: dict[str, object], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sizes = {**SIZES, "vocab_size": len(VOCABULARY)}
+    model = write(Case("llama", {"is_causal": False}, sizes), tmp_path)
+    write_tokenizer(tmp_path)
+    configure(tmp_path, "is_causal", **options)
+    assert_equal_states(model, tmp_path)
+    with caplog.at_level(logging.INFO):
+        Embedder.load(tmp_path, pooling="mean", dtype="float32")
+    assert "each token attends to the whole text, as in the code of" in caplog.text
+    configure(tmp_path, is_causal=True)
+    read = families.read(tmp_path)
+    assert read.config.causal and not read.bidirectional_code
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "hub/models--infly--inf-retriever-v1/snapshots/0a1b",
+        "converted/GritLM--GritLM-7B/0a1b",
+    ],
+)
+def test_a_repository_of_the_hub_is_known_by_its_folder(folder: str, tmp_path: Path) -> None:
+    path = tmp_path / folder
+    write(Case("llama"), path)
+    read = families.read(path)
+    assert not read.config.causal and read.bidirectional_code in folder.replace("--", "/")
 
 
 @pytest.mark.parametrize(

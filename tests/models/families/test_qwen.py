@@ -94,7 +94,7 @@ def test_a_checkpoint_with_a_head_has_the_same_weights(model_type: str, tmp_path
         {"layer_types": ["chunked_attention"] * 3},
         {"layer_types": ["full_attention"] * 2},
         {"layer_types": TYPES},  # without a window
-        {"architectures": ["Qwen2BiModel"]},
+        {"architectures": ["Qwen2OwnModel"]},
     ],
 )
 def test_an_option_that_is_not_implemented_is_refused_by_name(

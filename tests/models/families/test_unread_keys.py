@@ -13,8 +13,11 @@ from tests.models.families.checkpoint import Case
 from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
-OTHERS = [Case(name, {}, {}) for name in ("clip", "siglip", "qwen3_vl", "embedding_gemma2")]
-OTHERS += [Case(name, {}, {}) for name in ("canine", "funnel", "mobilebert")]
+_NAMES = [
+    *("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2"),
+    *("canine", "funnel", "gemma3", "mistral3", "mobilebert"),
+]
+OTHERS = [Case(name, {}, {}) for name in _NAMES]
 
 
 @pytest.mark.parametrize("case", [*EVERY, *OTHERS], ids=str)
@@ -42,6 +45,12 @@ def test_an_unknown_key_inside_of_another_is_told(
     config[above] = {**config[above], "new_gate": True, "another_gate": None}
     (tmp_path / "config.json").write_text(json.dumps(config, default=str), encoding="utf-8")
     assert families.read(tmp_path).unread_keys == (f"{above}.new_gate",)
+
+
+def test_a_key_of_decoders_is_unknown_to_an_encoder(tmp_path: Path) -> None:
+    config = {**AutoConfig.for_model("bert").to_dict(), "is_causal": True}
+    (tmp_path / "config.json").write_text(json.dumps(config, default=str), encoding="utf-8")
+    assert families.read(tmp_path).unread_keys == ("is_causal",)
 
 
 def test_an_unknown_key_is_named_in_the_log(

@@ -1,5 +1,6 @@
 """Tests of models of a hub: what is fetched of one, what of it stays, and what is told."""
 
+import json
 import os
 import re
 import subprocess
@@ -74,6 +75,18 @@ def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull:
         done = pull(hub)
     assert done.returncode == 0, done.stderr
     assert found(done.stdout) == FILES
+
+
+def test_an_adapter_of_a_hub_is_joined_with_its_base_model(pull: Pull, tiny_bert: Folder) -> None:
+    base = tiny_bert()
+    options = {"peft_type": "LORA", "base_model_name_or_path": str(base)}
+    files = {"adapter_config.json": json.dumps(options).encode(), "README.md": b"a card"}
+    with Hub(NAME, files | {"adapter_model.safetensors": b"factors"}) as hub:
+        done = pull(hub)
+    assert done.returncode == 0, done.stderr
+    joined = found(done.stdout)
+    assert joined["model.safetensors"] == (base / "model.safetensors").read_bytes()
+    assert joined["peft_adapter/adapter_model.safetensors"] == b"factors"
 
 
 @pytest.mark.full

@@ -1,11 +1,13 @@
 """Tests of resizing, cropping and normalization against transformers' processors with Pillow."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPProcessor, SiglipImageProcessorPil
 
 from embedwell_models import families
@@ -65,6 +67,20 @@ def test_numbers_equal_those_of_the_clip_processor(
     theirs: Any = CLIPImageProcessorPil(**{**CLIP, **options})
     expected = theirs(image, return_tensors="np")["pixel_values"][0]
     found = values(read(tmp_path, {**CLIP, **options}), encoded(image))
+    np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1"])
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (400, 2), (3, 500), (65, 63)], ids=str)
+@pytest.mark.parametrize(("write", "options"), [(write_clip, CLIP), (write_siglip, SIGLIP)])
+def test_odd_images_have_the_numbers_of_the_processor(
+    write: Any, options: Any, size: tuple[int, int], mode: str, tmp_path: Path
+) -> None:
+    kind: Any = CLIPImageProcessorPil if write is write_clip else SiglipImageProcessorPil
+    data = encoded(picture(*size, mode="RGBA").convert(mode))
+    with Image.open(BytesIO(data)) as plain:
+        expected = kind(**options)(plain, return_tensors="np")["pixel_values"][0]
+    found = values(read(tmp_path, options, write), data)
     np.testing.assert_array_equal(found, expected.astype(np.float32))
 
 

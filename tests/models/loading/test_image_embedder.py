@@ -19,7 +19,15 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import Floats
-from tests.models.image_models import SIDE, encoded, features, picture, write_clip, write_siglip
+from tests.models.image_models import (
+    SIDE,
+    encoded,
+    features,
+    picture,
+    write_clip,
+    write_metaclip2,
+    write_siglip,
+)
 
 SIZES = [(200, 100), (90, 333), (SIDE, SIDE), (17, 40)]
 IMAGES = [picture(*size, seed) for seed, size in enumerate(SIZES)]
@@ -28,6 +36,7 @@ SQUARE = {"height": SIDE, "width": SIDE}
 TEXTS = ["the license", "x", "a copyright of this work, such as it is", "you " * 80]
 PROCESSORS: dict[Any, Any] = {
     write_clip: CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size=SQUARE),
+    write_metaclip2: CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size=SQUARE),
     write_siglip: SiglipImageProcessorPil(size=SQUARE),
 }
 ISAS = ["auto", "none", *(cap for cap in library.lower_caps() if cap != "none")]
@@ -117,6 +126,16 @@ def test_an_image_in_a_lower_precision_is_close(write: Any, tmp_path: Path) -> N
         found = ours.embed_images(FILES)
         lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
         assert ((found * expected).sum(axis=1) / lengths).min() > 0.99
+
+
+@pytest.mark.parametrize("end", [3, 2])  # the last token, and the first, which CLIP would not mean
+def test_texts_of_metaclip2_end_with_its_end_token(end: int, tmp_path: Path) -> None:
+    model = write_metaclip2(tmp_path, text={"eos_token_id": end})
+    ours = load(tmp_path)
+    with torch.inference_mode():
+        rows = [torch.tensor([row]) for row in ours.tokenize(TEXTS)]
+        found = [model.get_text_features(input_ids=row).pooler_output for row in rows]
+    assert_close(ours.embed(TEXTS), torch.cat(found).numpy())
 
 
 def siglip_texts(model: Any, ours: Embedder, length: int = 64) -> Floats:

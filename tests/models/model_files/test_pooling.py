@@ -15,7 +15,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import MODES
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as Write
-from tests.models.families.checkpoint import Case
+from tests.models.families.checkpoint import Case, configure
 from tests.models.families.checkpoint import write as write_case
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.model_files.options import configure as changed
@@ -66,6 +66,13 @@ def test_a_causal_model_gives_the_last_token_as_in_sentence_transformers(
     close(embed(folder), theirs(folder))
     sentence = ModelDescription.read(folder).sentence
     assert (sentence.pooling, sentence.pooling_source) == ((mode,), "assumed")
+
+
+def test_a_causal_class_whose_code_sees_both_sides_gives_the_mean(tmp_path: Path) -> None:
+    folder = write(tmp_path, "llama", AutoModelForCausalLM.from_config, is_causal=False)
+    expected = theirs(folder)
+    configure(folder, "is_causal", auto_map={"AutoModel": "modeling.ReasonIRModel"})
+    close(embed(folder), expected)
 
 
 def test_a_causal_model_of_another_name_gives_the_mean(tmp_path: Path) -> None:

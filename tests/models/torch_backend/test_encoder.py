@@ -213,11 +213,12 @@ class Passed(Exception):
 
 
 class Alone(EagerRunner):
-    """Runner that refuses work of the host during a pass."""
+    """Runner that refuses work of the host during a pass, after the copy of the layout."""
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+    def __call__(self, layout: SequenceLayout) -> Tensor:
+        _ = layout.memory
         with OnDevice():  # type: ignore[no-untyped-call]
-            super().__call__(ids, layout)
+            super().__call__(layout)
         raise Passed
 
 
@@ -236,9 +237,9 @@ class Meeting(EagerRunner):
         super().__init__(forward)
         self.both = threading.Barrier(2)
 
-    def __call__(self, ids: Tensor, layout: SequenceLayout) -> Tensor:
+    def __call__(self, layout: SequenceLayout) -> Tensor:
         self.both.wait(timeout=120)
-        return super().__call__(ids, layout)
+        return super().__call__(layout)
 
 
 def test_on_a_cpu_no_pass_waits_for_another(tiny_bert: Folder) -> None:
@@ -260,15 +261,18 @@ class WithoutAngles(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def test_rotations_are_computed_before_the_pass_which_others_wait_for(tmp_path: Path) -> None:
+def test_rotations_are_computed_once_for_all_passes(tmp_path: Path) -> None:
     write(Case("qwen3", {"num_key_value_heads": 2, "head_dim": 16}), tmp_path)
     spec = families.read(tmp_path)
     loaded = weights.load(tmp_path, spec)
     layers = TorchLayers(spec.config, loaded, TorchLinearFactory(CPU, torch.float32), CPU)
-    layout = SequenceLayout([3, 5], CPU)
-    hidden = torch.ones(layout.rows, spec.config.hidden_size)
-    layers.prepare_layout(layout)
+
+    def run(lengths: list[int]) -> Tensor:
+        layout = SequenceLayout(lengths, CPU)
+        return layers(torch.ones(layout.rows, spec.config.hidden_size), layout, len(layers))
+
+    run([3, 5])
     with WithoutAngles():  # type: ignore[no-untyped-call]
-        assert layers(hidden, layout, len(layers)).isfinite().all()
+        assert run([7, 500]).isfinite().all()
     with WithoutAngles(), pytest.raises(AssertionError):  # type: ignore[no-untyped-call]
-        layers(hidden, SequenceLayout([3, 5], CPU), len(layers))
+        run([513])

@@ -40,7 +40,7 @@ def test_the_kernel_is_told_what_the_blocks_compute(
     layout = SequenceLayout(lengths, CPU)
     heads = heads_of(layout)
     mixed = FlashAttention(kernel)(*heads, layout, options)
-    assert mixed.isfinite().all(), "the rows of no sequence are computed, too"
+    assert mixed[layout.tokens :].isnan().all(), "the rows of no sequence are not computed"
     expected = padded_attention(*heads, layout, options)[: layout.tokens]
     torch.testing.assert_close(mixed[: layout.tokens], expected, atol=3e-6, rtol=1e-5)
 

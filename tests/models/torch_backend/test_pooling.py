@@ -13,11 +13,12 @@ from embedwell_models.model_files.pooling_modes import MODES
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from tests.models.meta import META, Sent
+from tests.models.meta import META, OnDevice
 
+CPU = torch.device("cpu")
 LENGTHS = [3, 1, 8]
 Floats = npt.NDArray[np.float32]
-PACKING = SequenceLayout(LENGTHS, torch.device("cpu"))
+PACKING = SequenceLayout(LENGTHS, CPU)
 HIDDEN = torch.randn(PACKING.rows, 5, generator=torch.Generator().manual_seed(1))
 
 
@@ -53,7 +54,8 @@ def test_a_pooling_is_its_definition_in_each_sequence(mode: str) -> None:
 def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_places(
     mode: str, prompt_token_counts: list[int]
 ) -> None:
-    pooled = pool(HIDDEN, PACKING, [mode], torch.tensor(prompt_token_counts)).numpy()
+    layout = SequenceLayout(LENGTHS, CPU, skipped=prompt_token_counts)
+    pooled = pool(HIDDEN, layout, [mode]).numpy()
     for row, states, prompt_token_count in zip(
         pooled, sequences(), prompt_token_counts, strict=True
     ):
@@ -62,16 +64,18 @@ def test_the_first_rows_of_a_sequence_can_be_left_out_and_the_others_keep_their_
 
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_a_text_of_which_nothing_is_left_has_the_zero_vector(mode: str) -> None:
-    layout = SequenceLayout([2, 3, 1], torch.device("cpu"))
-    hidden = torch.ones(layout.rows, 5)
-    pooled = pool(hidden, layout, [mode], torch.tensor([2, 1, 4]))
+    some, nothing = (
+        SequenceLayout([2, 3, 1], CPU, skipped=skipped) for skipped in ([2, 1, 4], [2, 3, 1])
+    )
+    hidden = torch.ones(some.rows, 5)
+    pooled = pool(hidden, some, [mode])
     assert pooled[[0, 2]].eq(0).all() and pooled[1].gt(0).all()
-    assert pool(hidden, layout, [mode], torch.tensor([2, 3, 1])).eq(0).all()
+    assert pool(hidden, nothing, [mode]).eq(0).all()
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
-    layout = SequenceLayout([3, 2], torch.device("cpu"))
+    layout = SequenceLayout([3, 2], CPU)
     hidden = torch.full((layout.rows, 5), float("nan"))
     hidden[: layout.tokens] = 1.0
     assert layout.rows > layout.tokens
@@ -83,9 +87,10 @@ def test_the_rows_after_the_last_token_are_never_pooled(mode: str) -> None:
 def test_a_pooling_needs_to_know_nothing_that_the_device_has_computed(
     mode: str, prompt_token_counts: list[int]
 ) -> None:
-    layout = SequenceLayout(LENGTHS, META)
-    with Sent():  # type: ignore[no-untyped-call]
-        pooled = pool(HIDDEN.to(META), layout, [mode], torch.tensor(prompt_token_counts))
+    layout = SequenceLayout(LENGTHS, META, skipped=prompt_token_counts)
+    hidden, _ = HIDDEN.to(META), layout.memory
+    with OnDevice():  # type: ignore[no-untyped-call]
+        pooled = pool(hidden, layout, [mode])
     assert pooled.device == META and pooled.shape == (3, 5)
 
 
@@ -97,7 +102,7 @@ def test_several_poolings_stand_side_by_side_in_the_order_given() -> None:
 
 def test_states_of_low_precision_are_pooled_in_float32() -> None:
     length = 300
-    layout = SequenceLayout([length], torch.device("cpu"))
+    layout = SequenceLayout([length], CPU)
     hidden = torch.ones(layout.rows, 4, dtype=torch.bfloat16)
     for mode in ("mean", "weightedmean"):
         pooled = pool(hidden, layout, [mode])
@@ -131,16 +136,15 @@ class Conversions(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_only_rows_that_are_read_are_converted(
     modes: list[str], rows: int, prompt_token_counts: list[int]
 ) -> None:
+    layout = SequenceLayout(LENGTHS, CPU, skipped=prompt_token_counts)
     exact = HIDDEN.to(torch.bfloat16)
     with Conversions() as conversions:
-        pooled = pool(exact, PACKING, modes, torch.tensor(prompt_token_counts))
+        pooled = pool(exact, layout, modes)
     assert conversions.rows == rows
-    assert torch.equal(
-        pooled, pool(exact.float(), PACKING, modes, torch.tensor(prompt_token_counts))
-    )
+    assert torch.equal(pooled, pool(exact.float(), layout, modes))
 
 
 @pytest.mark.parametrize("mode", POOLINGS)
 def test_texts_without_tokens_have_the_zero_vector(mode: str) -> None:
-    layout = SequenceLayout([0, 0], torch.device("cpu"))
+    layout = SequenceLayout([0, 0], CPU)
     assert pool(torch.empty(0, 5), layout, [mode]).eq(0).all()

@@ -308,6 +308,10 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
         (("embed", "-o", "vectors.txt"), ".npy or .jsonl"),
         (("inspect", "no-such-model"), "no model 'no-such-model'"),
         (("info", "--model", "no-such-model"), "no model 'no-such-model'"),
+        (("info", "no-such-model"), "no model 'no-such-model'"),
+        (("pull", "no-such-model"), "no model 'no-such-model'"),
+        (("pull", "a", "--model", "b"), "give a or --model b, not both"),
+        (("serve", "no-such-model", "--port", "0"), "no model 'no-such-model'"),
         (("info", "--dtype", "float16", "--device", "cpu"), "float16 is not supported"),
     ],
 )

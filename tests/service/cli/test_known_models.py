@@ -17,7 +17,13 @@ E5 = "intfloat/e5-small-v2"
 def test_the_models_whose_names_contain_a_text_are_listed() -> None:
     lines = CliRunner().invoke(main, ["models", "E5-Small"]).output.splitlines()
     assert [line.split()[0] for line in lines] == ["model", E5, "intfloat/multilingual-e5-small"]
-    assert "33.4 M" in lines[1] and lines[1].endswith("query, document")
+    assert "33.4 M " in lines[1] and " 134 MB " in lines[1]
+    assert lines[1].endswith("query, document")
+
+
+def test_large_models_have_sizes_in_billions() -> None:
+    output = CliRunner().invoke(main, ["models", "Qwen3-Embedding-8B"]).output
+    assert " 7.57 B " in output and " 30.3 GB " in output
 
 
 def test_the_list_is_printed_as_json() -> None:

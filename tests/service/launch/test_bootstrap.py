@@ -1,4 +1,4 @@
-"""Listening sockets."""
+"""Listening sockets, and the number of processes that listen."""
 
 import socket
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from embedwell.launch.bootstrap import open_exclusive, open_shared
+from embedwell.launch.bootstrap import default_workers, open_exclusive, open_shared
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(
@@ -77,3 +77,14 @@ def test_a_host_name_is_listened_on_at_all_its_addresses_with_one_port() -> None
 def test_an_address_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(OSError, match=f"cannot listen on {host} port 0"):
         open_exclusive(host, 0)
+
+
+def test_the_number_of_http_processes_follows_the_processors_and_the_device() -> None:
+    cpus = [1, 2, 7, 8, 16, 96]
+    assert [default_workers(count, gpu=False, platform="linux") for count in cpus] == [
+        *(1, 1, 1, 2, 4, 8)
+    ]
+    assert [default_workers(count, gpu=True, platform="linux") for count in cpus] == [
+        *(1, 1, 3, 4, 8, 8)
+    ]
+    assert default_workers(96, gpu=True, platform="darwin") == 1

@@ -14,6 +14,8 @@ import httpx
 import psutil
 import pytest
 
+from embedwell.engine.worker.cpus import available_cpus
+from embedwell.launch.bootstrap import default_workers
 from embedwell.launch.supervised import HTTP_PROCESS
 from tests.service.responses import error
 from tests.service.server import Server
@@ -26,6 +28,15 @@ def server(minilm_folder: object, tmp_path: Path) -> Iterator[Server]:
     with Server(tmp_path / "log", workers=WORKERS) as server:
         server.wait_until(lambda: len(processes_answering(server)) == WORKERS)
         yield server
+
+
+def test_the_processors_decide_how_many_processes_there_are_by_default(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    expected = default_workers(available_cpus(), gpu=False)
+    with Server(tmp_path / "log", workers=0, device="cpu") as server:
+        server.wait_until(lambda: len(workers(server)) == expected)
+        assert server.client.get("/info").json()["tokenization_workers"] == expected
 
 
 def established() -> list[Any]:

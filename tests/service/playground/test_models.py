@@ -147,7 +147,7 @@ def test_a_view_that_no_model_answers_says_so(server: Server, open_view: OpenVie
     page = open_view("sparse")
     expect(page.locator("main")).to_contain_text(
         "“all-MiniLM-L6-v2” (dense, 384 dimensions) has no sparse vectors. No model of this server "
-        "supports this view; embedwell serve --model naver/splade-v3 serves"
+        "supports this view; embedwell serve naver/splade-v3 serves"
     )
     links = page.get_by_role("main").get_by_role("link")
     assert links.all_text_contents() == views(page)

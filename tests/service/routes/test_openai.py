@@ -461,3 +461,32 @@ def test_coheres_route_needs_no_role(server: HttpServer) -> None:
     assert response.status_code == 200, response.text
     expected = server.post("/v2/embed", {**body, "input_type": "search_document"}).json()
     assert response.json()["embeddings"] == expected["embeddings"]
+
+
+@pytest.mark.parametrize("content", ["red", [{"type": "text", "text": "red"}]])
+def test_a_message_has_the_vector_of_its_text(server: HttpServer, content: Any) -> None:
+    messages = [{"role": "user", "content": content}]
+    response = server.post("/v1/embeddings", {"messages": messages, "dimensions": 0})
+    assert response.json()["data"][0]["embedding"] == embed(server, "red")
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "message"),
+    [
+        ({}, "input", "input: Field required"),
+        ({"input": None}, "input", "input: Field required"),
+        ({"input": "a", "messages": []}, "messages", "give either input or messages, not both"),
+        ({"messages": []}, "messages", "messages has 0 entries"),
+        ({"messages": [{"role": "user", "content": "a"}] * 2}, "messages", "has 2 entries"),
+        ({"messages": [{"role": "system", "content": "a"}]}, "messages", "Input should be 'user'"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages", "valid array"),
+        ({"messages": [{"role": "user", "content": []}]}, "messages", "at least 1 item"),
+        ({"messages": [{"role": "user", "content": [{"type": "x"}]}]}, "messages", "'image_url'"),
+    ],
+    ids=str,
+)
+def test_invalid_messages_are_refused(
+    server: HttpServer, body: dict[str, Any], param: str, message: str
+) -> None:
+    fault = error(server.post("/v1/embeddings", body), 400)
+    assert fault["param"] == param and message in fault["message"]

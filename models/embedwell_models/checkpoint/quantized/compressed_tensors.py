@@ -1,9 +1,10 @@
-"""Weights as the library compressed-tensors stores them: int8, FP8 and packed integers."""
+"""Weights as the library compressed-tensors stores them: int8, FP8, NVFP4 and packed integers."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from embedwell_models.checkpoint.quantized import nvfp4
 from embedwell_models.checkpoint.quantized.fp8 import VALUES, read_block
 from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts, spread, unpack
 from embedwell_models.checkpoint.safetensors_files import FP8
@@ -11,7 +12,8 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 
-_FORMATS = ("int-quantized", "float-quantized", "naive-quantized", "pack-quantized")
+_NVFP4 = "nvfp4-pack-quantized"
+_FORMATS = ("int-quantized", "float-quantized", "naive-quantized", "pack-quantized", _NVFP4)
 _BITS = (4, 8)
 _KNOWN = {
     *("config_groups", "format", "quant_method", "quantization_status", "version", "ignore"),
@@ -32,6 +34,7 @@ class CompressedTensors:
     endings = (
         *("weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx", "weight_shape"),
         *("input_scale", "input_zero_point", "output_scale", "output_zero_point"),
+        *("weight_global_scale", "input_global_scale"),
     )
 
     @classmethod
@@ -60,6 +63,9 @@ class CompressedTensors:
 
         Raises ModelError for a layer that lacks a part.
         """
+        if "weight_global_scale" in parts:
+            divisor = parts.floats("weight_global_scale")
+            return nvfp4.NAME, nvfp4.matrix(parts, "weight_packed", lambda scales: scales / divisor)
         if "weight_packed" in parts:
             return self._packed(parts)
         if "weight_scale" not in parts:
@@ -126,7 +132,11 @@ def _block(weights: JsonConfig) -> set[tuple[int, int]]:
     # The block size of a group of layers; empty without blocks.
     weights.refuse_unknown(_OF_WEIGHTS)
     kind = weights.require("type", "int", "float")
-    weights.require("num_bits", *((8, 4) if kind == "int" else (8,)))
+    weights.require("num_bits", 8, 4)
+    if kind == "float" and weights.get("num_bits", 8) == 4:
+        weights.require("strategy", "tensor_group")
+        weights.require("group_size", nvfp4.COLUMNS)
+        return set()
     strategy = weights.require("strategy", "tensor", "channel", "group", "block")
     return {read_block(weights, "block_structure")} if strategy == "block" else set()
 

@@ -10,13 +10,14 @@ from embedwell_models.checkpoint.quantized.layer import Parts, Scheme
 from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 
-_KEY = "quantization_config"
+_KEYS = ("quantization_config", "compression_config")  # the second one in files of 2024
 _SCHEMES: Mapping[str, str] = {  # imported for a folder that names one
     "awq": "awq:Awq.read",
     "bitsandbytes": "bitsandbytes:BitsAndBytes.read",
     "compressed-tensors": "compressed_tensors:CompressedTensors.read",
     "fp8": "fp8:BlockFp8.read",
     "gptq": "gptq:Gptq.read",
+    "modelopt": "nvfp4:ModelOpt.read",
 }
 
 
@@ -26,9 +27,10 @@ def scheme(folder: Path) -> Scheme | None:
     Raises ModelError for a scheme or an option that is not supported.
     """
     config = JsonConfig.optional(folder / "config.json")
-    if config.get(_KEY) is None:
+    key = next((key for key in _KEYS if config.get(key) is not None), None)
+    if key is None:
         return None
-    options = config.nested(_KEY)
+    options = config.nested(key)
     name = f"{__package__}.{options.choice('quant_method', _SCHEMES)}"
     read: Callable[[JsonConfig], Scheme] = pkgutil.resolve_name(name)
     return read(options)

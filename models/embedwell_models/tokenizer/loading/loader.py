@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
 
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
@@ -105,8 +105,7 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     except Exception as error:
         raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
     if lowercase:
-        steps = [] if rust.normalizer is None else [rust.normalizer]
-        rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+        tokenizer_json.lowercase_first(rust)
     return LoadedTokenizer(
         *(rust, side, {} if file_only else tokenizer_json.special(folder)),
         splits_at_spaces=bool(reader and reader.splits_at_spaces),

@@ -57,6 +57,13 @@ def returns_segments(folder: Path) -> bool:
     return stem(read_name(folder)) in _WITH_SEGMENTS
 
 
+def lowercases(folder: Path, name: str) -> bool:
+    """Whether texts are in lowercase before tokenizer.json reads them. name: see `read_name`."""
+    # SigLIP 2 is trained so (arXiv 2502.14786), but most of its files name Gemma's class.
+    model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
+    return stem(name) == "siglip2" or (stem(name), model_type) == ("gemma", "siglip")
+
+
 def stem(name: str) -> str:
     """Return the stem of a tokenizer_class, or a model_type, in lowercase without - and _."""
     return re.sub("[-_]", "", name.removesuffix("Fast").removesuffix("Tokenizer")).lower()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer, normalizers, processors
 
 from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
@@ -32,6 +32,8 @@ def load(folder: Path) -> Tokenizer:
     added = AddedTokens(folder, rust.get_added_tokens_decoder())
     if override is not None:
         override(rust, added)
+    if tokenizer_class.lowercases(folder, name):
+        lowercase_first(rust)
     if reader is None:
         contradictions.refuse(rust, added, name)
     added.add(rust)
@@ -52,6 +54,12 @@ def load_file_only(folder: Path) -> Tokenizer:
     rust = _from_file(folder)
     rust.post_processor = None
     return rust
+
+
+def lowercase_first(rust: Tokenizer) -> None:
+    """Lowercase texts before the other steps of the normalizer."""
+    further = [] if rust.normalizer is None else [rust.normalizer]
+    rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *further])
 
 
 def _from_file(folder: Path) -> Tokenizer:

@@ -52,7 +52,7 @@ function OtherModels({ view, model, models }) {
   const links = (items) => items.map(([text, address], i) => html`${i > 0 && ", "}<a href=${address}>${text}</a>`);
   return html`<p class="hint" role="status">“${model.name}” (${describe(model)}) ${lacks}. ${able.length > 0
       ? html`These models support this view: ${links(able.map(({ name }) => [name, fragment(view, parameters, name)]))}.`
-      : html`No model of this server supports this view; <code>embedwell serve --model ${example}</code> serves one that does.`}</p>
+      : html`No model of this server supports this view; <code>embedwell serve ${example}</code> serves one that does.`}</p>
     <p class="hint">Views of “${model.name}”: ${links(offeredViews([model]).map((name) => [VIEWS[name].title, fragment(name, {}, named)]))}.</p>`;
 }
 

@@ -11,15 +11,18 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.quantized_files import (
+    NVFP4_SIZES,
     assert_same_vectors,
     change,
     fp8_blocks,
     nibbles,
+    nvfp4_columns,
     vectors,
     write_quantized,
 )
 
 COLUMNS = 16  # of a group
+FLOAT4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group"}
 
 
 def options(format: str, **weights: Any) -> dict[str, Any]:
@@ -92,6 +95,17 @@ def int4_with_zeros(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     return parts, (codes - zero[:, groups]) * scale[:, groups]
 
 
+def nvfp4(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    pairs, scale, tensor_scale, _ = nvfp4_columns(weight)
+    inverse = (1 / tensor_scale).reshape(1)
+    codes = torch.stack([pairs & 15, pairs >> 4], 2).flatten(1).long()
+    step = (scale.float() / inverse).repeat_interleave(COLUMNS, 1)
+    parts = {"weight_packed": pairs, "weight_scale": scale, "weight_global_scale": inverse}
+    return parts | {"input_global_scale": inverse}, torch.cat([NVFP4_SIZES, -NVFP4_SIZES])[
+        codes
+    ] * step
+
+
 def packed_int8(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
     scale = weight.abs().amax(1, keepdim=True) / 127
     codes = (weight / scale).round()
@@ -118,6 +132,15 @@ CASES = {
     "int4 with zeros": (
         *(int4_with_zeros,),
         options("pack-quantized", num_bits=4, strategy="group", actorder="group"),
+    ),
+    "nvfp4": (
+        *(nvfp4,),
+        options(
+            "nvfp4-pack-quantized",
+            **FLOAT4,
+            group_size=COLUMNS,
+            scale_dtype="torch.float8_e4m3fn",
+        ),
     ),
     "packed int8": (packed_int8, options("pack-quantized", num_bits=8, strategy="channel")),
 }
@@ -149,13 +172,15 @@ def test_the_description_counts_weights_by_what_they_are_stored_as(
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"format": "nvfp4-pack-quantized"}, "format = 'nvfp4-pack-quantized' is not supported"),
+        ({"format": "mxfp4-pack-quantized"}, "format = 'mxfp4-pack-quantized' is not supported"),
         ({"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparsity_config.format"),
         ({"transform_config": {"config_groups": {"a": {}}}}, "transform_config"),
         ({"kv_cache_scheme": {"num_bits": 8}}, "kv_cache_scheme"),
         ({"quantization_status": "initialized"}, "quantization_status = 'initialized'"),
         ({"rotation": True}, "quantization_config.rotation = True is not known"),
         ({"config_groups": {"a": {"weights": {"num_bits": 3}}}}, "a.weights.num_bits = 3"),
+        ({"config_groups": {"a": {"weights": FLOAT4 | {"group_size": 32}}}}, "group_size = 32"),
+        ({"config_groups": {"a": {"weights": FLOAT4 | {"strategy": "group"}}}}, "strategy"),
         ({"config_groups": {"a": {"weights": {"codebook": 3}}}}, "weights.codebook = 3 is not"),
     ],
 )

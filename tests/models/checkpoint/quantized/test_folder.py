@@ -8,7 +8,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
+from embedwell_models.model_description import ModelDescription
 from tests.conftest import precisions
 from tests.models.quantized_files import (
     TEXTS,
@@ -28,6 +30,15 @@ def test_every_precision_computes_with_the_weights_that_are_meant(
     folders = write_quantized(tmp_path, fp8_blocks, OPTIONS)
     first, second = (Embedder.load(each, device="cpu", dtype=dtype) for each in folders)
     assert np.array_equal(first.embed(TEXTS), second.embed(TEXTS))
+
+
+def test_the_former_name_of_the_options_is_read(tmp_path: Path) -> None:
+    quantized, plain = write_quantized(tmp_path, fp8_blocks, OPTIONS)
+    options = read_json(quantized / "config.json")
+    options["compression_config"] = options.pop("quantization_config")
+    (quantized / "config.json").write_text(json.dumps(options), encoding="utf-8")
+    assert_same_vectors(quantized, plain)
+    assert not ModelDescription.read(quantized).spec.unread_keys
 
 
 def test_the_parts_of_a_layer_may_be_in_several_files(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, processors
 from tokenizers import Tokenizer as Rust
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, Siglip2Tokenizer
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
@@ -267,3 +267,16 @@ def test_the_files_beside_tokenizer_json_determine_ids_too(tmp_path: Path) -> No
     folder = write(tmp_path, "wordpiece", **options(do_lower_case=True), added_tokens={})
     names = [path.name for path in loader.files(folder)]
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
+
+
+@pytest.mark.parametrize("named", ["GemmaTokenizer", "GemmaTokenizerFast", "Siglip2Tokenizer"])
+def test_texts_of_siglip2_are_lowercased_as_in_training(named: str, tmp_path: Path) -> None:
+    texts = TEXTS[:-1]  # the last one has special tokens that the vocabulary lacks
+    write(tmp_path, "gemma", tokenizer_config={"tokenizer_class": named})
+    as_gemma = Tokenizer(tmp_path, 64).encode(texts)
+    write(tmp_path, "gemma", config={"model_type": "siglip"})
+    ours = Tokenizer(tmp_path, 64)
+    found = [list(row.ids) for row in ours.encode(texts)]
+    assert found == Siglip2Tokenizer.from_pretrained(tmp_path)(texts)["input_ids"]
+    assert found == [list(row.ids) for row in ours.encode([text.lower() for text in texts])]
+    assert (found[0] == list(as_gemma[0].ids)) == (named == "Siglip2Tokenizer")

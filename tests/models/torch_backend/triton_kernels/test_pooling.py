@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.encoder.pooling import POOLINGS, pool_rows
 from embedwell_models.torch_backend.pooling import pool as on_torch
 from embedwell_models.torch_backend.pooling import pool_in_kernel
@@ -52,12 +53,15 @@ def test_what_is_not_finite_stays_in_its_text_and_column(mode: str, value: float
     assert found.isfinite().tolist() == [[True] * 3, [True, False, True], [True] * 3]
 
 
-@pytest.mark.parametrize("skipped", [None, torch.tensor([0, 2, 9])], ids=["none", "some"])
-def test_the_encoder_pools_by_the_kernel_as_without(skipped: torch.Tensor | None) -> None:
-    layout, modes = SequenceLayout([3, 9, 5], torch.device("cpu")), [*POOLINGS]
-    hidden = torch.randn(layout.rows, 20)
-    found = pool_in_kernel(hidden, layout, modes, skipped)
-    expected = on_torch(hidden, layout, modes, skipped)
+@pytest.mark.parametrize("skipped", [None, [0, 2, 9]], ids=["none", "some"])
+@pytest.mark.parametrize("shape", [None, BatchShape(32, 8, 16)], ids=["own", "larger"])
+def test_the_encoder_pools_by_the_kernel_as_without(
+    skipped: list[int] | None, shape: BatchShape | None
+) -> None:
+    layout = SequenceLayout([3, 9, 5], torch.device("cpu"), shape=shape, skipped=skipped)
+    hidden, modes = torch.randn(layout.rows, 20), [*POOLINGS]
+    found = pool_in_kernel(hidden, layout, modes)
+    expected = on_torch(hidden, layout, modes)
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=1e-5)
 
 

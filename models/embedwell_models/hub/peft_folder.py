@@ -1,0 +1,96 @@
+"""Folder of a model that PEFT has adapted: links to its files, and to those of the base model."""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from embedwell_models.checkpoint import peft_adapter, safetensors_files
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
+from embedwell_models.model_files import modules
+from embedwell_models.tokenizer.loading import loader
+
+_BASE = "base_model_name_or_path"
+_INDEX = "model.safetensors.index.json"
+
+log = logging.getLogger(__name__)
+
+
+def has_adapter_alone(folder: Path) -> bool:
+    """Whether a folder has the adapter of a model whose weights are elsewhere."""
+    is_adapter = (folder / peft_adapter.CONFIG).is_file()
+    return is_adapter and not safetensors_files.weight_files(folder)
+
+
+def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> Path:
+    """Return a folder in the cache with an adapter and the model that it changes.
+
+    The modules after the encoder, the prompts and the tokenizer are the adapter's if its folder has
+    them, otherwise the base model's. Weights and options are the base model's.
+
+    find: returns the folder of the base model from its name or path, and its revision.
+    Raises ModelError for a base model that is missing, or that is adapted itself.
+    """
+    options = JsonConfig(folder / peft_adapter.CONFIG)
+    base = _find_base(options, find)
+    links = _links(folder, base)
+    key = hashlib.sha256(repr(sorted(links.items())).encode()).hexdigest()[:16]
+    target = cache / "peft" / f"{folder.name}-{key}"
+    if not target.is_dir():
+        try:
+            with new_folder(target) as scratch:
+                for name, source in links.items():
+                    (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+                    (scratch / name).symlink_to(source)
+        except OSError as error:
+            if not target.is_dir():  # otherwise another process has just put the same links there
+                raise ModelError(
+                    f"{target} cannot be written: {error}; set a cache folder"
+                ) from None
+    log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])
+    return target
+
+
+def _find_base(options: JsonConfig, find: Callable[[str, Any], Path]) -> Path:
+    name = options.get(_BASE, "")
+    if not name:
+        raise ModelError(f"{options.path}: {_BASE} is missing: set it to the adapted model")
+    try:
+        base = find(name, options.get("revision"))
+    except ModelError as error:
+        raise ModelError(f"{options.path}: the base model {name!r}: {error}") from None
+    if has_adapter_alone(base):
+        raise ModelError(f"{options.path}: the base model {name!r} is adapted itself: merge it")
+    return base
+
+
+def _links(adapter: Path, base: Path) -> Mapping[str, Path]:
+    # Path in the new folder -> the file it links to.
+    layout = adapter if (adapter / "modules.json").is_file() else base
+    encoder = _encoder(layout)
+    tokenizer = _encoder(adapter if loader.files(_encoder(adapter)) else base)
+    replaced = {*loader.files(encoder), *(adapter / name for name in peft_adapter.FILES)}
+    kept = (path for path in _files_of_modules(layout) if path not in replaced)
+    files = {path.relative_to(layout): path for path in kept}
+    weights = _encoder(base)
+    needed = [weights / "config.json", weights / _INDEX, *loader.files(tokenizer)]
+    needed += safetensors_files.require_weight_files(weights)
+    part = encoder.relative_to(layout)
+    files |= {part / path.name: path for path in needed if path.is_file()}
+    for name in peft_adapter.FILES:
+        files[part / peft_adapter.FOLDER / name] = adapter / name
+    return {path.as_posix(): source.absolute() for path, source in files.items()}
+
+
+def _files_of_modules(folder: Path) -> list[Path]:
+    # The files of a model's own folder, and all files below the subfolders of its modules.
+    subfolders = {folder / entry.path for entry in modules.read_entries(folder)} - {folder}
+    below = (path for subfolder in subfolders for path in subfolder.rglob("*"))
+    return [path for path in (*folder.iterdir(), *below) if path.is_file()]
+
+
+def _encoder(folder: Path) -> Path:
+    return folder / modules.read_entries(folder)[0].path

@@ -1,0 +1,156 @@
+"""POST /v1/multimodalembeddings: Voyage's embeddings API for texts and images."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from fastapi import APIRouter
+from pydantic import Field, NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
+
+from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.request_context import RequestContext
+from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.input_row import InputRow
+from embedwell.routes.common.array_format import (
+    EncodingFormat,
+    Vector,
+    convert_vectors,
+    encode_rows,
+)
+from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.content_parts import TextPart, only_part
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.options import OVERFLOW
+from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.openai import ROLES, Dtype, OpenAIEmbedding
+from embedwell_models.outputs.names import DENSE, MULTI
+
+
+class VoyageImage(Body):
+    """An image as a data URL, or in base64."""
+
+    type: Literal["image_base64"]
+    image_base64: str
+
+    @property
+    def value(self) -> ImageInput:
+        """Return the image."""
+        return ImageInput(image=self.image_base64)
+
+
+class VoyageImageUrl(Body):
+    """An image as a data URL."""
+
+    type: Literal["image_url"]
+    image_url: str
+
+    @property
+    def value(self) -> ImageInput:
+        """Return the image."""
+        return ImageInput(image=self.image_url)
+
+
+VoyagePart = Annotated[TextPart | VoyageImage | VoyageImageUrl, Field(discriminator="type")]
+
+
+class VoyageInput(Body):
+    """An input of texts and images."""
+
+    content: Annotated[list[VoyagePart], Field(min_length=1), FAIL_FAST]
+
+
+class VoyageRequest(Body):
+    """Request body of /v1/multimodalembeddings: inputs of one text or one image each.
+
+    - `encoding_format`, `output_encoding`: `base64`, or numbers.
+    """
+
+    model_config = examples(
+        {
+            "model": "all-MiniLM-L6-v2",
+            "inputs": [{"content": [{"type": "text", "text": "Hello, world"}]}],
+            "input_type": "document",
+        }
+    )
+
+    inputs: Annotated[list[VoyageInput], FAIL_FAST]
+    model: str | None = None
+    input_type: Literal["query", "document"] | None = None
+    truncation: bool | None = None
+    output_dtype: Dtype | None = None
+    output_dimension: PositiveInt | None = None
+    encoding_format: EncodingFormat | None = None
+    output_encoding: Literal["base64"] | None = None
+
+    def to_embed_request(self, model: str) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest for an input of several parts.
+
+        model: the model's name, for the error.
+        """
+        dtype, inputs = self.output_dtype or "float", enumerate(self.inputs)
+        return EmbedRequest(
+            inputs=[only_part(item.content, index, model) for index, item in inputs],
+            on_overflow=OVERFLOW[self.truncation],
+            input_type=ROLES.get(self.input_type),
+            dimensions=self.output_dimension,
+            output_dtype="float32" if dtype == "float" else dtype,
+            encoding_format=self.output_encoding or self.encoding_format or "float",
+        )
+
+
+@forbid_extra
+class VoyageImageUsage(TypedDict):
+    """Counts of a request.
+
+    - `text_tokens`: tokens of the texts. `total_tokens` counts those of the images, too.
+    - `image_pixels`: pixels that the model reads, after preprocessing.
+    """
+
+    text_tokens: NonNegativeInt
+    image_pixels: NonNegativeInt
+    video_pixels: Literal[0]
+    total_tokens: NonNegativeInt
+
+
+@forbid_extra
+class VoyageResponse(TypedDict):
+    object: Literal["list"]
+    data: list[OpenAIEmbedding]
+    model: str
+    usage: VoyageImageUsage
+
+
+def router(registry: ModelRegistry) -> APIRouter:
+    """Create the route /v1/multimodalembeddings."""
+    models = registry.choice(DenseVectorService, DENSE, MULTI)
+    routes = api_router("OpenAI", error_schema=OpenAIError)
+
+    @routes.post("/v1/multimodalembeddings", summary="Embed texts and images (Voyage)")
+    async def multimodal_embeddings(context: RequestDep, body: VoyageRequest) -> VoyageResponse:
+        embedding = models.choose(body.model or None)
+        request = body.to_embed_request(embedding.model.name)
+        rows, vectors = await embedding.vectors(context, request, "output_dimension")
+        values = convert_vectors(vectors, request.output_dtype)
+        encoded: Sequence[Vector] = encode_rows(values, request.encoding_format)
+        return {
+            "object": "list",
+            "data": [
+                {"object": "embedding", "index": index, "embedding": vector}
+                for index, vector in enumerate(encoded)
+            ],
+            "model": embedding.model.name,
+            "usage": _usage(rows, context),
+        }
+
+    return routes
+
+
+def _usage(rows: Sequence[InputRow], context: RequestContext) -> VoyageImageUsage:
+    images = [row for row in rows if row.image_tokens]
+    return {
+        "text_tokens": context.tokens - sum(row.tokens for row in images),
+        "image_pixels": sum(4 * len(row.ids) // 3 for row in images),  # see pack_pixels
+        "video_pixels": 0,
+        "total_tokens": context.tokens,
+    }

@@ -1,0 +1,72 @@
+"""Long texts, whose keys are multiplied in blocks, and forward passes on many threads."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from embedwell_models.encoder.batch import Batch
+from tests.models.built import kernels
+from tests.models.cpu_backend.pair import Pair, batch, error
+from tests.models.shapes import KINDS
+from tests.models.threads import use_threads
+
+CLOSE = {"float32": 3e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
+PACKED = 1024  # keys of a block, see attention.h
+LONG = ["modern", "llama", "one head of keys", "gemma 2", "t5", "jina", "deberta", "xlnet"]
+MANY = [*LONG, "gates", "lfm2", "lfm2.5", "experts", "gpt-neox", "relative window"]
+
+
+@kernels
+@pytest.mark.parametrize("length", [PACKED + 1, 2 * PACKED + 300])
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.full(after=2)
+def test_a_long_text_equals_its_twin(kernels: str, dtype: str, kind: str, length: int) -> None:
+    pair, text = Pair.of(kernels, dtype, kind), batch([length])
+    last = pair.config.num_layers
+    actual, expected = (each.states(text, last) for each in (pair.ours, pair.twin))
+    assert error(actual, expected) < CLOSE[dtype]
+
+
+@kernels
+@pytest.mark.parametrize("kind", ["modern", "llama", "deberta"])
+@pytest.mark.full(after=1)
+def test_keys_of_a_long_text_that_are_not_attended_to_equal_their_twin(
+    kernels: str, dtype: str, kind: str
+) -> None:
+    pair = Pair.of(kernels, dtype, kind)
+    text = replace(batch([3000, 2000]), key_counts=np.array([PACKED, 5]))
+    last = pair.config.num_layers
+    actual, expected = (each.states(text, last) for each in (pair.ours, pair.twin))
+    assert error(actual, expected) < CLOSE[dtype]
+
+
+@kernels
+@pytest.mark.parametrize(
+    "lengths", [[9], [130], [2100], [300, 1, 40, 1100, 7]], ids=["9", "130", "2100", "mixed"]
+)
+@pytest.mark.parametrize("kind", MANY)
+@pytest.mark.full(after=2)
+def test_any_number_of_threads_gives_the_same_bits(
+    kernels: str, dtype: str, kind: str, lengths: list[int]
+) -> None:
+    encoder, texts = Pair.of(kernels, dtype, kind).ours, batch(lengths)
+    last, modes = KINDS[kind].num_layers, ["mean", "cls", "lasttoken"]
+
+    def found(threads: int) -> list[bytes]:
+        with use_threads(threads):
+            pooled = [encoder.vectors(texts, [mode]) for mode in modes]
+            return [each.tobytes() for each in (encoder.states(texts, last), *pooled)]
+
+    expected = found(1)
+    assert [threads for threads in (2, 3, 7, 16, 64) if found(threads) != expected] == []
+
+
+@kernels
+@pytest.mark.parametrize("kind", ["modern", "llama", "deberta"])
+@pytest.mark.full(after=1)
+def test_a_long_text_is_the_same_bits_beside_others(kernels: str, dtype: str, kind: str) -> None:
+    encoder, texts = Pair.of(kernels, dtype, kind).ours, batch([77, 2300, 5])
+    alone = Batch.of([texts.ids[77:-5]])
+    last = KINDS[kind].num_layers
+    assert np.array_equal(encoder.states(alone, last), encoder.states(texts, last)[77:-5])

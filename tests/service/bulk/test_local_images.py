@@ -1,0 +1,212 @@
+"""Images of tables and folders: vectors, bad images, and what is written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from embedwell.bulk.columns import Columns
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_images import LocalImages, load_local_images
+from embedwell.bulk.local_model import LocalModel
+from embedwell.cli.commands import main
+from embedwell.settings.settings import Settings
+from embedwell_models.embedder import Embedder
+from embedwell_models.vectors import Floats
+from tests.models.image_models import encoded, picture
+from tests.service.bulk.jobs import read_output, run_job, vectors_of, write_parquet
+
+FILES = [
+    encoded(picture(20 + 7 * seed, 90, seed), "JPEG" if seed % 2 else "PNG") for seed in range(5)
+]
+COLUMNS = Columns("image", "id", images=True)
+
+
+@pytest.fixture(scope="module")
+def images(clip_folder: Path) -> LocalImages:
+    settings = Settings(model=str(clip_folder), device="cpu", dtype="float32", max_batch_tokens=40)
+    return load_local_images(settings)
+
+
+@pytest.fixture(scope="module")
+def expected(clip_folder: Path) -> Floats:
+    return Embedder.load(clip_folder, device="cpu", dtype="float32").embed_images(FILES)
+
+
+def write(path: Path, column: Any, **others: Any) -> Path:
+    pq.write_table(pa.table({"id": range(len(column)), "image": column, **others}), path)
+    return path
+
+
+def as_struct(files: list[bytes | None]) -> pa.Array:
+    """A column as the datasets library writes it."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    return pa.array([{"bytes": data, "path": "a.png"} for data in files], kind)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view(), None], ids=str)
+def test_a_column_of_bytes_has_the_vectors_of_the_library(
+    images: LocalImages, expected: Floats, kind: pa.DataType | None, tmp_path: Path
+) -> None:
+    column = as_struct([*FILES]) if kind is None else pa.array(FILES, pa.binary()).cast(kind)
+    path = tmp_path / "in.arrow"
+    with pa.ipc.new_file(
+        path, (table := pa.table({"id": range(5), "image": column})).schema
+    ) as file:
+        file.write_table(table)
+    counts = run_job(images, path, tmp_path / "out", columns=COLUMNS)
+    table = read_output(tmp_path / "out")
+    assert counts["embedded"] == 5 and table.column_names == ["id", "embedding"]
+    np.testing.assert_array_equal(vectors_of(table), expected)
+
+
+def test_the_bytes_are_written_only_by_name(images: LocalImages, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", FILES, label=["a"] * 5)
+    run_job(images, path, tmp_path / "all", columns=COLUMNS)
+    assert read_output(tmp_path / "all").column_names == ["id", "label", "embedding"]
+    kept = Columns("image", "id", ("image",), images=True)
+    run_job(images, path, tmp_path / "kept", columns=kept)
+    assert read_output(tmp_path / "kept")["image"].to_pylist() == FILES
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl", "in.csv"])
+def test_paths_are_relative_to_the_file_that_has_them(
+    images: LocalImages, expected: Floats, name: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    (folder / "pictures").mkdir(parents=True)
+    for index, data in enumerate(FILES):
+        (folder / "pictures" / f"{index}.png").write_bytes(data)
+    paths = [f"pictures/{index}.png" for index in range(4)] + [str(folder / "pictures" / "4.png")]
+    if name == "in.parquet":
+        write(folder / name, paths)
+    elif name == "in.jsonl":
+        lines = [json.dumps({"id": i, "image": path}) for i, path in enumerate(paths)]
+        (folder / name).write_text("\n".join(lines))
+    else:
+        (folder / name).write_text(
+            "\n".join(["id,image", *[f"{i},{p}" for i, p in enumerate(paths)]])
+        )
+    run_job(images, folder / name, tmp_path / "out", columns=COLUMNS)
+    table = read_output(tmp_path / "out")
+    assert table["image"].to_pylist() == paths
+    np.testing.assert_array_equal(vectors_of(table), expected)
+
+
+def test_bad_images_are_rows_with_a_reason(
+    images: LocalImages, expected: Floats, tmp_path: Path
+) -> None:
+    broken = [
+        FILES[0],
+        None,
+        b"text",
+        FILES[1][:300],
+        FILES[0],
+        encoded(picture(8, 8), "BMP"),
+        FILES[4],
+    ]
+    run_job(images, write(tmp_path / "in.parquet", broken), tmp_path / "out", columns=COLUMNS)
+    table = read_output(tmp_path / "out")
+    assert table["id"].to_pylist() == [0, 4, 6]
+    np.testing.assert_array_equal(vectors_of(table), expected[[0, 0, 4]])
+    lines = (tmp_path / "out" / "_errors-000000.jsonl").read_text().splitlines()
+    reasons = {error["id"]: error["reason"] for error in map(json.loads, lines)}
+    assert reasons[1] == "image is null" and reasons.keys() == {1, 2, 3, 5}
+    assert all("the image cannot be read: " in reasons[id] for id in (2, 3, 5))
+
+
+def test_a_null_of_a_struct_has_a_reason(images: LocalImages, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", as_struct([FILES[0], None]))
+    assert run_job(images, path, tmp_path / "out", columns=COLUMNS)["errors"] == 1
+
+
+def test_files_that_cannot_be_read_have_a_reason(images: LocalImages, tmp_path: Path) -> None:
+    paths = ["missing.png", "https://example.com/a.png", ".", "memory://a.png"]
+    path = write(tmp_path / "in.parquet", paths)
+    assert run_job(images, path, tmp_path / "out", columns=COLUMNS)["errors"] == 4
+    lines = (tmp_path / "out" / "_errors-000000.jsonl").read_text().splitlines()
+    assert all("the file cannot be read" in json.loads(line)["reason"] for line in lines)
+
+
+def test_an_address_of_the_web_is_not_fetched(images: LocalImages) -> None:
+    (image,) = images._prepared(["https://example.com/a.png"])
+    assert "not fetched" in str(image[0])
+
+
+def test_an_image_is_the_same_bits_in_any_batch(images: LocalImages, expected: Floats) -> None:
+    assert images.batch == 2
+    alone = LocalImages(images.model, images.preprocessing, images.max_pixels, 1)
+    for each in (images, alone):
+        vectors, rejected = each.embed([*FILES, b"?"], lambda _: None)
+        assert vectors[:5].tobytes() == expected.tobytes() and rejected.keys() == {5}
+
+
+def test_the_limit_of_pixels_holds(images: LocalImages) -> None:
+    small = LocalImages(images.model, images.preprocessing, 100, 2)
+    assert "the limit is 100" in small.embed([FILES[0]], lambda _: None)[1][0]
+
+
+@pytest.mark.parametrize("column", [[1, 2], [["a"], ["b"]]], ids=str)
+def test_another_type_is_refused(images: LocalImages, column: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", column)
+    with pytest.raises(BulkError, match="not images or paths; choose another with --image"):
+        run_job(images, path, tmp_path / "out", columns=COLUMNS)
+
+
+def test_bytes_are_no_texts(small: LocalModel, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", FILES)
+    with pytest.raises(BulkError, match="has the type binary, not text"):
+        run_job(small, path, tmp_path / "out", columns=Columns("image", "id"))
+
+
+def run(*arguments: str, status: int = 0) -> str:
+    result = CliRunner().invoke(main, ["embed", *arguments])
+    assert result.exit_code == status, result.output
+    return result.output
+
+
+def test_the_command_embeds_images_and_resumes(
+    clip_folder: Path, expected: Floats, tmp_path: Path
+) -> None:
+    path, out = write(tmp_path / "in.parquet", FILES), tmp_path / "out"
+    common = [str(path), "-o", f"{out}/", "--model", str(clip_folder), "--image", "image"]
+    common += ["--part-rows", "2", "--resume"]
+    assert "5 images embedded, 0 rows left out" in run(*common, "--dtype", "float32")
+    np.testing.assert_array_equal(vectors_of(read_output(out)), expected)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    (out / "part-000001.parquet").unlink()
+    run(*common)
+    assert before == {path.name: path.read_bytes() for path in out.iterdir()}
+    described = json.loads((out / "_manifest.json").read_text())["run"]
+    assert described["images"] is True and described["image_precision"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--column", "text"], "--column is for texts, and --image for images"),
+        (["--prompt", "a"], "--prompt is for texts"),
+        (["--server", "http://localhost:1"], "--server is for texts"),
+        (["--ray", "local"], "--ray is for texts"),
+    ],
+)
+def test_options_of_texts_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
+    output = run("in.parquet", "-o", f"{tmp_path}/", "--image", "image", *options, status=2)
+    assert message in output
+
+
+def test_a_single_file_has_no_images(tmp_path: Path) -> None:
+    output = run("in.txt", "-o", f"{tmp_path}/a.npy", "--image", "text", status=2)
+    assert "--image needs a folder" in output
+
+
+def test_a_model_of_texts_is_refused(small: LocalModel, tiny_bert: Any, tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "in.parquet", 3)
+    model = str(tiny_bert())
+    output = run(str(path), "-o", f"{tmp_path}/o/", "--model", model, "--image", "text", status=1)
+    assert "reads texts only; choose a model that embeds images" in output
