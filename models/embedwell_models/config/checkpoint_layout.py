@@ -285,10 +285,10 @@ class ImageTokenSpec:
     encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
     merge: patches of a side of the block that becomes one token. grid: side of the table of
     positions. deepstack: layers whose states are added to the text encoder's first states, after as
-    many of its layers. id: the token id that stands for one vector. before, after: the text around
-    the tokens of an image. token: the text of the token id. sections: numbers of pairs of a head
-    that the time, row and column of a token rotate, taken in turns. pixels: least and most pixels
-    of a resized image in the code of the model's authors, which replace those of its processor.
+    many of its layers. id: the token id that stands for one vector. placeholder: its text.
+    sections: numbers of pairs of a head that the time, row and column of a token rotate, taken in
+    turns. pixels: least and most pixels of a resized image in the code of the model's authors,
+    which replace those of its processor.
     """
 
     encoder: CheckpointLayout
@@ -300,9 +300,7 @@ class ImageTokenSpec:
     id: int
     sections: tuple[int, int, int]
     pixels: tuple[int, int]
-    before: str = "<|vision_start|>"
-    token: str = "<|image_pad|>"
-    after: str = "<|vision_end|>"
+    placeholder: str = "<|image_pad|>"
 
 
 def split(ours: str) -> list[str]:

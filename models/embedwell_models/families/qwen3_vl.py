@@ -47,7 +47,7 @@ FAMILIES = (
         instruction="Represent the user's input.",  # from github.com/QwenLM/Qwen3-VL-Embedding
         rows=(
             Row(
-                family="Qwen3-VL, [texts only](model-files.md#chat-templates)",
+                family="Qwen3-VL, [texts and images](image-inputs.md#texts-with-images)",
                 models="Qwen3-VL-Embedding",
                 positions="rotary",
                 layers="as Qwen 3, texts in a chat template",

@@ -86,9 +86,7 @@ def _config(vision: JsonConfig) -> EncoderConfig:
         activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
         norm_eps=_EPS,
         input_positions=Learned(),
-        positions=Rotary(
-            dim=width // heads, base=float(rotation.get("rope_theta", 10_000.0))
-        ),
+        positions=Rotary(dim=width // heads, base=float(rotation.get("rope_theta", 10_000.0))),
         arrangement="pre",
     )
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
@@ -33,6 +34,9 @@ from embedwell_models.precision.reference_sentences import (
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
+if TYPE_CHECKING:  # imported when the first image comes
+    from embedwell_models.torch_backend.texts_with_images import TextsWithImages
+
 log = logging.getLogger(__name__)
 
 
@@ -46,7 +50,8 @@ class LoadedModel:
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
     graphs: the batch shapes with CUDA graphs, after the encoder is warm.
-    load_texts_with_images: loads the encoder of texts with images; None if the model has none.
+    load_texts_with_images: returns the encoder of texts with images, which the first call loads;
+    None if the model has none. dtype_with_images: its precision.
     """
 
     description: ModelDescription
@@ -64,6 +69,7 @@ class LoadedModel:
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
     load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
+    dtype_with_images: str = "float32"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -113,14 +119,15 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
-        inserted = None
-        if description.spec.image_tokens:
-            device, dtype = str(backend.device), choice.dtype
-            inserted = cache(
-                lambda: _texts_with_images(
-                    description, inputs, choice.encoder, device, dtype, cpu_features
-                )
-            )
+
+        def load_texts_with_images() -> "TextsWithImages":
+            from embedwell_models.loading import on_torch
+
+            parts = inputs, choice.encoder, backend.device, image_dtype, cpu_features
+            return on_torch.load_texts_with_images(description, *parts)
+
+        image_dtype = dtype_with_images(choice.dtype, cpu_features)
+
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,
@@ -137,7 +144,8 @@ class LoadedModel:
             linear=backend.linear,
             images=images,
             graphs=graphs,
-            load_texts_with_images=inserted,
+            load_texts_with_images=cache(load_texts_with_images) if description.patches else None,
+            dtype_with_images=image_dtype,
         )
 
     @classmethod
@@ -168,6 +176,13 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
+
+
+def dtype_with_images(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of texts with images. dtype: that of texts; int8 is of texts alone."""
+    if dtype != "int8":
+        return dtype
+    return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"
 
 
 def _head(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -167,8 +168,7 @@ class TextWithImagesEncoder:
             for parts in zip(*(image.additions for image in images), strict=True)
         ]
         states = self._layers(hidden, layout, self._config.num_layers, additions)
-        pooled = pool(states, layout, poolings, torch.zeros(1, dtype=torch.int64))
-        result: Floats = pooled.float().cpu().numpy()
+        result: Floats = pool(states, layout, poolings).cpu().numpy()
         return result
 
     def _angles(self, positions: Integers) -> Tensor:
@@ -179,7 +179,7 @@ class TextWithImagesEncoder:
         return torch.from_numpy(positions[axes].T * frequencies).to(self._device)
 
 
-def axis_positions(is_image: "np.ndarray[tuple[int], np.dtype[np.bool_]]", grids: Sequence[tuple[int, int]]) -> Integers:
+def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Integers:
     """Return the time, row and column of each token: (3, T).
 
     Those of a token of text are equal. An image takes as many positions as its longer side.
