@@ -47,10 +47,10 @@ FAMILIES = (
         instruction="Represent the user's input.",  # from github.com/QwenLM/Qwen3-VL-Embedding
         rows=(
             Row(
-                family="Qwen3-VL, [texts and images](image-inputs.md#texts-with-images)",
+                family="Qwen3-VL",
                 models="Qwen3-VL-Embedding",
                 positions="rotary",
-                layers="as Qwen 3, texts in a chat template",
+                layers="as Qwen 3, [texts and images](image-inputs.md#texts-with-images)",
             ),
         ),
     ),
