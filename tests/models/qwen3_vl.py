@@ -51,7 +51,7 @@ SIZES: dict[str, Any] = {
 }
 VISION: dict[str, Any] = {
     **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
-    **{"out_hidden_size": 64, "deepstack_visual_indexes": [1], "num_position_embeddings": 16},
+    **{"out_hidden_size": 64, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 16},
 }
 # The published file, with smaller limits.
 PROCESSOR: dict[str, Any] = {

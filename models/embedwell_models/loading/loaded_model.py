@@ -51,7 +51,7 @@ class LoadedModel:
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
     graphs: the batch shapes with CUDA graphs, after the encoder is warm.
     load_texts_with_images: returns the encoder of texts with images, which the first call loads;
-    None if the model has none. dtype_with_images: its precision.
+    None if the model has none. dtype_of_images: precision of its image encoder.
     """
 
     description: ModelDescription
@@ -69,7 +69,7 @@ class LoadedModel:
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
     load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
-    dtype_with_images: str = "float32"
+    dtype_of_images: str = "float32"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -126,7 +126,7 @@ class LoadedModel:
             parts = inputs, choice.encoder, backend.device, image_dtype, cpu_features
             return on_torch.load_texts_with_images(description, *parts)
 
-        image_dtype = dtype_with_images(choice.dtype, cpu_features)
+        image_dtype = dtype_of_images(choice.dtype, cpu_features)
 
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
@@ -145,7 +145,7 @@ class LoadedModel:
             images=images,
             graphs=graphs,
             load_texts_with_images=cache(load_texts_with_images) if description.patches else None,
-            dtype_with_images=image_dtype,
+            dtype_of_images=image_dtype,
         )
 
     @classmethod
@@ -178,8 +178,8 @@ class LoadedModel:
         )
 
 
-def dtype_with_images(dtype: str, cpu_features: frozenset[str]) -> str:
-    """Return the precision of texts with images. dtype: that of texts; int8 is of texts alone."""
+def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of an image encoder. dtype: that of texts; int8 is of texts alone."""
     if dtype != "int8":
         return dtype
     return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"

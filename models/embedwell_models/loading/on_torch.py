@@ -6,6 +6,7 @@ from functools import cached_property
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
@@ -13,14 +14,12 @@ from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables.names import TABLE
 from embedwell_models.torch_backend.array_linear import device_linear
 from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import AddHead, TorchEncoderFactory
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
-from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.splade import TorchSpladeHead
 from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
 
@@ -77,19 +76,11 @@ def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model
 ) -> TextsWithImages:
     """Load the image encoder of a model whose images are tokens of a text.
 
-    Where the kernels compute texts, it has the layers of the text encoder a second time.
-
-    inputs, encoder: those of the texts. Raises ModelError for tensors that are missing.
+    inputs, encoder: those of the texts. dtype: precision of the image encoder. Raises ModelError
+    for tensors that are missing.
     """
     spec, place = description.spec.image_tokens, resolve_device(str(device))
-    assert spec is not None
+    assert spec is not None and isinstance(encoder, KernelEncoder | TorchEncoder)
     linear = image_linear_factory(place, dtype, cpu_features)
     tower = weights.load(description.encoder, spec.encoder)
-    images = ImageTokenEncoder(spec, tower, linear, place)
-    if isinstance(encoder, TorchEncoder):
-        layers = encoder.layers
-    else:
-        stored = weights.load(description.encoder, description.spec)
-        arrays = {name: stored[name] for name in stored if name != TABLE}
-        layers = TorchLayers(description.spec.config, arrays, linear, place)
-    return TextsWithImages(spec, images, inputs, layers, place)
+    return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)

@@ -142,7 +142,7 @@ class TokenIdEmbedder:
             description.patches,
             model.load_texts_with_images,
         )
-        self._dtype_with_images = model.dtype_with_images
+        self._dtype_of_images = model.dtype_of_images
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
@@ -156,7 +156,7 @@ class TokenIdEmbedder:
     def image_dtype(self) -> str | None:
         """Precision of the image encoder; None without one."""
         if self.patches is not None:
-            return self._dtype_with_images
+            return self._dtype_of_images
         return self.images.dtype if self.images else None
 
     @property
@@ -252,7 +252,7 @@ class TokenIdEmbedder:
     def encode_with_images(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
         """Embed a text with images: (1, dim), not normalised.
 
-        The first call loads the image encoder.
+        The first call loads the image encoder, unless `warm` has done so.
 
         ids: with the id of `config.json` for each token of an image. images: resized, (height,
         width, 3). Raises ModelError if the encoder cannot be loaded, ImageTokensError for ids that
@@ -276,6 +276,8 @@ class TokenIdEmbedder:
         if self.images is not None:
             side = self.images.spec.image_size
             self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
+        if self._load_texts_with_images is not None:
+            self._load_texts_with_images()
 
     def try_out(self, ids: Rows) -> None:
         """Compute the vectors of token ids as for a request, and discard them."""

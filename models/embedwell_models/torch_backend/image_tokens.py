@@ -1,15 +1,13 @@
-"""Images as tokens of a text: an image encoder, and the pass of a text encoder over both.
+"""Encoder of an image, whose vectors are tokens of a text.
 
-N patches of an image, T tokens, D hidden size. One image and one text is computed at a time, so
-that no vector depends on a batch.
+N patches, D hidden size of the text encoder. One image is computed at a time, so that no vector
+depends on a batch.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -23,7 +21,6 @@ from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import Norm, build_norm
-from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.position_hooks import set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import to_tensors
@@ -34,8 +31,8 @@ from embedwell_models.vectors import Floats
 class ImageTokens:
     """The tokens (n, D) of an image, and what is added to their states after the first layers."""
 
-    tokens: Tensor
-    additions: Sequence[Tensor]
+    tokens: Floats
+    additions: Sequence[Floats]
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,9 @@ class ImageTokenEncoder:
         config, dtype = self._spec.encoder.config, self._layers.dtype
         row, column = _places(image, self._spec.merge)
         layout = SequenceLayout([len(row)], self._device, dtype)
-        set_angles(layout, _rotary(config), self._angles(row, column), dtype)
+        angles = torch.zeros(layout.rows, config.attention.head_size // 2, dtype=torch.float64)
+        angles[: layout.tokens] = self._angles(row, column)
+        set_angles(layout, _rotary(config), angles.to(self._device), dtype)
         self._layers.prepare_layout(layout)
         patches = torch.from_numpy(image.values).to(self._device, dtype)
         hidden = self._project(patches).float() + self._interpolated(image, row, column)
@@ -106,14 +105,14 @@ class ImageTokenEncoder:
             if index in self._added or index == config.num_layers - 1:
                 states = after.evaluate()[: layout.tokens].contiguous()
             if index in self._added:
-                added[index] = self._added[index](states)
-        return ImageTokens(self._merger(states), [added[index] for index in sorted(added)])
+                added[index] = _array(self._added[index](states))
+        return ImageTokens(_array(self._merger(states)), [added[index] for index in sorted(added)])
 
     def _angles(self, row: Integers, column: Integers) -> Tensor:
         # The first half of a head's pairs rotates by the row, the second by the column.
         frequencies = tables.frequencies(_rotary(self._spec.encoder.config))[::2]
         angles = [place[:, None] * frequencies for place in (row, column)]
-        return torch.from_numpy(np.concatenate(angles, axis=1)).to(self._device)
+        return torch.from_numpy(np.concatenate(angles, axis=1))
 
     def _interpolated(self, image: Patches, row: Integers, column: Integers) -> Tensor:
         """Resample the table of positions to the image's grid, linearly: (N, width)."""
@@ -133,72 +132,9 @@ class ImageTokenEncoder:
         )
 
 
-class TextWithImagesEncoder:
-    """Pass of the layers of a text encoder over a text with images."""
-
-    def __init__(
-        self, config: EncoderConfig, spec: ImageTokenSpec, layers: TorchLayers, device: torch.device
-    ) -> None:
-        self._config, self._spec, self._layers, self._device = config, spec, layers, device
-
-    @torch.inference_mode()
-    def __call__(
-        self,
-        ids: Integers,
-        vectors: Floats,
-        images: Sequence[ImageTokens],
-        grids: Sequence[tuple[int, int]],
-        poolings: Sequence[str],
-    ) -> Floats:
-        """Pool the states of a text: (1, poolings * D).
-
-        vectors: (T, D), of the token ids (T,). grids: rows and columns of each image's tokens.
-        """
-        layout = SequenceLayout([len(ids)], self._device, self._layers.dtype)
-        positions = axis_positions(ids == self._spec.id, grids)
-        set_angles(layout, _rotary(self._config), self._angles(positions), self._layers.dtype)
-        self._layers.prepare_layout(layout)
-        places = torch.from_numpy(np.flatnonzero(ids == self._spec.id)).to(self._device)
-        hidden = torch.zeros(layout.rows, vectors.shape[1], device=self._device)
-        hidden[: len(ids)] = torch.from_numpy(vectors).to(self._device)
-        hidden[places] = torch.cat([image.tokens for image in images]).float()
-        hidden = hidden.to(self._layers.dtype)
-        additions = [
-            torch.zeros_like(hidden).index_copy_(0, places, torch.cat(parts).to(hidden.dtype))
-            for parts in zip(*(image.additions for image in images), strict=True)
-        ]
-        states = self._layers(hidden, layout, self._config.num_layers, additions)
-        result: Floats = pool(states, layout, poolings).cpu().numpy()
-        return result
-
-    def _angles(self, positions: Integers) -> Tensor:
-        frequencies = tables.frequencies(_rotary(self._config))
-        axes = np.zeros(len(frequencies), dtype=np.int64)
-        for axis in (1, 2):
-            axes[axis : 3 * self._spec.sections[axis] : 3] = axis
-        return torch.from_numpy(positions[axes].T * frequencies).to(self._device)
-
-
-def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Integers:
-    """Return the time, row and column of each token: (3, T).
-
-    Those of a token of text are equal. An image takes as many positions as its longer side.
-
-    is_image: (T,) whether a token is one of an image; two images are never side by side. grids: of
-    the images, in order.
-    """
-    parts, start, remaining = [], 0, iter(grids)
-    for image, group in groupby(is_image.tolist()):
-        if image:
-            rows, columns = next(remaining)
-            row, column = np.divmod(np.arange(rows * columns), columns)
-            parts.append(start + np.stack([np.zeros_like(row), row, column]))
-            start += max(rows, columns)
-        else:
-            count = len(list(group))
-            parts.append(np.tile(np.arange(start, start + count), (3, 1)))
-            start += count
-    return np.concatenate(parts, axis=1)
+def _array(tensor: Tensor) -> Floats:
+    array: Floats = tensor.float().cpu().numpy()
+    return array
 
 
 def _rotary(config: EncoderConfig) -> Rotary:

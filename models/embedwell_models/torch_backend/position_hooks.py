@@ -202,13 +202,11 @@ class Rotary(PositionHooks):
 def set_angles(
     layout: SequenceLayout, scheme: schemes.Rotary, angles: Tensor, dtype: torch.dtype
 ) -> None:
-    """Let `Rotary` rotate by these angles (T, dim / 2), in place of those of the positions.
+    """Let `Rotary` rotate by these angles (rows, dim / 2), in place of those of the positions.
 
     dtype: type of queries and keys.
     """
-    rows = angles.new_zeros(layout.rows, angles.shape[1])
-    rows[: layout.tokens] = angles
-    cos_sin = _scaled_cos_sin(scheme, rows).to(dtype)
+    cos_sin = _scaled_cos_sin(scheme, angles).to(dtype)
     layout.cached((scheme, dtype), lambda _: cos_sin.unbind())
 
 

@@ -14,11 +14,11 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.images.patches import Patches
-from embedwell_models.torch_backend.encoder import InputEmbeddings
-from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder, axis_positions
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory
-from embedwell_models.torch_backend.texts_with_images import TextsWithImages
+from embedwell_models.torch_backend.texts_with_images import TextsWithImages, axis_positions
 from tests.models.families.checkpoint import CPU, assert_close
 from tests.models.qwen3_vl import VISION, write_model
 
@@ -53,10 +53,10 @@ def grid(images: Sequence[Patches]) -> Tensor:
 def texts_with_images(folder: Path) -> TextsWithImages:
     layout, images = spec(folder)
     stored = weights.load(folder, layout)
-    layers = TorchLayers(layout.config, stored, LINEAR, CPU)
-    inputs = InputEmbeddings(layout.config, stored, CPU)
     tower = ImageTokenEncoder(images, weights.load(folder, images.encoder), LINEAR, CPU)
-    return TextsWithImages(images, tower, inputs, layers, CPU)
+    inputs = InputEmbeddings(layout.config, stored, CPU)
+    encoder = TorchEncoder(inputs, TorchLayers(layout.config, stored, LINEAR, CPU))
+    return TextsWithImages(images, tower, inputs, encoder)
 
 
 @pytest.mark.parametrize("vision", VISIONS, ids=range(len(VISIONS)))
@@ -72,10 +72,10 @@ def test_the_tokens_of_an_image_are_those_of_transformers(
         pixels = torch.from_numpy(patches.values)
         theirs = model.model.get_image_features(pixels, grid([patches]))
         found = ours(patches)
-        assert_close(found.tokens, theirs.pooler_output[0])
+        assert_close(torch.from_numpy(found.tokens), theirs.pooler_output[0])
         assert len(found.additions) == len(images.deepstack)
         for added, (expected,) in zip(found.additions, theirs.deepstack_features, strict=True):
-            assert_close(added, expected)
+            assert_close(torch.from_numpy(added), expected)
 
 
 @pytest.mark.parametrize("vision", VISIONS, ids=range(len(VISIONS)))
