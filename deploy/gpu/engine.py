@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,9 +25,13 @@ from deploy.gpu.results import OUT, append_line, read_environment
 from deploy.gpu.token_rows import Rows, random_rows, token_count
 from embedwell_models import Embedder
 from embedwell_models.encoder.token_budget import batches_of_similar_length
-from embedwell_models.vectors import Floats, normalize
+from embedwell_models.outputs.names import DENSE, SPARSE
+from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.vectors import normalize
 
-LENGTHS = (10, 128, 512) if CUDA else (10, 128)
+LENGTHS = (10, 100, 400) if CUDA else (10, 100)
+"""Tokens of a text, within a quarter: CUDA graphs are recorded for at most 32, 128 and 512."""
+
 COUNTS = (1, 8, 64, 512, 4096) if CUDA else (1, 8)
 MAX_TOKENS = 1 << 20
 """The number of texts is reduced where they would have more tokens."""
@@ -44,10 +49,12 @@ RUNS = (
     "modernbert-base:bfloat16",
     "qwen3-0.6b:bfloat16",
     "embeddinggemma:bfloat16",
+    "splade:bfloat16",
+    "nv-embed:bfloat16",
     "bge-large:bfloat16:fused",
     "minilm:float32",
 )
-CPU_RUNS = ("minilm:float32", "bge-base:float32")
+CPU_RUNS = ("minilm:float32", "bge-base:float32", "splade:float32", "nv-embed:float32")
 _RUN_SECONDS, _MIN_RUN_SECONDS = (60, 12) if CUDA else (600, 12)
 _NO_TIME = "no time left"
 
@@ -55,9 +62,23 @@ _NO_TIME = "no time left"
 class Encoder(Protocol):
     """The part of Embedder that is measured."""
 
-    def encode(self, rows: Rows, /) -> Floats: ...
+    def encode(self, rows: Rows, /) -> Any: ...
 
     def warm(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class SparseVectors:
+    """A SPLADE model, of which the server sends the weights that are not zero."""
+
+    model: Embedder
+
+    def encode(self, rows: Rows, /) -> list[TextOutputs]:
+        """Compute the sparse vectors of texts."""
+        return self.model.outputs(rows, [SPARSE])
+
+    def warm(self) -> None:
+        self.model.warm()
 
 
 def batches(rows: Rows) -> list[Rows]:
@@ -168,9 +189,10 @@ def run(name: str) -> None:
         model = load_fused(folder, dtype)
     else:
         graphs = variant != ["eager"]
-        model = embedder = Embedder.load(folder, device=DEVICE, dtype=dtype, cuda_graphs=graphs)
+        embedder = Embedder.load(folder, device=DEVICE, dtype=dtype, cuda_graphs=graphs)
         about["graphs"] = graphs
         about["trials"] = [(t.dtype, t.cosine, t.median_cosine, t.speedup) for t in embedder.trials]
+        model = embedder if DENSE in embedder.output_names else SparseVectors(embedder)
     loaded = time.perf_counter()
     model.warm()
     about["load_s"] = round(loaded - made, 1)

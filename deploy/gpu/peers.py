@@ -22,7 +22,7 @@ WORDS = ((7, 4096), (90, 2048), (400, 512)) if CUDA else ((7, 16),)
 """Words of a text, and the number of texts."""
 
 BATCH_SIZES = (32, 128, 512) if CUDA else (8,)
-LENGTHS = (10, 128, 512) if CUDA else (10,)
+LENGTHS = (10, 100, 400) if CUDA else (10,)
 BATCH_TOKENS = (4096, 16384, 65536) if CUDA else (64,)
 _SECONDS = 0.3  # of a measurement
 

@@ -30,6 +30,7 @@ CASES: Sequence[Case] = [
     ("minilm", 1, 10, 200),
     ("bge-base", 128, 128, 20),
     ("embeddinggemma", 64, 128, 10),
+    ("splade", 64, 30, 20),
 ]
 CPU_CASES: Sequence[Case] = [("minilm", 4, 10, 3)]
 _WARM_UP_PASSES = 6

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from deploy.gpu.device import CUDA, DEVICE
+from deploy.gpu.latents import add_latents
 
 HOME = Path(os.environ.get("KIT_HOME", f"{tempfile.gettempdir()}/embedwell-gpu"))
 """The folder of what the steps make and keep."""
@@ -67,9 +68,22 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "query_pre_attn_scalar": 256,
         "use_bidirectional_attention": True,
     },
+    "splade": _bert(768, 12, 12),
+    "nv-embed": {  # two of its 32 layers, and its latents
+        "model_type": "mistral",
+        "vocab_size": 32000,
+        "hidden_size": 4096,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 14336,
+        "max_position_embeddings": 32768,
+    },
 }
 NAMES = ("minilm", *CONFIGS)
 _POOLING = {"bge-base": "cls", "bge-large": "cls", "qwen3-0.6b": "lasttoken"}
+_SPLADE = {"pooling_strategy": "max", "activation_function": "relu"}
 _SMALL = {"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 128}
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
@@ -83,22 +97,23 @@ def model_folder(name: str, *, small: bool = not CUDA) -> Path:
         return MINILM
     folder = HOME / "models" / (f"{name}-small" if small else name)
     if not (folder / "modules.json").is_file():
-        _write(folder, name, CONFIGS[name] | (_SMALL if small else {}))
+        _write(folder, name, CONFIGS[name] | (_SMALL if small else {}), small=small)
     return folder
 
 
-def _write(folder: Path, name: str, config: dict[str, Any]) -> None:
-    from transformers import AutoConfig, AutoModel
+def _write(folder: Path, name: str, config: dict[str, Any], *, small: bool) -> None:
+    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
     options = {key: value for key, value in config.items() if key != "model_type"}
     torch.manual_seed(0)
+    kind: Any = AutoModelForMaskedLM if name == "splade" else AutoModel
     with torch.device(DEVICE):
-        model = AutoModel.from_config(  # type: ignore[no-untyped-call]
-            AutoConfig.for_model(config["model_type"], **options)
-        )
-    model.to(torch.bfloat16).save_pretrained(folder)
+        model = kind.from_config(AutoConfig.for_model(config["model_type"], **options))
+        model.to(torch.bfloat16).save_pretrained(folder)
     for file in _TOKENIZER:
         shutil.copy(MINILM / file, folder)
+    if name == "nv-embed":
+        add_latents(folder, small=small)
     _write_modules(folder, name, config["hidden_size"])
 
 
@@ -112,12 +127,15 @@ def _write_modules(folder: Path, name: str, width: int) -> None:
         "pooling_mode_lasttoken": pooling == "lasttoken",
     }
     modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    if name == "splade":
+        modules, modes = [("MLMTransformer", ""), ("SpladePooling", "1_Pooling")], _SPLADE
     _write_json(folder / "1_Pooling" / "config.json", modes)
     if name == "embeddinggemma":
         _write_dense(folder / "2_Dense", width, 4 * width)
         _write_dense(folder / "3_Dense", 4 * width, width)
         modules += [("Dense", "2_Dense"), ("Dense", "3_Dense")]
-    modules.append(("Normalize", f"{len(modules)}_Normalize"))
+    if name != "splade":
+        modules.append(("Normalize", f"{len(modules)}_Normalize"))
     _write_json(folder / "sentence_bert_config.json", {"max_seq_length": 512})
     listed = [
         {
@@ -149,20 +167,33 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Read the config.json of a model."""
+    """Read the config.json of a model; of an NV-Embed, that of its layers."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    return config
+    layers: dict[str, Any] = config.get("text_config", {})
+    return config | layers
 
 
 def flop_per_token(folder: Path, length: int) -> float:
-    """Count the floating-point operations of all layers for one token of a text of `length`."""
+    """Count the floating-point operations of a text of `length` for one token, with its head."""
     config = read_config(folder)
     width, heads = config["hidden_size"], config["num_attention_heads"]
     head_size = config.get("head_dim") or width // heads
     key_heads = config.get("num_key_value_heads") or heads
-    gated = config["model_type"] in ("modernbert", "qwen3", "gemma3_text")
+    gated = config["model_type"] in ("modernbert", "qwen3", "gemma3_text", "bidir_mistral")
     weights = width * head_size * (2 * heads + 2 * key_heads)
     weights += width * config["intermediate_size"] * (3 if gated else 2)
     keys = length / 2 if config["model_type"] == "qwen3" else length  # causal
     attention = 4 * keys * head_size * heads
-    return float(config["num_hidden_layers"] * (2 * weights + attention))
+    return float(config["num_hidden_layers"] * (2 * weights + attention)) + 2 * _head(config)
+
+
+def _head(config: dict[str, Any]) -> int:
+    # Weights after the layers that multiply each token.
+    width = config["hidden_size"]
+    if "BertForMaskedLM" in config["architectures"]:
+        return int(width * (width + config["vocab_size"]))
+    latents = config.get("latent_attention_config")
+    if not latents:
+        return 0
+    scores = latents["num_latents_value"] * latents["num_cross_heads"]
+    return int(width * (2 * scores + 12 * width))

@@ -5,10 +5,12 @@ python -m deploy.gpu.smoke [MODEL]...
 Warm-up records CUDA graphs. The exit status is 1 if a model cannot be loaded or computed.
 """
 
+import json
 import math
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.gpu.device import CUDA, DEVICE
@@ -17,29 +19,37 @@ from deploy.gpu.token_rows import Rows, random_rows
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
 
-MODELS = ("minilm", "bge-base", "modernbert-base", "qwen3-0.6b", "embeddinggemma")
+MODELS = (
+    *("minilm", "bge-base", "modernbert-base", "qwen3-0.6b", "embeddinggemma", "splade"),
+    "nv-embed",
+)
+BATCHES = ((10, 3), (24, 30), (100, 3), (40, 24), (300, 2), (400, 4))
+"""Tokens of a text, and the number of texts: graphs of several lengths, and a batch without."""
+
 _TRACEBACK_LINES = 9
 
 
-def lowest_cosine(model: Embedder, rows: Rows, expected: Floats) -> float:
+def lowest_cosine(model: Embedder, batches: Sequence[tuple[Rows, Floats]]) -> float:
     """Return the lowest cosine between a model's vectors and unit vectors of the same texts."""
-    return float((normalize(model.encode(rows)) * expected).sum(axis=1).min())
+    return min(
+        float((normalize(model.encode(rows)) * expected).sum(axis=1).min())
+        for rows, expected in batches
+    )
 
 
-def check(folder: Path, dtype: str, rows: Rows, expected: Floats) -> tuple[bool, str]:
+def check(folder: Path, dtype: str, batches: Sequence[tuple[Rows, Floats]]) -> tuple[bool, str]:
     """Return whether a model computes finite vectors in a precision, and a report."""
     try:
         model = Embedder.load(folder, device=DEVICE, dtype=dtype)
-        cold = lowest_cosine(model, rows, expected)
+        cold = lowest_cosine(model, batches)
         model.warm()
-        warm = lowest_cosine(model, rows, expected)
+        warm = lowest_cosine(model, batches)
     except Exception:
         *stack, error = traceback.format_exc().strip().splitlines()
         return False, "\n    ".join([f"FAILED: {error[:200]}", *stack[-_TRACEBACK_LINES:]])
-    attention = ", ".join(model.graphs.attention) or "none"
+    passes = {**model.graphs.as_json(), "graphs": len(model.graphs.recorded)}
     report = (
-        f"{model.dtype}, lowest cosine {cold:.6f}, after warm-up {warm:.6f}, "
-        f"attention: {attention}, graphs: {len(model.graphs.recorded)}"
+        f"{model.dtype}, lowest cosine {cold:.6f}, after warm-up {warm:.6f}, {json.dumps(passes)}"
     )
     return math.isfinite(cold + warm), report
 
@@ -54,12 +64,13 @@ def dtypes(name: str) -> list[str]:
 def check_model(name: str) -> bool:
     """Check a model in each precision and print the reports; return whether all passed."""
     folder = model_folder(name, small=True)
-    rows = random_rows(40, 24)
-    expected = normalize(Embedder.load(folder, device="cpu", dtype="float32").encode(rows))
+    exact = Embedder.load(folder, device="cpu", dtype="float32")
+    rows = [random_rows(*batch) for batch in BATCHES]
+    batches = [(each, normalize(exact.encode(each))) for each in rows]
     passed = True
     for dtype in dtypes(name):
         start = time.perf_counter()
-        ok, report = check(folder, dtype, rows, expected)
+        ok, report = check(folder, dtype, batches)
         passed &= ok
         seconds = time.perf_counter() - start
         sys.stdout.write(f"{name} {dtype}: {report} ({seconds:.1f} s)\n")

@@ -14,14 +14,14 @@ from typing import Literal
 from embedwell_models import families
 from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
+from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
 from embedwell_models.images import patches, preprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.model_files import chat_template, modules
+from embedwell_models.model_files import chat_template, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.card import CARD, has_modules, read_kind
 from embedwell_models.model_files.classifier import (
@@ -30,7 +30,14 @@ from embedwell_models.model_files.classifier import (
     has_second_segment,
 )
 from embedwell_models.model_files.known_keys import refuse_unknown_keys
-from embedwell_models.model_files.modules import LOGIT_SCORE, STATIC, TABLES, WORDS, ModuleEntry
+from embedwell_models.model_files.modules import (
+    IMAGE_ENCODER,
+    LOGIT_SCORE,
+    STATIC,
+    TABLES,
+    WORDS,
+    ModuleEntry,
+)
 from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.model_files.pooling_modes import AUTO
@@ -55,6 +62,7 @@ _TABLES = {STATIC: static.read_folder, WORDS: read_word_vectors}
 class ModelDescription:
     """A model folder. encoder: the folder inside it with the encoder and the tokenizer.
 
+    image_encoder: the folder with the image encoder, if there is one.
     classifier: set for a model that reranks or classifies; None for an embedder. preprocessing: the
     preprocessing of images; None for a model without an image encoder or without the file that
     describes it. patches: the same, for images that are tokens of a text. multi_vector: set for a
@@ -65,6 +73,7 @@ class ModelDescription:
     encoder: Path
     spec: CheckpointLayout
     sentence: VectorRecipe
+    image_encoder: Path
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: PatchPreprocessing | None = None
@@ -77,7 +86,7 @@ class ModelDescription:
         """Read the small files of a folder.
 
         pooling, rerank_format: override the values in the files, unless AUTO. adapter: the task of
-        a model with adapters; AUTO for a model without adapters.
+        a model with adapters or routes; AUTO for a model without them.
 
         Raises ModelError for a model that is not supported and for invalid files.
         """
@@ -92,12 +101,13 @@ class ModelDescription:
         cls, path: Path, pooling: str, rerank_format: str, adapter: str
     ) -> "ModelDescription":
         read_kind(path)
-        entries = modules.read_entries(path)
+        tasks = modules.read_tasks(path)
+        entries = modules.read_entries(path, _route(tasks, adapter))
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
         read = _TABLES.get(entries[0].kind, families.read)
-        spec = read(encoder).with_adapter(adapter)
+        spec = _with_tasks(path, read(encoder), tasks).with_adapter(adapter)
         if entries[0].custom and not spec.adapters:
             raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
@@ -113,10 +123,27 @@ class ModelDescription:
             )
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
-        images = _preprocessing(encoder, spec)
-        reads_images = not classifier and not multi_vector
-        cut = _patches(path, entries[0].path, spec, sentence) if reads_images else None
-        return cls(path, encoder, spec, sentence, classifier, images, cut, multi_vector)
+        if tasks:
+            sentence = replace(sentence, role=_route(tasks, adapter))
+        has_other = (path / IMAGE_ENCODER).is_dir()
+        images = path / IMAGE_ENCODER if has_other else encoder
+        if has_other:
+            spec = replace(spec, images=families.read_images(images), image_tokens=None)
+        reads_contents = not classifier and not multi_vector
+        description = cls(
+            path=path,
+            encoder=encoder,
+            spec=spec,
+            sentence=sentence,
+            image_encoder=images,
+            classifier=classifier,
+            preprocessing=_preprocessing(images, spec),
+            patches=_patches(path, entries[0].path, spec, sentence) if reads_contents else None,
+            multi_vector=multi_vector,
+        )
+        if has_other:
+            _check_other_image_encoder(description)
+        return description
 
     @property
     def task(self) -> Task:
@@ -206,7 +233,9 @@ class ModelDescription:
         if not names:
             missing = self.spec.their_names(["bias_table"])
             raise ModelError(f"{self.encoder}: the checkpoint lacks {missing}")
-        return safetensors_files.read_tensor(self.encoder, names[0])
+        tensors = weights.iterate_tensors(self.encoder)
+        table = next(tensor for name, tensor in tensors if name == names[0])
+        return weights.to_finite_float32(self.encoder, names[0], table).copy()
 
     def with_prompts(self, prompts: Mapping[str, str]) -> "ModelDescription":
         """Return the description with further prompts, which replace those of the same names.
@@ -230,8 +259,12 @@ class ModelDescription:
             for module in self.sentence.modules
             if not isinstance(module, WithoutWeights)
         ]
+        if self.sentence.layer_weights is not None:
+            paths.insert(0, self.path / self.sentence.layer_weights.path)
         if self.sentence.word_weights is not None:
             paths.insert(0, self.path / self.sentence.word_weights)
+        if self.images:
+            paths.append(self.image_encoder)
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
@@ -259,13 +292,17 @@ class ModelDescription:
         for adapter in peft_adapter.folders(self.encoder, chosen):
             weights += [adapter / name for name in peft_adapter.FILES]
         options = [self.path / name for name in ("modules.json", CARD, METADATA)]
-        entries = modules.read_entries(self.path)
+        tasks = modules.read_tasks(self.path)
+        entries = modules.read_entries(self.path, _route(tasks, self.spec.adapter or AUTO))
+        options += {self.path / Path(entry.path).parent / router.FILE for entry in entries}
         options += [self.path / entry.path / "config.json" for entry in entries]
         if stated := options_file(self.path, entries[0].path):
             options.append(stated)
-        options += sparse_files(self.path, self.sentence.sparse)
+        options += sparse_files(self.path, entries, self.sentence.sparse)
         options.append(self.encoder / WORD_VECTOR_OPTIONS)
-        options += preprocessing.files(self.encoder) if self.preprocessing else []
+        if self.preprocessing:
+            options += preprocessing.files(self.image_encoder)
+            options.append(self.image_encoder / "config.json")
         options += patches.files(self.encoder) if self.patches else []
         if self.pair_format or self.sentence.text_format:
             options += chat_template.template_files(self.encoder)
@@ -281,6 +318,18 @@ class ModelDescription:
         if self.spec.adapters:
             parts.append(repr(self.spec.adapters))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _route(tasks: Sequence[str], task: str) -> str:
+    # The route of a task; by default that of the first one.
+    chosen = task if task in tasks else next(iter(tasks), "")
+    return modules.TASK_ROUTES.get(chosen, router.DOCUMENT)
+
+
+def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
+    if tasks and spec.adapters:
+        raise ModelError(f"{path}: a model with adapters inside a {router.ROUTER} is not supported")
+    return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
 
 
 def _check_multi_vector(
@@ -300,6 +349,20 @@ def _check_multi_vector(
     if expansion and not expansion.attended and is_other:
         raise ModelError(
             f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
+
+
+def _check_other_image_encoder(description: ModelDescription) -> None:
+    # Of an image encoder that was trained for the vectors of this model.
+    spec = description.spec.images
+    if description.outputs[:1] != (DENSE,) or spec is None:
+        raise ModelError(f"{description.path}: a model without dense vectors takes no images")
+    if not description.preprocessing:
+        raise ModelError(f"{description.image_encoder}: it has no {preprocessing.FILES[1]}")
+    if spec.width != description.dim:
+        raise ModelError(
+            f"{description.path}: vectors of texts have {description.dim} dimensions, those of the "
+            f"image encoder {spec.width}: they cannot be compared"
         )
 
 

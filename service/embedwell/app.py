@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 from embedwell.batches.route_calls import RouteCalls
 from embedwell.batches.service import BatchService
 from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.browser_checks import BrowserChecks, with_cors
 from embedwell.http.keys import ApiKeys
@@ -41,7 +42,7 @@ def create_app(
 ) -> Middleware:
     """Build the application of one of a server's HTTP processes.
 
-    engines: engines of the models, in their order.
+    engines: engines of the models in their order, or of the devices of the only model.
     background: work that runs as long as the application, and is cancelled in reverse order.
     shutting_down: returns whether the server was told to stop.
     """
@@ -85,7 +86,7 @@ def wrap(app: Middleware, context: InheritedServer) -> ASGIApp:
     if context.settings.tracing:
         from embedwell.tracing.spans import RequestSpans, TracingMiddleware
 
-        names = [model.settings.name for model in context.models]
+        names = list(dict.fromkeys(model.settings.name for model in context.models))
         traced = TracingMiddleware(app, RequestSpans(names))
     return with_cors(traced, context.settings.cors_origins, EXPOSED_HEADERS)
 
@@ -95,6 +96,9 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
     settings = context.settings
     queue = WorkQueue(settings.request_timeout, settings.max_wait, settings.max_wait_large)
     comparisons = Comparisons.of(settings)
+    of_models: Sequence[Engine] = engines
+    if names := settings.engine_names:
+        of_models = [EngineSet(dict(zip(names, engines, strict=True)))]
     models = [
         ServedModel(
             model.settings,
@@ -102,10 +106,10 @@ def served_models(context: InheritedServer, engines: Sequence[EngineSession]) ->
             engine,
             queue,
             comparisons,
-            vector_cache_bytes=settings.vector_cache_bytes // len(engines),
+            vector_cache_bytes=settings.vector_cache_bytes // len(of_models),
             index=model.index,
         )
-        for model, engine in zip(context.models, engines, strict=True)
+        for model, engine in zip(context.models[: len(of_models)], of_models, strict=True)
     ]
     for model in models:
         model.record_weight_bytes()

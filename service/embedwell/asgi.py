@@ -72,7 +72,7 @@ def create(**values: Any) -> ASGIApp:
 def _engine_session(model: InheritedModel, engines: ModelEngines) -> EngineSession:
     def on_ready(description: EngineDescription) -> None:
         settle_heap()
-        log.info("the engine of %s is ready: %s", model.settings.name, asdict(description))
+        log.info("the engine of %s is ready: %s", model.label, asdict(description))
 
     engine = EngineSession(
         model.connect_engine,

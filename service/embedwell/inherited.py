@@ -15,13 +15,16 @@ from embedwell.settings.settings import Settings
 
 @dataclass(frozen=True)
 class InheritedModel:
-    """The settings and shared descriptors of one of a server's models.
+    """The settings and shared descriptors of one of a server's models and of its engine.
 
-    settings: the server's, with the model's source, name and options.
-    index: position among the models.
+    A model that is on several devices has one of these for each device.
+
+    settings: the server's, with the model's source, name and options, and the device.
+    index: position among the models, or among the devices of the only one.
     rows: number of rows of the counters.
-    counters_fd: descriptor of the model's shared counters.
+    counters_fd: descriptor of the shared counters.
     connect_fd: descriptor of the socket on which connections to its engine are requested.
+    cpus: processors that the engine is bound to; empty if it may use all of the server's.
     """
 
     settings: Settings
@@ -30,6 +33,13 @@ class InheritedModel:
     rows: int
     counters_fd: int
     connect_fd: int
+    cpus: Sequence[int] = ()
+
+    @property
+    def label(self) -> str:
+        """The model's name, with the device if there are several."""
+        names = self.settings.engine_names
+        return f"{self.settings.name} on {names[self.index]}" if names else self.settings.name
 
     def connect_engine(self) -> Connection:
         """Request a connection to the engine; raises OSError, which may be temporary."""
@@ -44,7 +54,7 @@ class InheritedModel:
 class InheritedServer:
     """The settings and shared descriptors of a server.
 
-    models: the served models, the default model first.
+    models: the served models, the default model first; or the devices of the only model.
     port: port on which the server listens.
     listener_fds: for each HTTP process, the descriptors of its listening sockets.
     started: start time of the server, in seconds since 1970.

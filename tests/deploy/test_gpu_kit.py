@@ -15,6 +15,7 @@ from deploy.gpu import adapt, engine
 from deploy.gpu.missing_requirements import missing
 
 ROOT = Path(__file__).parents[2]
+ENGINE_RUNS = ["minilm:float32", "splade:float32"]
 
 
 def need_package_index(folder: Path) -> None:
@@ -84,15 +85,16 @@ def results(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         KIT_HOME=str(tmp_path_factory.mktemp("home")),
         KIT_SECONDS="1200",
         KIT_TIME_FACTOR="5",
-        KIT_SMOKE="minilm",
-        KIT_ENGINE="minilm:float32",
+        KIT_SMOKE="minilm splade nv-embed",
+        KIT_ENGINE=" ".join(ENGINE_RUNS),
         CUDA_VISIBLE_DEVICES="",
     )
     assert "no GPU: every step runs on the CPU" in output
     assert "adapted: the default model has float16 weights" in output
     ended = dict(re.findall(r"^== (\w+) ended with status (\d+)", output, re.MULTILINE))
     assert ended == {"hardware": "0", "smoke": "0", "engine": "0"}
-    assert re.search(r"^minilm float32: float32, lowest cosine 1\.0", output, re.MULTILINE)
+    smoke = re.findall(r"^(\S+) float32: float32, lowest cosine 1\.0", output, re.MULTILINE)
+    assert smoke == ["minilm", "splade", "nv-embed"]
     assert re.search(r"^minilm:float32 \| 10 \| ", output, re.MULTILINE)  # of the summary
     return folder
 
@@ -108,7 +110,7 @@ def test_the_hardware_is_measured(results: Path) -> None:
 def test_the_engine_is_measured(results: Path) -> None:
     lines = (results / "engine.jsonl").read_text(encoding="utf-8").splitlines()
     found = [json.loads(line) for line in lines]
-    assert {each["run"] for each in found} == {"minilm:float32"}
+    assert {each["run"] for each in found} == {*ENGINE_RUNS}
     assert all(each["tokens_per_s"] > 0 for each in found if "tokens_per_s" in each)
     assert {(each["length"], each["texts"]) for each in found} == {
         *product(engine.LENGTHS, engine.COUNTS)

@@ -12,9 +12,9 @@ from embedwell_models.torch_backend.attention import AttentionOptions, padded_at
 from embedwell_models.torch_backend.gpu_attention import (
     FlashAttention,
     PackedAttention,
-    choose_attention,
     fastest_attention,
 )
+from embedwell_models.torch_backend.operators import operators_for
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.gpu.card import since_ampere
 from tests.models.torch_backend.heads import RULES, WINDOWS
@@ -52,7 +52,7 @@ def test_the_kernel_computes_what_the_blocks_do(
     options: AttentionOptions, dtype: torch.dtype, heads: tuple[int, int], size: int
 ) -> None:
     device, scaled = torch.device("cuda"), rules_of(options, size)
-    kernel = choose_attention(scaled, size, dtype, device)
+    kernel = operators_for(device).attention(scaled, size, dtype)
     assert isinstance(kernel, FlashAttention)
     for lengths in LENGTHS:
         layout = SequenceLayout(lengths, device, dtype)
@@ -72,7 +72,7 @@ def test_a_sequence_is_the_same_bits_in_every_batch(
     options: AttentionOptions, dtype: torch.dtype
 ) -> None:
     device, scaled = torch.device("cuda"), rules_of(options, 64)
-    kernel = choose_attention(scaled, 64, dtype, device)
+    kernel = operators_for(device).attention(scaled, 64, dtype)
     for length in (1, 13, 64, 300):
         alone = SequenceLayout([length], device, dtype)
         many = SequenceLayout([7, 160, length, 1, 40], device, dtype)
@@ -105,6 +105,17 @@ def test_the_kernel_of_triton_computes_what_the_blocks_do(name: str, dtype: torc
         torch.testing.assert_close(found, expected, atol=margin, rtol=margin)
 
 
+@every_window
+def test_tokens_that_are_not_attended_to_are_left_out(options: AttentionOptions) -> None:
+    device, dtype, scaled = torch.device("cuda"), torch.float16, rules_of(options, 64)
+    layout = SequenceLayout([3, 40], device, dtype, key_counts=[3, 5])
+    heads = heads_of(layout, (4, 4), 64, dtype)
+    found = operators_for(device).attention(scaled, 64, dtype)(*heads, layout, scaled)
+    expected = padded_attention(*heads, layout, scaled)[: layout.tokens]
+    torch.testing.assert_close(found[: layout.tokens], expected, atol=2e-2, rtol=2e-2)
+
+
 def test_float32_has_the_kernel_of_triton() -> None:
-    chosen = choose_attention(WINDOWS["plain"], 64, torch.float32, torch.device("cuda"))
+    operators = operators_for(torch.device("cuda"))
+    chosen = operators.attention(WINDOWS["plain"], 64, torch.float32)
     assert isinstance(chosen, PackedAttention)

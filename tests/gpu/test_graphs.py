@@ -12,7 +12,7 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
+from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes
 from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
     CudaGraphRecorder,
@@ -68,11 +68,11 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
     loaded = weights.load(tmp_path, spec)
     parts = InputEmbeddings(spec.config, loaded, device)
     layers = TorchLayers(spec.config, loaded, TorchLinearFactory(device, dtype), device)
-    shapes = layers.recordable(RECORDED_SHAPES)
-    assert shapes == RECORDED_SHAPES
+    plan = layers.plan(RECORDED_SHAPES)
+    assert plan.shapes == RECORDED_SHAPES and plan.kernels == "triton"
 
     def recorded(whole: Forward) -> CudaGraphRunner:
-        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes(), shapes)
+        return CudaGraphRunner(whole, device, CudaGraphRecorder(device), RecordedShapes(), plan)
 
     eager, padded = TorchEncoder(parts, layers), TorchEncoder(parts, layers, PaddedPositionTable)
     graphs = TorchEncoder(parts, layers, recorded)
@@ -87,6 +87,7 @@ def test_a_replayed_pass_has_the_bits_of_one_that_is_not(
 def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorded() -> None:
     device, outcome = torch.device("cuda"), RecordedShapes()
     shapes = [BatchShape(16, 4, 16), BatchShape(32, 4, 32), BatchShape(64, 4, 64)]
+    plan = PassPlan({"flash": 1}, shapes=shapes)
     table = torch.randn(99, 8, device=device)
 
     def forward(ids: Tensor, layout: SequenceLayout) -> Tensor:
@@ -95,12 +96,13 @@ def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorde
             hidden = hidden * hidden.sum().item()  # which waits for the GPU
         return hidden + layout.positions[:, None]
 
-    graphs = CudaGraphRunner(forward, device, CudaGraphRecorder(device), outcome, shapes)
+    graphs = CudaGraphRunner(forward, device, CudaGraphRecorder(device), outcome, plan)
     stream = torch.cuda.current_stream()
     graphs.warm()
     assert torch.cuda.current_stream() == stream
     failed = [{"tokens": 32, "texts": 4, "longest": 32}]
-    assert outcome.as_json() == {"state": "on", "failed": failed}
+    about = {"attention": {"flash": 1}, "kernels": "triton"}
+    assert outcome.as_json() == {"state": "on", "failed": failed} | about
     assert outcome.recorded == [shapes[2], shapes[0]]
     torch.cuda.empty_cache()
     for lengths in ([9, 3], [20, 4], [50]):
@@ -114,5 +116,6 @@ def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorde
 def test_graphs_can_be_turned_off(minilm_folder: Path, cuda_graphs: bool, state: str) -> None:
     gpu = Embedder.load(minilm_folder, device="cuda", dtype="bfloat16", cuda_graphs=cuda_graphs)
     gpu.warm()
-    attention = {"attention": {"flash": 6}} if cuda_graphs else {}
-    assert gpu.graphs.as_json() == {"state": state, "failed": []} | attention
+    found = gpu.graphs.as_json()
+    assert (found["state"], found["failed"], "reason" in found) == (state, [], not cuda_graphs)
+    assert (found["attention"], found["kernels"]) == ({"flash": 6}, "triton")

@@ -47,8 +47,9 @@ def test_linear_layers_are_those_of_torch(activation: str, dtype: torch.dtype) -
 def test_the_maximum_over_rows_is_that_of_torch(dtype: torch.dtype) -> None:
     exact: LinearFactory = TorchLinearFactory(CPU, torch.float32)
     x, pair = numbers(sum(LENGTHS), 64), (numbers(1000, 64) / 8, numbers(1000))
-    found = torch_linear_factory(CUDA, dtype).row_maximum(*pair)(x.to(CUDA, dtype), LENGTHS)
-    expected = exact.row_maximum(*pair)(x, LENGTHS)
+    on_gpu, on_cpu = (SequenceLayout(LENGTHS, device) for device in (CUDA, CPU))
+    found = torch_linear_factory(CUDA, dtype).row_maximum(*pair)(x.to(CUDA, dtype), on_gpu)
+    expected = exact.row_maximum(*pair)(x, on_cpu)
     torch.testing.assert_close(found.float().cpu(), expected, atol=0.05, rtol=0.02)
 
 

@@ -18,7 +18,7 @@ def test_a_server_on_a_gpu_answers_as_the_processor_does(
     with Server(tmp_path / "log", device="cuda", dtype="auto") as server:
         engine = server.client.get("/info").json()["engine"]
         assert engine["device"].startswith("cuda") and engine["dtype"] in ("bfloat16", "float16")
-        assert engine["graphs"] == {"state": "on", "failed": []}
+        assert engine["graphs"]["state"] == "on" and not engine["graphs"]["failed"]
         assert 2048 <= engine["max_batch_tokens"] <= 65536
         whole = server.post("/embed", {"inputs": texts}).json()
         with ThreadPoolExecutor(8) as pool:

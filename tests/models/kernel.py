@@ -49,9 +49,7 @@ def kernel(  # noqa: PLR0913, PLR0917 - the arguments of torch's operator, those
     return (mixed,)
 
 
-def by_kernel(
-    options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
-) -> AttentionFunction:
+def by_kernel(options: AttentionOptions, head_size: int, dtype: torch.dtype) -> AttentionFunction:
     """Attention as on a GPU, for layers on any device."""
     assert options.positions.adds_no_scores and not options.softcap
     return FlashAttention(kernel)

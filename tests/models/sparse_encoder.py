@@ -63,9 +63,20 @@ def write_inference_free(folder: Path, weights: torch.Tensor, as_json: bool = Fa
     return folder
 
 
-def _transformer(folder: Path, model_type: str) -> Transformer:
+def write_asymmetric_splade(folder: Path) -> Path:
+    """Save a model with an encoder for queries and another one for documents."""
+    query, document = (
+        [_transformer(folder.parent / f"{folder.name}-{part}", "bert", **config), SpladePooling()]
+        for part, config in (("query", {"num_hidden_layers": 1}), ("document", {}))
+    )
+    router = Router.for_query_document(query, document)
+    return _save(SparseEncoder(modules=[router], device="cpu"), folder)
+
+
+def _transformer(folder: Path, model_type: str, **options: Any) -> Transformer:
     transformer: Callable[..., Transformer] = Transformer
-    return transformer(str(write_masked_lm(folder, model_type)), transformer_task="fill-mask")
+    written = write_masked_lm(folder, model_type, **options)
+    return transformer(str(written), transformer_task="fill-mask")
 
 
 def _save(model: SparseEncoder, folder: Path) -> Path:

@@ -60,14 +60,15 @@ class Server(HttpServer):
         }
         self.url = ""
 
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "embedwell", "serve", "--port", str(self._port)]
+
     def launch(self) -> None:
         """Start the process, without waiting for it."""
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "embedwell", "serve", "--port", str(self._port)],
-                stdout=log,
-                stderr=log,
-                env=self._environment,
+                self.command, stdout=log, stderr=log, env=self._environment
             )
 
     def __enter__(self) -> Self:

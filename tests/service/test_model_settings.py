@@ -111,7 +111,7 @@ def test_each_needs_a_name_and_a_source(models: str) -> None:
         settings(models=models)
 
 
-@pytest.mark.parametrize("name", ["served_name", "revision"])
+@pytest.mark.parametrize("name", ["served_name", "revision", "image_model"])
 def test_settings_of_a_single_model_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: it is of a single model"):
         model_settings(settings(models="a=x", **{name: "y"}))
@@ -161,3 +161,21 @@ def test_a_mistake_ends_the_command_with_a_message(tmp_path: Path) -> None:
     file = written(tmp_path, "[a]\nsurce = 'x'")
     result = CliRunner().invoke(main, ["serve", "--models-file", str(file)])
     assert result.exit_code == 2 and "[a] has surce; its options are source" in result.output
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ({"device": "cpu"}, "device"),
+        ({"models": "a=b,c=d"}, "models"),
+        ({"models_file": Path("models.toml")}, "models_file"),
+        ({"idle_unload": 9}, "idle_unload"),
+        ({"max_model_bytes": 9}, "max_model_bytes"),
+        ({"keep": "on_demand"}, "keep"),
+        ({"adapter": "a,b"}, "adapters"),
+        ({"adapter": "all"}, "adapters"),
+    ],
+)
+def test_what_needs_one_device_is_refused_with_several(other: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=f"^devices: .*{named}"):
+        model_settings(settings(devices="cuda:0,cuda:1", **other))

@@ -12,6 +12,7 @@ from embedwell_models import Embedder
 from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import Folder
 from tests.models.jina_adapters import PROMPTS, TASKS, write_sentence_model
+from tests.models.routed import save, two_encoders
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer, Server
@@ -155,3 +156,48 @@ def test_a_model_without_adapters_takes_the_tasks_of_jina_alone(tiny_bert: Folde
         assert "'retrieval.query', 'retrieval.passage', 'text-matching'" in fault["message"]
         info = server.client.get("/info").json()
         assert (info["adapter"], info["adapters"]) == (None, [])
+
+
+@pytest.fixture(scope="module")
+def routed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with an encoder for queries and another one for documents."""
+    folder = tmp_path_factory.mktemp("routed")
+    save(folder, two_encoders)
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def routed(routed_folder: Path) -> Iterator[Server]:
+    with Server(routed_folder.parent / "log", model=routed_folder, adapter="all") as server:
+        yield server
+
+
+def test_queries_and_documents_may_have_encoders_of_their_own(
+    routed: Server, routed_folder: Path
+) -> None:
+    assert described(routed).keys() == {"model", "model:retrieval.passage", "model:retrieval.query"}
+    for task, role in (("retrieval.query", "query"), ("retrieval.passage", "document")):
+        embedder = Embedder.load(routed_folder, adapter=task, device="cpu", dtype="float32")
+        [expected] = embedder.embed([TEXT])
+        [actual] = vectors(routed.post("/embed", {"inputs": TEXT, "task": task}))
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+        named = {"inputs": TEXT, "model": f"model:{task}", "input_type": role}
+        [other] = vectors(routed.post("/embed", named))
+        np.testing.assert_array_equal(other, actual)
+    [first] = vectors(routed.post("/embed", {"inputs": TEXT}))
+    np.testing.assert_array_equal(first, actual)
+
+
+def test_a_role_of_other_modules_is_refused(routed: Server) -> None:
+    fault = error(routed.post("/embed", {"inputs": TEXT, "input_type": "query"}), 400)
+    assert fault["param"] == "input_type" and "task 'retrieval.query'" in fault["message"]
+    assert routed.post("/embed", {"inputs": TEXT, "input_type": "document"}).status_code == 200
+
+
+def test_a_rerank_compares_the_query_s_vector_with_the_documents(routed: Server) -> None:
+    tasks = [("retrieval.query", "a copyright"), ("retrieval.passage", TEXT)]
+    query, document = (
+        vectors(routed.post("/embed", {"inputs": text, "task": task}))[0] for task, text in tasks
+    )
+    [score] = routed.post("/rerank", {"query": "a copyright", "texts": [TEXT]}).json()
+    assert score["score"] == pytest.approx(float(query @ document), abs=1e-5)

@@ -1,17 +1,21 @@
 """Adapters in files of their own, as PEFT saves them (LoRA: Hu et al. 2021, arXiv 2106.09685)."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.quantized import QuantizedMatrix
+from embedwell_models.vectors import Doubles, Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
@@ -23,7 +27,7 @@ _REQUIRED: Mapping[str, Any] = {  # options with their only supported value
     "alpha_pattern": {},
     "rank_pattern": {},
     **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_dora", "use_qalora"), False),
-    **dict.fromkeys(("modules_to_save", "layer_replication", "megatron_config"), None),
+    **dict.fromkeys(("layer_replication", "megatron_config"), None),
     **dict.fromkeys(("target_parameters", "trainable_token_indices"), None),
     **dict.fromkeys(("alora_invocation_tokens", "use_bdlora", "kasa_config"), None),
 }
@@ -36,6 +40,111 @@ _IGNORED = (  # training, and places that the names of the tensors state, too
 )
 
 
+@dataclass(frozen=True)
+class LowRank:
+    """Product of two matrices (N, r) and (r, D), times a scale."""
+
+    up: Doubles
+    down: Doubles
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+        return len(self.up), self.down.shape[1]
+
+    def matrix(self) -> Doubles:
+        """Compute the product (N, D)."""
+        product: Doubles = self.up @ self.down * self.scale
+        return product
+
+
+@dataclass(frozen=True)
+class PeftAdapter:
+    """Changes to the tensors of a model, by the model's names of them.
+
+    path: the file with the changes. additions: products that are added to matrices. replacements:
+    tensors that were trained as a whole (`modules_to_save`), such as those of a classifier.
+    """
+
+    path: Path
+    additions: Mapping[str, LowRank]
+    replacements: Mapping[str, StoredTensor]
+
+    @classmethod
+    def read(cls, folder: Path) -> "PeftAdapter":
+        """Read a folder; raises ModelError for what is not supported, and for a missing file."""
+        options = JsonConfig(folder / CONFIG)
+        scale = _scale(options)
+        saved = options.nullable("modules_to_save", None) or ()
+        path = folder / WEIGHTS
+        if not path.is_file():
+            raise ModelError(f"{path} is missing")
+        factors: dict[str, dict[str, Doubles]] = {}
+        replacements: dict[str, StoredTensor] = {}
+        for name, tensor in safetensors_files.map_file(path):
+            module, _, part = name.removesuffix(".weight").rpartition(".")
+            theirs = name.removeprefix(_PREFIX)
+            if part in _PARTS and name.startswith(_PREFIX):
+                numbers = _matrix(path, name, tensor)
+                factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})[part] = numbers
+            elif name.startswith(_PREFIX) and _is_saved(theirs, saved):
+                replacements[theirs] = tensor
+            else:
+                raise ModelError(
+                    f"{path}: {name} is not supported; supported: {_PARTS}, and the modules_to_save"
+                )
+        additions = {name: _low_rank(path, name, pair, scale) for name, pair in factors.items()}
+        if both := sorted(additions.keys() & replacements.keys()):
+            raise ModelError(f"{path}: {both[0]} is trained as a whole and has {_PARTS}, too")
+        return cls(path, additions, replacements)
+
+    def adapt(self, tensors: Mapping[str, StoredTensor]) -> Iterator[tuple[str, StoredTensor]]:
+        """Yield name and value of every tensor of a model with the changes, and of new tensors.
+
+        Matrices are changed when they are read. A name may have more or fewer parts at its start
+        than the model's, because a task's class puts the encoder into a part of its own. Where the
+        model lacks a matrix, its addition has no effect.
+
+        Raises ModelError for a matrix that has another shape.
+        """
+        changed: dict[str, StoredTensor] = {}
+        for name, replacement in self.replacements.items():
+            changed[self._find(name, tensors) or name] = replacement
+        found = {name: self._find(name, tensors) for name in self.additions}
+        matrices = {name: theirs for name, theirs in found.items() if theirs is not None}
+        for name, theirs in matrices.items():
+            changed[theirs] = self._add(theirs, tensors[theirs], self.additions[name])
+        if len(changed) < len(self.replacements) + len(matrices):
+            raise ModelError(f"{self.path}: two of its tensors change one of the base model's")
+        yield from {**tensors, **changed}.items()
+
+    def _find(self, name: str, tensors: Mapping[str, StoredTensor]) -> str | None:
+        if name in tensors:
+            return name
+        alike = [each for each in tensors if each.endswith(f".{name}") or name.endswith(f".{each}")]
+        return alike[0] if len(alike) == 1 else None
+
+    def _add(self, name: str, tensor: StoredTensor, addition: LowRank) -> StoredTensor:
+        if not tensor.is_float:
+            raise ModelError(f"{self.path}: {name} of the base model {tensor.refusal}")
+        if tensor.array.shape != addition.shape:
+            raise ModelError(
+                f"{self.path}: {name} of the base model has the shape {tensor.array.shape}, and "
+                f"the addition {addition.shape}"
+            )
+
+        def decode() -> Floats:
+            return (tensor.to_float32() + addition.matrix()).astype(np.float32)
+
+        return StoredTensor(tensor.dtype, LayerMatrix(name, addition.shape, decode))
+
+
+def read_own(encoder: Path) -> PeftAdapter | None:
+    """Read the adapter that belongs to an encoder's folder; None without one."""
+    return PeftAdapter.read(encoder / FOLDER) if (encoder / FOLDER).is_dir() else None
+
+
 def folders(encoder: Path, chosen: str | None) -> list[Path]:
     """List the folders of the adapters that are added to an encoder's weights.
 
@@ -45,45 +154,48 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
     return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
-def read_additions(folder: Path) -> Mapping[str, npt.NDArray[np.float64]]:
-    """Return what an adapter adds to matrices, by the names of the matrices.
+def read_additions(folder: Path) -> Mapping[str, Doubles]:
+    """Return what the adapter of a task adds to matrices, by the names of the matrices.
 
     Raises ModelError for an option or a tensor that is not supported, and for a missing file.
     """
-    scale = _scale(JsonConfig(folder / CONFIG))
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise ModelError(f"{path} is missing")
-    factors: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
-    for name, tensor in safetensors_files.map_file(path):
-        module, _, part = name.removesuffix(".weight").rpartition(".")
-        if part not in _PARTS or not name.startswith(_PREFIX):
-            raise ModelError(f"{path}: {name} is not supported; supported: {_PARTS}")
-        if isinstance(tensor.array, QuantizedMatrix) or not tensor.is_float:
-            raise ModelError(f"{path}: {name} {tensor.refusal}")
-        values = tensor.to_float32().astype(np.float64)
-        if values.ndim != 2 or not np.isfinite(values).all():
-            raise ModelError(f"{path}: {name} is no matrix of finite numbers")
-        factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})[part] = values
-    return {name: _product(path, name, pair) * scale for name, pair in factors.items()}
+    adapter = PeftAdapter.read(folder)
+    if adapter.replacements:
+        raise ModelError(f"{adapter.path}: {[*adapter.replacements]} for a task is not supported")
+    return {name: addition.matrix() for name, addition in adapter.additions.items()}
+
+
+def _is_saved(name: str, modules: Sequence[str]) -> bool:
+    # PEFT saves each module whose full name ends in one of the names.
+    return not re.search(r"\.(lora_|base_layer\.)", name) and any(
+        f"{module}." in name for module in modules
+    )
 
 
 def _scale(options: JsonConfig) -> float:
     for key, value in _REQUIRED.items():
         options.require(key, value)
-    options.refuse_unknown({*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora"})
+    options.refuse_unknown(
+        {*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora", "modules_to_save"}
+    )
     rank = options.get("r", 8)
     divisor = math.sqrt(rank) if options.get("use_rslora", False) else rank
     return float(options["lora_alpha"] / divisor)
 
 
-def _product(
-    path: Path, name: str, pair: Mapping[str, npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float64]:
+def _matrix(path: Path, name: str, tensor: StoredTensor) -> Doubles:
+    if isinstance(tensor.array, QuantizedMatrix) or not tensor.is_float:
+        raise ModelError(f"{path}: {name} {tensor.refusal}")
+    values = tensor.to_float32().astype(np.float64)
+    if values.ndim != 2 or not np.isfinite(values).all():
+        raise ModelError(f"{path}: {name} is no matrix of finite numbers")
+    return values
+
+
+def _low_rank(path: Path, name: str, pair: Mapping[str, Doubles], scale: float) -> LowRank:
     if missing := {*_PARTS} - pair.keys():
         raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
     down, up = (pair[part] for part in _PARTS)
     if up.shape[1] != len(down):
         raise ModelError(f"{path}: the shapes of {name} are {down.shape} and {up.shape}")
-    product: npt.NDArray[np.float64] = up @ down
-    return product
+    return LowRank(up, down, scale)

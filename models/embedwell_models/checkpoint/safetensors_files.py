@@ -21,6 +21,7 @@ from embedwell_models.vectors import Floats
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 GGUF = "model.gguf"
+INDEX = "model.safetensors.index.json"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
 
 FP8 = "F8_E4M3"
@@ -95,7 +96,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [single]
     if (single := folder / GGUF).is_file():
         return [single]
-    index = JsonConfig.optional(folder / "model.safetensors.index.json")
+    index = JsonConfig.optional(folder / INDEX)
     if "weight_map" not in index:
         return sorted(folder.glob("model-*-of-*.safetensors"))
     shards = sorted({*index.get("weight_map", {}).values()})

@@ -76,6 +76,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
     additions, expected = _additions(folder, spec), spec.expected()
+    _check_adapter(folder, spec, expected)
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
@@ -105,6 +106,11 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     return StoredWeights(plain)
 
 
+def shapes_of(spec: CheckpointLayout) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of our tensors of a spec, as far as its config states them."""
+    return {name: spec.shapes.get(name) or _shape(name, 0, spec.config) for name in spec.expected()}
+
+
 def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLayout) -> None:
     """Raise ModelError for a tensor whose shape contradicts the config.
 
@@ -120,10 +126,16 @@ def check_shapes(folder: Path, weights: Mapping[str, Stored], spec: CheckpointLa
 
 
 def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield name and value of every tensor in a folder's weight files.
+    """Yield name and value of every tensor in a folder's weight files, with its adapter applied.
 
     A quantised weight is one tensor. Raises ModelError for a file that cannot be read.
     """
+    adapter = peft_adapter.read_own(folder)
+    tensors = _stored_tensors(folder)
+    yield from tensors if adapter is None else adapter.adapt(dict(tensors))
+
+
+def _stored_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
     scheme = quantized.scheme(folder)
     if scheme is not None:
         yield from quantized.tensors(folder, scheme)
@@ -134,7 +146,7 @@ def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of the tensors that `iterate_tensors` yields; raises ModelError."""
-    if quantized.scheme(folder) is None:
+    if quantized.scheme(folder) is None and peft_adapter.read_own(folder) is None:
         return safetensors_files.headers(folder)
     tensors = iterate_tensors(folder)
     return {name: TensorHeader(tensor.array.shape, tensor.dtype) for name, tensor in tensors}
@@ -190,17 +202,27 @@ def _not_finite(folder: Path, name: str) -> ModelError:
     return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
 
+def _check_adapter(folder: Path, spec: CheckpointLayout, expected: set[str]) -> None:
+    adapter = peft_adapter.read_own(folder)
+    for name in (*adapter.additions, *adapter.replacements) if adapter else ():
+        names = {*spec.rename(name)}
+        if names - expected:
+            raise ModelError(f"{folder}: config.json implies no {name}, which the adapter has")
+        if TABLE in names:  # other tensors may share its numbers, such as a model's output
+            raise ModelError(f"{folder}: {name}, trained by an adapter, is not supported: merge it")
+
+
 def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
-    # What adapters add to matrices, by our names of the matrices.
+    # What the adapter of a task adds to matrices, by our names of the matrices.
     additions: dict[tuple[str, ...], Doubles] = {}
     adapters = spec.adapters
     chosen_folder = adapters.chosen_folder if adapters else None
-    for separate in peft_adapter.folders(folder, chosen_folder):
-        for name, addition in peft_adapter.read_additions(separate).items():
+    if chosen_folder:
+        for name, addition in peft_adapter.read_additions(folder / chosen_folder).items():
             names = tuple(spec.rename(name))
             if names:  # otherwise inference does not need the matrix
                 additions[names] = addition + additions.get(names, 0.0)
-    if adapters and adapters.chosen is not None and not chosen_folder:
+    if adapters and adapters.chosen is not None and adapters.scale and not chosen_folder:
         for names, addition in _parametrized_additions(folder, spec, adapters, adapters.chosen):
             additions[names] = addition + additions.get(names, 0.0)
     return additions
@@ -226,7 +248,7 @@ def _parametrized_additions(
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
         left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        yield tuple(spec.rename(name)), left @ right * adapters.scale
+        yield tuple(spec.rename(name)), left @ right * (adapters.scale or 0.0)
 
 
 def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:
@@ -248,10 +270,11 @@ def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str
         tensor = tensor + np.float32(spec.norm_shift)
     if kind.endswith("bias"):  # in XLNet, biases have an axis of heads; so have the matrices below
         tensor = tensor.reshape(-1)
+    if kind in ("token_table", "position_table"):  # a lone class token has one axis, others three
+        tensor = tensor.reshape(-1, tensor.shape[-1])
     if tensor.ndim > 2 and not is_part(kind):
         tensor = tensor.reshape(len(tensor), -1)
     if kind == "token_table":
-        tensor = tensor.reshape(-1, tensor.shape[-1])  # a lone class token has one axis
         tensor = tensor[: len(tensor) - spec.spare_rows]
         for id, other in spec.placeholders.items():
             tensor[id] = tensor[other]  # changes the copy in memory, not the mapped file
@@ -362,6 +385,8 @@ def _shape(name: str, rows: int, config: EncoderConfig) -> tuple[int, ...]:
     if name in ("query_norm", "key_norm"):  # one norm over all heads, or one for each head
         all_heads = query if name == "query_norm" else key
         return (all_heads if rows == all_heads else attention.head_size,)
+    if name == "inner_norm":
+        return matrices["down"][1:]
     shape = matrices.get(name.removeprefix("position_"), (query, width))
     if "norm" in name:
         return (width,)

@@ -40,14 +40,15 @@ class Projection:
 class Adapters:
     """Low-rank additions to the matrices for each task (LoRA: Hu et al. 2021, arXiv 2106.09685).
 
-    names: the tasks, in the order of the checkpoint. scale: factor of the additions.
+    names: the tasks, in the order of the checkpoint. scale: factor of the additions; None if each
+    task has modules of its own in place of additions.
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
     """
 
     names: tuple[str, ...]
-    scale: float
+    scale: float | None = None
     chosen: int | None = None
     folder: str = ""
 
@@ -254,13 +255,15 @@ class ImageSpec:
     encoder: configuration and tensors; the token table holds only the class token, or no row if
     there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
     the class token's state; None for a head that pools all patches by attention, with the encoder's
-    `num_heads`.
+    `num_heads`. adds_class_token: whether that head adds its network's output to the state of the
+    class token, and not to the pooled state.
     """
 
     encoder: CheckpointLayout
     image_size: int
     patch_size: int
     projection: Projection | None = None
+    adds_class_token: bool = False
 
     @property
     def grid(self) -> int:

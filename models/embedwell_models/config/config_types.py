@@ -53,7 +53,7 @@ _KEYS: Mapping[Kind, str] = {
     "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len r "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
-    "dimension image_size patch_size projection_dim projection_size "
+    "dimension image_size img_size patch_size projection_dim projection_size "
     "query_length document_length query_maxlen doc_maxlen length num_labels "
     "downsampling_rate upsampling_kernel_size num_hash_buckets "
     "local_transformer_stride block_ff_dim block_multiple_of conv_L_cache "
@@ -70,7 +70,7 @@ _KEYS: Mapping[Kind, str] = {
     "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "query_pre_attn_scalar lora_alpha block_ffn_dim_multiplier",
-    _LIST: "architectures layer_types lora_adaptations skiplist_words",
+    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save",
     _INDICES: "full_attn_idxs block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",

@@ -130,6 +130,7 @@ def plain_config(  # noqa: PLR0913 - families pass options by name
     intermediate_size: int,
     activation: str = "gelu",
     gated: bool = False,
+    inner_norm_eps: float = 0.0,
     positions: Scheme | None = None,
     scale: float = 0.0,
     softcap: float = 0.0,
@@ -158,7 +159,12 @@ def plain_config(  # noqa: PLR0913 - families pass options by name
         softcap=softcap,
         normed_values=normed_values,
     )
-    network = FeedForwardSpec(inner=intermediate_size, activation=activation, gated=gated)
+    network = FeedForwardSpec(
+        inner=intermediate_size,
+        activation=activation,
+        gated=gated,
+        inner_norm_eps=inner_norm_eps,
+    )
     layers = tuple(
         LayerSpec(weights=index, mixer=attention, feed_forward=network)
         for index in range(num_layers)

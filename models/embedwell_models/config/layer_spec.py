@@ -83,12 +83,15 @@ class FeedForwardSpec:
     inner: number of features between its matrices; 0 for no network.
     activation: one of the values of ACTIVATIONS. gated: whether it is multiplied by a second linear
     projection (GLU).
+    inner_norm_eps: epsilon of the norm of the features before the last matrix; 0 if the checkpoint
+    has no such norm.
     experts: number of networks, of which each token uses `top`; 0 for a single network.
     """
 
     inner: int
     activation: str = "gelu"
     gated: bool = False
+    inner_norm_eps: float = 0.0
     experts: int = 0
     top: int = 0
 

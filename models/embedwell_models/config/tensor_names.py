@@ -40,6 +40,7 @@ OF_LAYER = {
     "ffn_norm": "norm of the feed-forward network: of the input, or after it (post-norm)",
     "gate": "first projection of the network, for the activation, if it is gated",
     "up": "first projection of the network",
+    "inner_norm": "norm of the features between them (EVA-02)",
     "down": "second projection of the network",
     "ffn_output_norm": "second norm, of the output of the network",
     "router": "scores of the experts",

@@ -84,6 +84,7 @@ class Layer(ctypes.Structure):
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
+        ("inner_norm", Norm),
         ("relative", RelativeTables),
         ("gate", InputGate),
         *((name, c_int64) for name in ("rotation_index", "window", "first_bias")),
@@ -101,7 +102,7 @@ class KernelConfig(ctypes.Structure):
             for name in ("intermediate_size", "gate_size", "experts", "top", "buckets", "convolves")
         ),
         *((name, c_int64) for name in ("arrangement", "activation", "gated", "causal")),
-        *((name, c_double) for name in ("scale", "softcap", "norm_eps")),
+        *((name, c_double) for name in ("scale", "softcap", "norm_eps", "inner_norm_eps")),
     ]
 
 

@@ -79,6 +79,7 @@ class KernelEncoder:
             scale=config.attention.scale,
             softcap=config.attention.softcap,
             norm_eps=config.norm_eps,
+            inner_norm_eps=network.inner_norm_eps,
         )
 
     @property

@@ -14,11 +14,10 @@ from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration, InputObserver, Magnitudes
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
 
-AddHead = Callable[[Encoder, LinearFactory], Encoder]
+AddHead = Callable[[Encoder, KernelLinearFactory], Encoder]
 """Function that adds a head of linear layers in the same precision to an encoder."""
 
 Build = Callable[[str, Packing], Encoder]

@@ -90,6 +90,7 @@ class _Builder:
             **self._network(name, spec.feed_forward),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.{'attention' if shares_norm else 'ffn'}"),
+            inner_norm=self.norm(f"{name}.inner_norm"),
             gate=self._gate(name, index),
         )
 

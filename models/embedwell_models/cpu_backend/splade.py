@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.masked_lm import MaskedLMWeights
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.vectors import Floats
@@ -19,7 +19,9 @@ _ROWS = 64  # tokens whose logits are in memory at once if they are summed
 class KernelSpladeHead:
     """Head of a masked language model whose logits are pooled over the tokens of a text."""
 
-    def __init__(self, splade: Splade, weights: MaskedLMWeights, linear: LinearFactory) -> None:
+    def __init__(
+        self, splade: Splade, weights: MaskedLMWeights, linear: KernelLinearFactory
+    ) -> None:
         """linear: builds the linear layers in a precision."""
         self.vocab_size = len(weights.output[1])
         self._splade, self._norm, self._eps = splade, weights.norm, weights.eps

@@ -1,4 +1,4 @@
-"""Pooling of an image's patches by attention with a trained query (SigLIP's head), in float32.
+"""Pooling of an image's patches by attention with a trained query (SigLIP, Nomic), in float32.
 
 Zhai et al. 2022 (arXiv 2106.04560). T patches, D width, H heads, Dh head size.
 """
@@ -20,7 +20,18 @@ class AttentionPooling:
     number to all scores of a head, so the softmax cancels it.
     """
 
-    def __init__(self, config: EncoderConfig, weights: Weights, linear: LinearFactory) -> None:
+    def __init__(
+        self,
+        config: EncoderConfig,
+        weights: Weights,
+        linear: LinearFactory,
+        *,
+        adds_class_token: bool = False,
+    ) -> None:
+        """adds_class_token: whether the network's output is added to the state of the first token.
+
+        Otherwise it is added to the pooled state.
+        """
         heads, size = config.attention.heads, config.attention.head_size
 
         def build(name: str, activation: str = "none") -> Linear:
@@ -35,7 +46,10 @@ class AttentionPooling:
         self._value_bias = weights["pool.value.bias"]
         self._output = build("output")
         self._norm = weights["pool.norm.weight"], weights["pool.norm.bias"], config.norm_eps
-        self._up, self._down = build("up", config.feed_forward.activation), build("down")
+        activation, self._adds_class_token = config.feed_forward.activation, adds_class_token
+        self._gate = build("gate", activation) if config.feed_forward.gated else None
+        self._up = build("up", "none" if self._gate else activation)
+        self._down = build("down")
 
     def __call__(self, states: Floats) -> Floats:
         """Pool the states of one image: (T, D) -> (D,)."""
@@ -44,6 +58,10 @@ class AttentionPooling:
         weights /= weights.sum(axis=1, keepdims=True)  # (H, T)
         mixed = (self._values @ (weights @ states)[:, :, None]).reshape(1, -1)  # (1, D)
         pooled = self._output(mixed + self._value_bias)
-        hidden = self._up(layer_norm(pooled, *self._norm))
-        vector: Floats = (pooled + self._down(hidden))[0]
+        normed = layer_norm(pooled, *self._norm)
+        hidden = self._up(normed)
+        if self._gate is not None:
+            hidden = hidden * self._gate(normed)
+        residual = states[:1] if self._adds_class_token else pooled
+        vector: Floats = (residual + self._down(hidden))[0]
         return vector

@@ -4,7 +4,7 @@ In a model of pairs, an id plus the size of the vocabulary means the same token 
 segment. A sequence of ids therefore describes a pair completely.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import TypeVar, overload
@@ -129,6 +129,18 @@ class Batch:
         starts = self.lengths.cumsum() - self.lengths
         counts = np.maximum.reduceat(others, starts)
         return replace(self, key_counts=np.where(counts == 0, self.lengths, counts))
+
+    def parts(self, size: int) -> Iterator["Batch"]:
+        """Split the batch into batches of at most `size` sequences."""
+        ends = [0, *self.lengths.cumsum().tolist()]
+        for first in range(0, len(self.lengths), size):
+            texts = slice(first, first + size)
+            rows = slice(ends[first], ends[min(first + size, len(self.lengths))])
+            yield Batch(
+                *(self.ids[rows], self.lengths[texts], self.prompt_token_counts[texts]),
+                key_counts=None if self.key_counts is None else self.key_counts[texts],
+                token_vectors=None if self.token_vectors is None else self.token_vectors[rows],
+            )
 
     def split(self, rows: npt.NDArray[N]) -> list[npt.NDArray[N]]:
         """Split rows of tokens (T, ...) by sequence."""

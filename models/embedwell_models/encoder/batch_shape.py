@@ -1,6 +1,6 @@
-"""Shapes of batches, and which of them a GPU has recorded."""
+"""Shapes of batches, how a GPU computes them, and which of them it has recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,24 +37,46 @@ def rounded_rows(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
+@dataclass(frozen=True)
+class PassPlan:
+    """How a GPU computes the forward passes of an encoder.
+
+    attention: numbers of layers by the kernel of their attention: flash, triton, or padded, which
+    is slow. kernels: triton, or why torch computes a norm, rotation or pooling in several kernels.
+    shapes: in ascending order, those to record as CUDA graphs. no_graphs: why there are none.
+    """
+
+    attention: Mapping[str, int] = field(default_factory=dict)
+    kernels: str = "triton"
+    shapes: Sequence[BatchShape] = ()
+    no_graphs: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Describe the passes before any of them is recorded."""
+        graphs = self.no_graphs or f"{len(self.shapes)} sizes"
+        return {"attention": dict(self.attention), "kernels": self.kernels, "graphs": graphs}
+
+
 @dataclass
 class RecordedShapes:
     """Batch shapes of a model that have a CUDA graph, and those whose recording failed.
 
-    attention: the number of layers on a GPU by the kernel of their attention.
+    wanted: whether any is recorded. plan: set by an encoder that is warm, on a GPU.
     """
 
+    wanted: bool = True
     recorded: list[BatchShape] = field(default_factory=list)
     failed: list[BatchShape] = field(default_factory=list)
-    attention: dict[str, int] = field(default_factory=dict)
+    plan: PassPlan | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Describe them; the state is "off" if no shape has a graph."""
-        return {
-            "state": "on" if self.recorded else "off",
-            "failed": [
-                {"tokens": each.rows, "texts": each.max_sequences, "longest": each.max_length}
-                for each in self.failed
-            ],
-            **({"attention": self.attention} if self.attention else {}),
-        }
+        """Describe them, and the passes; the state is "off" if no shape has a graph."""
+        found: dict[str, Any] = {"state": "on" if self.recorded else "off"}
+        found["failed"] = [
+            {"tokens": each.rows, "texts": each.max_sequences, "longest": each.max_length}
+            for each in self.failed
+        ]
+        if self.plan:
+            found |= {"attention": dict(self.plan.attention), "kernels": self.plan.kernels}
+            found |= {"reason": self.plan.no_graphs} if self.plan.no_graphs else {}
+        return found

@@ -35,7 +35,3 @@ class LinearFactory(Protocol):
     ) -> Linear:
         """Build a layer. activation: a name of `config.activations`."""
         ...
-
-    def row_maximum(self, weight: Floats, bias: Floats, *, name: str = "") -> RowMaximum:
-        """Build the maximum of 0 and a linear layer over the rows of each sequence."""
-        ...

@@ -48,10 +48,8 @@ class SpladeEncoder(EncoderWithHead):
 
     def _groups(self, batch: Batch) -> Iterator[Floats]:
         # Few weights are in memory at once, although a batch may have many short sequences.
-        states = self._encoder.states(batch, self._num_layers)
-        size = max(1, _MAX_NUMBERS // self._head.vocab_size)
-        stops = batch.lengths.cumsum()
-        for first in range(0, len(stops), size):
-            lengths = batch.lengths[first : first + size]
-            start, stop = stops[first] - lengths[0], stops[first + len(lengths) - 1]
-            yield self._head(states[start:stop], lengths.tolist())
+        return map(self._weights, batch.parts(max(1, _MAX_NUMBERS // self._head.vocab_size)))
+
+    def _weights(self, batch: Batch) -> Floats:
+        # (B, V)
+        return self._head(self._encoder.states(batch, self._num_layers), batch.lengths.tolist())

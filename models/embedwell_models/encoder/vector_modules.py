@@ -126,10 +126,13 @@ def _identity(x: Floats) -> Floats:
 def _load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
     # The arrays of one module, in the order of the module's shapes.
     folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
+    tensors = dict(weights.iterate_tensors(folder))
+    # An encoder alone, to which an adapter adds the head, lacks the first part of the names.
+    names = {name if name in tensors else name.partition(".")[2]: name for name in shapes}
     arrays = {
-        name: weights.to_finite_float32(folder, name, tensor)
-        for name, tensor in weights.iterate_tensors(folder)
-        if has_own_file or name in shapes
+        names.get(name, name): weights.to_finite_float32(folder, name, tensor)
+        for name, tensor in tensors.items()
+        if has_own_file or name in names
     }
     loaded = {name: array.shape for name, array in arrays.items()}
     if loaded != shapes:

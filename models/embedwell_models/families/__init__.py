@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import (
@@ -40,6 +40,7 @@ from embedwell_models.families import (
     mpt,
     neobert,
     nomic,
+    nomic_vision,
     nvembed,
     phi3,
     qwen,
@@ -123,6 +124,22 @@ def read(folder: Path) -> CheckpointLayout:
     options = JsonConfig(folder / "config.json")
     refuse_undescribed(options)
     return layout_of(_family(options), options)
+
+
+def read_images(folder: Path) -> ImageSpec:
+    """Read the spec of the image encoder of a folder, which may have a text encoder, too.
+
+    Raises ModelError for a folder without an image encoder, and as `read` does.
+    """
+    options = JsonConfig(folder / "config.json")
+    if nomic.is_vision(options):
+        spec = nomic_vision.read(options)
+        unread = unread_keys(options, nomic_vision.IGNORED)
+        return replace(spec, encoder=replace(spec.encoder, unread_keys=unread))
+    images = read(folder).images
+    if images is None:
+        raise ModelError(f"{folder}: it has no image encoder")
+    return images
 
 
 def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:

@@ -1,20 +1,16 @@
 """Causal masks and sliding windows of decoders, from config.json."""
 
 import re
+import tomllib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
 
 _HINT = "false where that code lets a token see those after it, else true"
 _KINDS = ("full_attention", "sliding_attention")
-_BIDIRECTIONAL_CLASS = re.compile(
-    "(Llama|Mistral|Qwen2|Gemma)BiModel|(Llama|Mistral)EncoderModel|LlamaBidirectionalModel"
-    "|DramaModel|ReasonIRModel"
-)
-_BIDIRECTIONAL_REPOSITORIES = {  # whose class has the name of transformers' own
-    *("Alibaba-NLP/gte-Qwen2-7B-instruct", "infly/inf-retriever-v1", "GritLM/GritLM-7B"),
-    *("NovaSearch/stella_en_1.5B_v5", "dunzhang/stella_en_1.5B_v5"),
-}
+_BIDIRECTIONAL = Path(__file__).with_name("bidirectional_code.toml")
 
 
 def is_causal(options: JsonConfig, family: str) -> bool:
@@ -53,14 +49,22 @@ def bidirectional_code(options: JsonConfig) -> str:
     """
     if "is_causal" in options:
         return ""
+    known_class, repositories = _known_code()
     code = str(options.get("auto_map", {}).get("AutoModel", ""))
     named, _, path = code.rpartition("--")
     for name in (path.rpartition(".")[2], *options.get("architectures", ())):
-        if _BIDIRECTIONAL_CLASS.fullmatch(name):
+        if known_class.fullmatch(name):
             return str(name)
     # Folders of the hub's cache, models--organisation--name, and of converted models.
     parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
-    return min(_BIDIRECTIONAL_REPOSITORIES & {named, *parts}, default="")
+    return min(repositories & {named, *parts}, default="")
+
+
+@cache
+def _known_code() -> tuple[re.Pattern[str], frozenset[str]]:
+    # The classes and the repositories in the data file.
+    known = tomllib.loads(_BIDIRECTIONAL.read_text(encoding="utf-8"))
+    return re.compile("|".join(known["classes"])), frozenset(known["repositories"])
 
 
 def sliding_window(options: JsonConfig) -> int | None:

@@ -9,6 +9,7 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, linear
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.errors import ModelError
 from embedwell_models.families import bert
 from embedwell_models.families.classification_heads import two_layers
 from embedwell_models.families.family import Family, Row
@@ -33,7 +34,8 @@ _TENSORS = {
     **linear(f"{_LAYER}.mlp.down_proj", "layers.{}.down"),
     **affine(f"{_LAYER}.post_mlp_layernorm", "layers.{}.ffn_norm"),
 }
-_GATES = {"swiglu": "silu", "geglu": "gelu"}  # the activation of the gate
+_VISION = "NomicVisionModel"
+GATES = {"swiglu": "silu", "geglu": "gelu"}  # the activation of the gate
 _MULTIPLE = 256  # Nomic's code rounds the width of gated networks up to a multiple of this
 _REQUIRED = {  # the supported values of further options of Nomic's code
     "prenorm": False,
@@ -57,7 +59,15 @@ _EXPERTS = {
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of a NomicBERT; Nomic's own config.json uses GPT-2's keys."""
+    """Build the spec of a NomicBERT; Nomic's own config.json uses GPT-2's keys.
+
+    Raises ModelError for an image encoder, which has no texts.
+    """
+    if is_vision(options):
+        raise ModelError(
+            f"{options.path}: it has images only: serve the model of the texts, and name this one "
+            "in EMBEDWELL_IMAGE_MODEL (image_model= in Python)"
+        )
     if options.get("n_embd"):
         config = _nomic_config(options)
         keys = ("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias")
@@ -71,6 +81,11 @@ def read(options: JsonConfig) -> CheckpointLayout:
         unused=bert.UNUSED,
         prefixes=("bert.", "nomic_bert."),
     )
+
+
+def is_vision(options: JsonConfig) -> bool:
+    """Whether config.json is that of Nomic Embed Vision."""
+    return _VISION in options.get("architectures", [])
 
 
 def _transformers_config(options: JsonConfig) -> EncoderConfig:
@@ -89,8 +104,8 @@ def _transformers_config(options: JsonConfig) -> EncoderConfig:
 def _nomic_config(options: JsonConfig) -> EncoderConfig:
     for key, value in _REQUIRED.items():
         options.require(key, value)
-    activation = options.choice("activation_function", {**_GATES, "gelu": "gelu"})
-    gated = options["activation_function"] in _GATES
+    activation = options.choice("activation_function", {**GATES, "gelu": "gelu"})
+    gated = options["activation_function"] in GATES
     interval = options.get("moe_every_n_layers", 0)
     if interval and gated:
         raise options.unsupported("moe_every_n_layers", interval, "0 with a gated activation")
@@ -100,7 +115,7 @@ def _nomic_config(options: JsonConfig) -> EncoderConfig:
         hidden_size=width,
         num_layers=options["n_layer"],
         num_heads=heads,
-        intermediate_size=_intermediate_size(options, width, gated),
+        intermediate_size=intermediate_size(options, width, gated),
         max_positions=options["n_positions"],
         norm_eps=options.get("layer_norm_epsilon", 1e-5),
         activation=activation,
@@ -123,7 +138,8 @@ def _with_experts(config: EncoderConfig, options: JsonConfig, interval: int) -> 
     return replace(config, layers=tuple(layers))
 
 
-def _intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:
+def intermediate_size(options: JsonConfig, width: int, gated: bool) -> int:
+    """Return the number of features between the matrices of a feed-forward network."""
     if not gated:
         return int(options.get("n_inner", 4 * width))
     return -(-int(options.get("n_inner", 8 * width / 3)) // _MULTIPLE) * _MULTIPLE
@@ -185,6 +201,12 @@ FAMILIES = (
                 models="nomic-embed-text-v2-moe",
                 positions="rotary",
                 layers="post-norm, experts in every second layer",
+            ),
+            Row(
+                family="Nomic Embed Vision, [images](image-inputs.md)",
+                models="nomic-embed-vision v1, v1.5",
+                positions="learned; rotary by row and column",
+                layers="pre-norm, gated FFN; pooled by attention",
             ),
         ),
     ),

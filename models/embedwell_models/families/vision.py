@@ -53,7 +53,7 @@ _UNUSED = (
     "logit_scale",
     "logit_bias",
 )
-_CHANNELS = 3
+CHANNELS = 3
 
 
 def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
@@ -73,7 +73,7 @@ def _config(
     options: JsonConfig, *, class_tokens: int, patch: int, activation: str, eps: float
 ) -> EncoderConfig:
     # The defaults are those of the smallest published models.
-    options.require("num_channels", _CHANNELS)
+    options.require("num_channels", CHANNELS)
     grid = options.get("image_size", 224) // options.get("patch_size", patch)
     return plain_config(
         vocab_size=class_tokens,
@@ -102,7 +102,7 @@ def _spec(
         tensors=tensors,
         unused=_UNUSED,
         prefixes=("vision_model.",),
-        shapes=_shapes(config, _CHANNELS * side**2),
+        shapes=shapes(config, CHANNELS * side**2),
     )
     return ImageSpec(
         encoder=encoder,
@@ -112,11 +112,15 @@ def _spec(
     )
 
 
-def _shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
-    # Names of the tensors of the patch projection and of the head that pools by attention.
+def shapes(config: EncoderConfig, pixels: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the patch projection and of the head that pools by attention.
+
+    pixels: numbers of a patch.
+    """
     width, inner = config.hidden_size, config.feed_forward.inner
     matrices = {
         "patch": (width, pixels),
+        "pool.gate": (inner, width),
         "pool.up": (inner, width),
         "pool.down": (width, inner),
         **{f"pool.{name}": (width, width) for name in ("query", "key", "value", "output")},

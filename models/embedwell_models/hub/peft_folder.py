@@ -1,20 +1,23 @@
 """Folder of a model that PEFT has adapted: links to its files, and to those of the base model."""
 
-import hashlib
+import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
+from embedwell_models.hub.linked_folder import linked_folder
 from embedwell_models.model_files import modules
+from embedwell_models.model_files.card import read_kind
 from embedwell_models.tokenizer.loading import loader
 
 _BASE = "base_model_name_or_path"
-_INDEX = "model.safetensors.index.json"
+_CLASSIFIER = "ForSequenceClassification"
+_LABELS = ("id2label", "label2id", "num_labels")
 
 log = logging.getLogger(__name__)
 
@@ -29,27 +32,22 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     """Return a folder in the cache with an adapter and the model that it changes.
 
     The modules after the encoder, the prompts and the tokenizer are the adapter's if its folder has
-    them, otherwise the base model's. Weights and options are the base model's.
+    them, otherwise the base model's. Weights and options are the base model's. The adapter of a
+    classifier makes one of a base model that has another task.
 
     find: returns the folder of the base model from its name or path, and its revision.
     Raises ModelError for a base model that is missing, or that is adapted itself.
     """
     options = JsonConfig(folder / peft_adapter.CONFIG)
     base = _find_base(options, find)
-    links = _links(folder, base)
-    key = hashlib.sha256(repr(sorted(links.items())).encode()).hexdigest()[:16]
-    target = cache / "peft" / f"{folder.name}-{key}"
-    if not target.is_dir():
-        try:
-            with new_folder(target) as scratch:
-                for name, source in links.items():
-                    (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-                    (scratch / name).symlink_to(source)
-        except OSError as error:
-            if not target.is_dir():  # otherwise another process has just put the same links there
-                raise ModelError(
-                    f"{target} cannot be written: {error}; set a cache folder"
-                ) from None
+    classifies = _classifies(folder, options)
+    links = _links(folder, base, whole=classifies)
+    written = {}
+    if classifies:
+        config = (_encoder(base) / "config.json").absolute()
+        text = _classifier_config(_encoder(base))
+        written = {name: text for name, source in links.items() if source == config}
+    target = linked_folder(cache / "peft", folder.name, links, written)
     log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])
     return target
 
@@ -67,16 +65,37 @@ def _find_base(options: JsonConfig, find: Callable[[str, Any], Path]) -> Path:
     return base
 
 
-def _links(adapter: Path, base: Path) -> Mapping[str, Path]:
-    # Path in the new folder -> the file it links to.
-    layout = adapter if (adapter / "modules.json").is_file() else base
+def _classifies(adapter: Path, options: JsonConfig) -> bool:
+    # Whether the adapter is one of a model with a classification head.
+    if options.get("task_type", "") == "SEQ_CLS":
+        return True
+    kinds = [entry.kind for entry in modules.read_entries(adapter)]
+    return read_kind(adapter) == "CrossEncoder" and modules.LOGIT_SCORE not in kinds
+
+
+def _classifier_config(encoder: Path) -> str:
+    # The config.json of the base model as transformers has it for a new head; "" for the file as it
+    # is. The number of labels is then the head's.
+    config = read_object(encoder / "config.json")
+    name = next(iter(config.get("architectures") or ()), "")
+    if name.endswith(_CLASSIFIER):
+        return ""
+    stem = re.sub(r"(LMHeadModel|Model|For[A-Z]\w*)$", "", name)
+    kept = {key: value for key, value in config.items() if key not in _LABELS}
+    return json.dumps({**kept, "architectures": [stem + _CLASSIFIER]})
+
+
+def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
+    # Path in the new folder -> the file it links to. whole: whether the modules after the encoder
+    # are the adapter's, or none.
+    layout = adapter if whole or (adapter / "modules.json").is_file() else base
     encoder = _encoder(layout)
     tokenizer = _encoder(adapter if loader.files(_encoder(adapter)) else base)
     replaced = {*loader.files(encoder), *(adapter / name for name in peft_adapter.FILES)}
     kept = (path for path in _files_of_modules(layout) if path not in replaced)
     files = {path.relative_to(layout): path for path in kept}
     weights = _encoder(base)
-    needed = [weights / "config.json", weights / _INDEX, *loader.files(tokenizer)]
+    needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.require_weight_files(weights)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}

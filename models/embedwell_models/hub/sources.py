@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from embedwell_models.checkpoint.checksum import sha256
@@ -77,14 +78,30 @@ def default_cache() -> Path:
     return Path(base) / "embedwell"
 
 
-def resolve(model: str, *, revision: str | None = None, cache: Path | None = None) -> Path:
+def resolve(
+    model: str,
+    *,
+    revision: str | None = None,
+    cache: Path | None = None,
+    image_model: str | None = None,
+) -> Path:
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
-    The folder of an adapter alone, as PEFT saves it, is joined with its base model.
+    The folder of an adapter alone, as PEFT saves it, is joined with its base model. image_model:
+    a model whose image encoder is joined with it; None to join none.
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
     cache = cache or default_cache()
+    folder = _resolve_alone(model, revision, cache)
+    if image_model is None:
+        return folder
+    from embedwell_models.hub import image_folder  # imports numpy
+
+    return image_folder.with_image_encoder(folder, _find(image_model, None, cache), cache)
+
+
+def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
     folder = _find(model, revision, cache)
     if (folder / _ADAPTER).is_file():
         from embedwell_models.hub import peft_folder  # imports numpy, which most starts do not need
@@ -116,9 +133,18 @@ def _find(model: str, revision: str | None, cache: Path) -> Path:
     if is_hub_name(model):
         return _resolve_hub_model(model, revision, cache)
     raise ModelError(
-        f"no model {model!r}: give a folder, organisation/name, or one of {sorted(BUNDLES)}; "
-        f"{missing_folder(model)}"
+        f"no model {model!r}: {_question(model)}give a folder, organisation/name (`embedwell "
+        f"models` lists some), or {DEFAULT}; {missing_folder(model)}"
     )
+
+
+def _question(model: str) -> str:
+    """Ask whether a known model was meant whose name contains this one."""
+    from embedwell_models.hub.known_models import known_models  # for this message alone
+
+    names = (name for name in (*BUNDLES, *known_models()) if model.lower() in name.lower())
+    similar = [*islice(names, 3)] if model else []
+    return f"did you mean {' or '.join(similar)}? " if similar else ""
 
 
 def missing_folder(model: str) -> str:

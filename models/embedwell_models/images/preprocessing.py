@@ -141,7 +141,8 @@ def _checked(path: Path, values: Any) -> JsonConfig:
 
 def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
-    return options.choice(key, _CLASSES, _CLIP if spec.projection else _SIGLIP)
+    has_class_token = spec.encoder.config.vocab_size > 0
+    return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
 
 
 def value_table(scale: float, mean: Sequence[float], std: Sequence[float]) -> Floats:

@@ -241,23 +241,26 @@ INLINE void attend(const typename Kind::Operand* queries, long stride, Range wan
     const bool first = whole || start == multiplied.first, last = whole || end == multiplied.last;
     if (columns < 0 || (columns == 0 && !(first && last))) continue;
     const long below = start - packed.first;
+    // Copies, which compilers keep in registers.
+    float* const scores = space.scores - below;
     multiply(queries + t * stride, stride, rows, keys, size, {below, below + columns},
-             [&](long r, long j, Floats x) { store(space.scores + r * columns + j - below, x); });
+             [=](long r, long j, Floats x) { store(scores + r * columns + j, x); });
     add(t, rows, Range{start, end}, space.scores);
     Softmax* softmax = space.softmax + t - wanted.first;
     for (long r = 0; r < rows; r++) {
       const Range visible = mask.visible(t + r);
       const float* near = bias.row(bias_row, t + r);
-      if (first) softmax[r] = {};
+      Softmax so_far = first ? Softmax{} : softmax[r];
       soften(space.scores + r * columns,
              {std::max(visible.first, start) - start, std::min(visible.last, end) - start}, columns,
-             scale, near ? near + start : nullptr, softmax[r], space.weights + r * columns);
+             scale, near ? near + start : nullptr, so_far, space.weights + r * columns);
       // Without keys the result is zero, as in torch.
-      if (last && !softmax[r].sum) softmax[r].sum = 1.0f;
+      if (last && !so_far.sum) so_far.sum = 1.0f;
+      softmax[r] = so_far;
     }
-    float* sums = space.sums + (t - wanted.first) * size;
+    float* const sums = space.sums + (t - wanted.first) * size;
     multiply(space.weights, columns, rows, values.below(below), columns, {0, size},
-             [&](long r, long d, Floats x) {
+             [=](long r, long d, Floats x) {
                float* kept = sums + r * size + d;
                if (!first) x = fma(load(kept), splat(softmax[r].factor), x);
                if (last)

@@ -46,6 +46,7 @@ struct Layer {
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
+  Norm inner_norm;  // of the features that down reads, or null
   RelativeTables relative;
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations
@@ -82,7 +83,7 @@ struct KernelConfig {
   int64_t gated, causal;
   double scale;    // of the scores
   double softcap;  // limit of the scores, or 0
-  double norm_eps;
+  double norm_eps, inner_norm_eps;
 
   // The widest operands of a product.
   long widest() const {

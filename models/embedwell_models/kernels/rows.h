@@ -123,7 +123,7 @@ INLINE void rotate(float* x, long width) {
 }
 
 // Memory of the calling thread for a row.
-inline float* rotated_row(long width) {
+inline float* own_row(long width) {
   static thread_local std::vector<float> row;
   if (static_cast<long>(row.size()) < width) row.resize(width);
   return row.data();
@@ -133,7 +133,7 @@ inline float* rotated_row(long width) {
 // NaN or infinity in a row makes all its results NaN.
 INLINE void prepare(const float* x, long width, const Matrix& matrix, const Rows<Int8>& rows,
                     long row) {
-  float* rotated = rotated_row(width);
+  float* rotated = own_row(width);
   for (long d = 0; d < width; d += W)
     store(rotated + d, mix_fours(load(x + d) * load(matrix.smoothing + d)));
   rotate(rotated, width);

@@ -114,10 +114,10 @@ class Work {
     for (long head = first; head < last; head++) {
       const Range mine = cost.queries(costs);
       costs = {costs.first - cost.total(), costs.last - cost.total()};
+      auto* const results = out + head * size - cost.wanted().first * width;
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
-                  space, packed, [&](long row, long d, Floats y) {
-                    store(out + (row - cost.wanted().first) * width + head * size + d, y);
-                  });
+                  space, packed,
+                  [=](long row, long d, Floats y) { store(results + row * width + d, y); });
     }
   }
 
@@ -283,8 +283,28 @@ class Work {
       else
         activate_rows(layer.up, space_.narrow, rows);
       group().wait();
+      if (layer.inner_norm) normalise_staged(layer.inner_norm, rows.last - rows.first);
       add(layer.down, stage(), rows, config_.intermediate_size);
     });
+  }
+
+  // Normalises the features of a block of rows, which wait in the stage.
+  void normalise_staged(const Norm& norm, long count) {
+    const long inner = config_.intermediate_size;
+    const auto eps = static_cast<float>(config_.inner_norm_eps);
+    const auto [first, last] = group().share(count);
+    for (long row = first; row < last; row++) {
+      Stage* x = stage() + row * inner;
+      if constexpr (std::is_same_v<Stage, float>) {
+        normalise(x, inner, norm, eps, x);
+      } else {
+        float* floats = own_row(inner);
+        for (long d = 0; d < inner; d += W) store(floats + d, load(x + d));
+        normalise(floats, inner, norm, eps, floats);
+        for (long d = 0; d < inner; d += W) store(x + d, load(floats + d));
+      }
+    }
+    group().wait();
   }
 
   void activate_rows(const Matrix& up, const Rows<Kind>& from, Range rows) {

@@ -18,10 +18,15 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.cpu_backend.table_encoder import is_table
-from embedwell_models.encoder.batch_shape import RecordedShapes
-from embedwell_models.encoder.device import Device, has_gpu_file, may_be_gpu
+from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
+from embedwell_models.encoder.device import (
+    Device,
+    has_gpu_file,
+    may_be_gpu,
+    torch_is_installed,
+)
 from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
+from embedwell_models.encoder.linear import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.on_kernels import KernelBackend
 from embedwell_models.loading.on_tables import TableBackend
@@ -34,6 +39,9 @@ log = logging.getLogger(__name__)
 
 OUTSIDE_LAYERS = ("patch.", "pool.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
+
+IMAGE_ENCODER = "the image encoder"
+"""What torch computes of a model that reads images as tokens of a text, on every device."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 
@@ -67,11 +75,11 @@ class Backend(Protocol):
         weights: Weights,
         inputs: Inputs,
         calibration: Calibration,
-        graphs: RecordedShapes | None,
+        graphs: RecordedShapes,
     ) -> EncoderFactoryProtocol:
         """Return the factory of a model's text encoder, with its head over states.
 
-        graphs: filled if CUDA graphs are recorded; None to record none.
+        graphs: filled by an encoder on a GPU that is warm.
         """
         ...
 
@@ -93,9 +101,6 @@ class RowExactLinear(LinearFactory):
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
     ) -> Linear:
         return self._factory(weight, bias, activation, name=name)
-
-    def row_maximum(self, weight: Floats, bias: Floats, *, name: str = "") -> RowMaximum:
-        return self._factory.row_maximum(weight, bias, name=name)
 
     @cached_property
     def _factory(self) -> LinearFactory:
@@ -177,19 +182,33 @@ def expect_torch(
         return "a GPU" if device == "auto" else f"the device {device}"
     if families.named(description.spec.config.family).encoder_loader:
         return why_torch_of_own_layers(description)
-    headers = weights.headers(description.encoder)
-    layouts = [description.spec, *([description.images.encoder] if description.images else [])]
-    for layout in layouts:
+    encoders = [(description.spec, description.encoder)]
+    if description.images:
+        encoders.append((description.images.encoder, description.image_encoder))
+    for layout, folder in encoders:
         shapes = {
             ours: header.shape
-            for theirs, header in headers.items()
+            for theirs, header in weights.headers(folder).items()
             for ours in layout.rename(theirs)
             if not is_part(ours) and not ours.startswith(OUTSIDE_LAYERS)
         }
         reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
         if reason is not None:
             return reason
-    return None
+    return IMAGE_ENCODER if description.patches else None
+
+
+def expect_passes(description: ModelDescription, device: str, dtype: str) -> PassPlan | None:
+    """Return how a GPU would compute a model's passes, by its configuration; None without a GPU.
+
+    device: auto, cpu, cuda or cuda:N. dtype: auto for the precision of the GPU.
+    """
+    own_layers = families.named(description.spec.config.family).encoder_loader
+    if own_layers or not may_be_gpu(device) or not torch_is_installed():
+        return None
+    from embedwell_models.torch_backend.encoder_factory import plan_on_gpu
+
+    return plan_on_gpu(description.spec, device, dtype)
 
 
 @contextmanager

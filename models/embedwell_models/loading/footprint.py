@@ -51,16 +51,21 @@ class Footprint:
 def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     # Size of each loaded tensor, and whether it is a matrix of the layers.
     encoder, *modules = description.checkpoints()
-    headers, images = weights.headers(encoder), description.images
-    family = families.named(description.spec.config.family)
-    for spec in [description.spec, *([images.encoder] if images else [])]:
-        yield from _encoder_sizes(spec, headers, family)
+    images, family = description.images, families.named(description.spec.config.family)
+    yield from _encoder_sizes(description.spec, weights.headers(encoder), family)
+    if description.patches and (tokens := description.spec.image_tokens):
+        yield from _encoder_sizes(tokens.encoder, weights.headers(encoder), family)
+    if images:
+        headers = weights.headers(description.image_encoder)
+        yield from _encoder_sizes(images.encoder, headers, family)
     if description.spec.latents:
         yield description.spec.latents.size, True
     for module in description.sentence.modules:
         if not isinstance(module, WithoutWeights) and not module.has_own_file:
             yield sum(map(prod, module.shapes.values())), False
     for path in modules:
+        if images and path == description.image_encoder:
+            continue
         yield sum(prod(header.shape) for header in weights.headers(path).values()), False
     if images and images.projection:
         yield images.projection.width * images.encoder.config.hidden_size, False

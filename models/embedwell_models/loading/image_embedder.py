@@ -67,7 +67,7 @@ class ImageEmbedder:
         if spec is None or preprocessing is None:
             return None
         nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
-        stored = weights.load(description.encoder, spec.encoder)
+        stored = weights.load(description.image_encoder, spec.encoder)
         tensors = {"token_table": nothing, **stored}
         layers = {
             name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
@@ -102,10 +102,14 @@ class ImageParts:
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
         self._project = backend.device_linear(weight, bias)
-        path = description.encoder.relative_to(description.path).as_posix()
+        path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
         self._head = PooledVectorHead(description.path, modules, backend.linear)
-        self._pool = None if spec.projection else AttentionPooling(config, tensors, backend.linear)
+        self._pool = None
+        if spec.projection is None:
+            self._pool = AttentionPooling(
+                config, tensors, backend.linear, adds_class_token=spec.adds_class_token
+            )
 
     def embed(self, encoder: Encoder, images: Sequence[Pixels]) -> Floats:
         """Compute the vectors of images with an encoder: (B, dim)."""

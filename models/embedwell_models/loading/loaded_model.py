@@ -13,10 +13,12 @@ from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
+from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.backends import (
+    IMAGE_ENCODER,
     RowExactLinear,
     choose_backend,
     choose_device,
@@ -49,7 +51,7 @@ class LoadedModel:
     trials: the results of the tried precisions. input_magnitudes: what int8 was calibrated with;
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
-    graphs: the batch shapes with CUDA graphs, after the encoder is warm.
+    graphs: how a GPU computes passes, after the encoder is warm.
     load_texts_with_images: returns the encoder of texts with images, which the first call loads;
     None if the model has none. dtype_of_images: precision of its image encoder.
     """
@@ -90,11 +92,7 @@ class LoadedModel:
     ) -> "LoadedModel":
         """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
         config, load_tokenizer = description.spec.config, cache(description.tokenizer)
-        if unread := description.spec.unread_keys:
-            log.warning(
-                "%s: %s: not known; if they change vectors, these differ from the model's",
-                *(description.encoder / "config.json", ", ".join(unread)),
-            )
+        _warn_of_unread_keys(description)
         if code := description.spec.bidirectional_code:
             log.info(
                 "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
@@ -110,10 +108,8 @@ class LoadedModel:
         compared = _compared_vectors(description, head)
         sentences = ReferenceSentenceEmbedder(load_tokenizer, config.vocab_size, compared)
         calibration = Calibration(sentences.calibrate, input_magnitudes)
-        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes()
-        factory = backend.text_encoders(
-            description, arrays, inputs, calibration, graphs if cuda_graphs else None
-        )
+        inputs, graphs = backend.inputs(description.spec, arrays), RecordedShapes(cuda_graphs)
+        factory = backend.text_encoders(description, arrays, inputs, calibration, graphs)
         if trials is None:  # else an earlier load has checked the tokenizer
             sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
@@ -127,18 +123,20 @@ class LoadedModel:
             return on_torch.load_texts_with_images(description, *parts)
 
         image_dtype = dtype_of_images(choice.dtype, cpu_features)
-
+        why_torch = backend.reason or (images.why_torch if images else None)
+        if description.patches:
+            why_torch = why_torch or IMAGE_ENCODER
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=_with_layers_of_tokens(description, choice.encoder, backend.linear),
+            encoder=_with_own_states(description, choice.encoder, backend.linear),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
-            why_torch=backend.reason or (images.why_torch if images else None),
+            why_torch=why_torch,
             trials=choice.trials,
             input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
             linear=backend.linear,
@@ -166,7 +164,7 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=Device.parse(str(encoder.device)),
             inputs=encoder,
-            encoder=encoder,
+            encoder=_with_own_states(description, encoder, linear),
             head=_head(description, linear),
             dtype="float32",
             isa=None,
@@ -185,6 +183,18 @@ def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
     return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"
 
 
+def _warn_of_unread_keys(description: ModelDescription) -> None:
+    read = [(description.encoder, description.spec)]
+    if description.images:
+        read.append((description.image_encoder, description.images.encoder))
+    for folder, spec in read:
+        if spec.unread_keys:
+            log.warning(
+                "%s: %s: not known; if they change vectors, these differ from the model's",
+                *(folder / "config.json", ", ".join(spec.unread_keys)),
+            )
+
+
 def _head(
     description: ModelDescription, linear: LinearFactory
 ) -> PooledVectorHead | TokenVectorHead:
@@ -194,10 +204,13 @@ def _head(
     return PooledVectorHead(description.path, modules, linear)
 
 
-def _with_layers_of_tokens(
+def _with_own_states(
     description: ModelDescription, encoder: Encoder, linear: LinearFactory
 ) -> Encoder:
-    # Layers of a classifier that come before its pooling.
+    # Weights of several layers, or layers of a classifier that come before its pooling.
+    if module := description.sentence.layer_weights:
+        layer_weights = read_layer_weights(description.path, module)
+        return LayerMixEncoder(encoder, layer_weights, description.spec.config.num_layers)
     classifier = description.classifier
     if classifier is None or not classifier.head.of_tokens:
         return encoder

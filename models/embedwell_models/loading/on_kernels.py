@@ -49,7 +49,7 @@ class KernelBackend:
         weights: Weights,
         inputs: Inputs,
         calibration: Calibration,
-        graphs: RecordedShapes | None,
+        graphs: RecordedShapes,
     ) -> KernelEncoderFactory:
         assert isinstance(inputs, InputTables)
         heads = KernelSpladeHead, KernelLatentAttention

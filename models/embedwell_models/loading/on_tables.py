@@ -37,7 +37,7 @@ class TableBackend:
         weights: Weights,
         inputs: Inputs,
         calibration: Calibration,
-        graphs: RecordedShapes | None,
+        graphs: RecordedShapes,
     ) -> TableEncoderFactory:
         return self.image_encoders(weights, inputs)
 

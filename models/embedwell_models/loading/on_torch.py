@@ -12,6 +12,8 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.array_linear import device_linear
@@ -19,8 +21,11 @@ from embedwell_models.torch_backend.device import resolve_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import AddHead, TorchEncoderFactory
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
-from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
-from embedwell_models.torch_backend.splade import TorchSpladeHead
+from embedwell_models.torch_backend.latent_attention import (
+    DeviceLatentEncoder,
+    TorchLatentAttention,
+)
+from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
 from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
 
 
@@ -46,15 +51,19 @@ class TorchBackend:
         weights: Weights,
         inputs: Inputs,
         calibration: Calibration,
-        graphs: RecordedShapes | None,
+        graphs: RecordedShapes,
     ) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
         device = inputs.device
+        # On a CPU the states are already where the head needs them.
+        on_gpu = device.type == "cuda"
         add_head: AddHead | None = head_of_states(
             description,
             weights,
             lambda splade, head, linear: TorchSpladeHead(splade, head, linear, device),
             lambda latents, linear: TorchLatentAttention(latents, linear, device),
+            splade_encoder=DeviceSpladeEncoder if on_gpu else SpladeEncoder,
+            latent_encoder=DeviceLatentEncoder if on_gpu else StateFunctionEncoder,
         )
         parts = weights, inputs, calibration, add_head, self.cpu_features
         return TorchEncoderFactory(*parts, graphs=graphs)

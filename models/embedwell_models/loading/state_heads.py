@@ -15,17 +15,21 @@ from embedwell_models.model_files.sparse import Splade
 L = TypeVar("L")  # a backend's factory of linear layers
 
 
-def head_of_states(
+def head_of_states(  # noqa: PLR0913 - two are keyword-only
     description: ModelDescription,
     weights: Weights,
     splade_head: Callable[[Splade, MaskedLMWeights, L], SpladeHead],
     latent_attention: Callable[[LatentWeights, L], StateFunction],
+    *,
+    splade_encoder: Callable[[Encoder, SpladeHead, int], Encoder] = SpladeEncoder,
+    latent_encoder: Callable[[Encoder, StateFunction, int], Encoder] = StateFunctionEncoder,
 ) -> Callable[[Encoder, L], Encoder] | None:
     """Read the head of a model; return a function that adds it to an encoder, or None.
 
     weights: have the table of tokens, the output matrix of a SPLADE model that has none of its own.
-    splade_head, latent_attention: build a backend's head from its weights. Raises ModelError for a
-    tensor that is missing or of a wrong shape.
+    splade_head, latent_attention: build a backend's head from its weights. splade_encoder,
+    latent_encoder: add it to an encoder of as many layers. Raises ModelError for a tensor that is
+    missing or of a wrong shape.
     """
     splade, latents = description.sentence.sparse, description.spec.latents
     config = description.spec.config
@@ -33,12 +37,12 @@ def head_of_states(
         head = load_masked_lm_weights(
             description.encoder, splade.head, weights["token_table"], config.hidden_size
         )
-        return lambda encoder, linear: SpladeEncoder(
+        return lambda encoder, linear: splade_encoder(
             encoder, splade_head(splade, head, linear), config.num_layers
         )
     if latents is not None:
         matrices = load_latent_weights(description.encoder, latents)
-        return lambda encoder, linear: StateFunctionEncoder(
+        return lambda encoder, linear: latent_encoder(
             encoder, latent_attention(matrices, linear), config.num_layers
         )
     return None

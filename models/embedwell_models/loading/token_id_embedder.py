@@ -39,8 +39,8 @@ class TokenIdEmbedder:
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
     images: the image encoder; None if the model has none. patches: the preprocessing of images that
-    are tokens of a text; None for a model without them. graphs: the batch shapes with CUDA graphs,
-    after `warm`.
+    are tokens of a text; None for a model without them. graphs: how a GPU computes passes, after
+    `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
     equal except for rounding on a GPU.
@@ -63,6 +63,7 @@ class TokenIdEmbedder:
         cuda_graphs: bool = True,
         revision: str | None = None,
         cache: Path | None = None,
+        image_model: str | Path | None = None,
     ) -> Self:
         """Load a model from a folder, the cache, or the network.
 
@@ -80,6 +81,7 @@ class TokenIdEmbedder:
         of an earlier load of the same files in this dtype, which is not computed again. Without
         these, what `auto` or int8 measures of a model with a name is kept in the cache folder.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models.
+        image_model: a model in the same space, whose image encoder embeds images.
 
         Raises ModelError if the model, device or precision is not available, or if the model needs
         torch, which is not installed.
@@ -89,7 +91,8 @@ class TokenIdEmbedder:
         from embedwell_models.loading.loaded_model import LoadedModel
         from embedwell_models.model_description import ModelDescription
 
-        path = resolve(str(model), revision=revision, cache=cache)
+        images = str(image_model) if image_model else None
+        path = resolve(str(model), revision=revision, cache=cache, image_model=images)
         description = ModelDescription.read(path, pooling, rerank_format, adapter)
         kept = None
         if dtype in ("auto", "int8") and trials is None and not Path(model).exists():

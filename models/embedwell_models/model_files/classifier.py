@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models import families
-from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint import weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -149,7 +149,7 @@ def _rows_of_output(options: JsonConfig, config: EncoderConfig) -> int:
     # The files of jina-reranker-v1 state no labels; transformers would assume two.
     read = families.named(config.family).classification_head
     name = f"{read(options).output.name}.weight" if read else ""
-    header = safetensors_files.headers(options.path.parent).get(name)
+    header = weights.headers(options.path.parent).get(name)
     return header.shape[0] if header else 2
 
 

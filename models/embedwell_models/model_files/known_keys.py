@@ -74,6 +74,7 @@ MODULES: Mapping[str, FileKeys] = {  # kind of a module -> keys of its config.js
     ),
     "MultiVectorMask": FileKeys(read=("skiplist_words", "skiplist_tasks", "keep_only_token_ids")),
     "WordWeights": FileKeys(read=("vocab", "word_weights", "unknown_word_weight")),
+    "WeightedLayerPooling": FileKeys(read=("layer_start", "num_hidden_layers"), ignored=_WIDTHS),
     "LogitScore": FileKeys(read=("true_token_id", "false_token_id", "module_input_name")),
 }
 

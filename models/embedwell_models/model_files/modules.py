@@ -6,7 +6,14 @@ from pathlib import Path, PurePosixPath
 
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.router import ROUTER, read_routes
+from embedwell_models.model_files.router import (
+    DOCUMENT,
+    QUERY,
+    ROUTER,
+    Routes,
+    read_routes,
+    refuse_default_query,
+)
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
     Dense,
@@ -21,6 +28,9 @@ STATIC = "StaticEmbedding"
 WORDS = "WordEmbeddings"
 WORD_WEIGHTS = "WordWeights"
 CLIP = "CLIPModel"
+IMAGE_ENCODER = "image_encoder"
+"""Folder of the image encoder of another model, inside the folder of a model of texts."""
+LAYER_WEIGHTS = "WeightedLayerPooling"
 LOGIT_SCORE = "LogitScore"
 ENCODERS = ("Transformer", STATIC, CLIP, WORDS)
 TABLES = (STATIC, WORDS)
@@ -30,9 +40,11 @@ SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 
 SPLADE_POOLING = "SpladePooling"
 QUERY_WEIGHTS = "SparseStaticEmbedding"
-"""Kind of the only module for queries that may differ from the modules for documents."""
+"""Kind of the only module for queries of a sparse model without an encoder for them."""
+TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
+"""Jina's tasks -> routes, whose modules differ in some models."""
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
-_FORMER_NAMES = {"MLMTransformer": "Transformer"}
+_FORMER_NAMES = {"MLMTransformer": "Transformer", "Asym": ROUTER}
 _PACKAGE = "sentence_transformers."
 _ALIASES = {  # classes of remote code and of another package that this package implements
     "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
@@ -54,22 +66,22 @@ class ModuleEntry:
     custom: bool = False
 
 
-def read_entries(folder: Path) -> tuple[ModuleEntry, ...]:
+def read_entries(folder: Path, route: str = DOCUMENT) -> tuple[ModuleEntry, ...]:
     """Read modules.json; a folder without it is a single encoder or a model2vec model.
+
+    route: the one of each Router.
 
     Raises ModelError for an unsupported module or order of modules.
     """
     path = folder / "modules.json"
-    entries = _listed(path) if path.exists() else _implied(folder)
-    if [entry.kind for entry in entries] == [ROUTER]:
-        entries = _route(folder, entries[0], "document")
+    entries = _through(folder, _listed(path), route) if path.exists() else _implied(folder)
     kinds = [entry.kind for entry in entries]
     if kinds == ["Transformer", LOGIT_SCORE]:
         return entries
-    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS)
+    supported = (*ENCODERS, *_POOLINGS["Transformer"], *_READERS, WORD_WEIGHTS, LAYER_WEIGHTS)
     if unknown := [kind for kind in kinds if kind not in supported]:
         raise ModelError(f"{path}: modules {unknown} are not supported; supported: {supported}")
-    if kinds[:2] == [WORDS, WORD_WEIGHTS]:
+    if kinds[:2] == [WORDS, WORD_WEIGHTS] or kinds[:3] == ["Transformer", LAYER_WEIGHTS, "Pooling"]:
         del kinds[1]
     pooled = kinds[1:] and kinds[1] in _POOLINGS.get(kinds[0], ())
     after = kinds[2:] if pooled else kinds[1:]
@@ -77,31 +89,37 @@ def read_entries(folder: Path) -> tuple[ModuleEntry, ...]:
         raise ModelError(f"{path}: modules {kinds} in this order are not supported")
     if SPLADE_POOLING in kinds and after:
         raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
-    _check_query_route(folder, kinds)
     return entries
 
 
-def read_query_entries(folder: Path) -> tuple[ModuleEntry, ...] | None:
-    """Read the modules for queries; return None if they equal the modules for documents."""
+def read_query_weights(folder: Path) -> ModuleEntry | None:
+    """Read the only module for queries of a sparse model without an encoder for them, or None."""
     path = folder / "modules.json"
     listed = _listed(path) if path.exists() else ()
     if [entry.kind for entry in listed] != [ROUTER]:
         return None
-    query, document = (_route(folder, listed[0], name) for name in ("query", "document"))
-    return None if query == document else query
+    query = _through(folder, listed, QUERY)
+    kinds = [entry.kind for entry in _through(folder, listed, DOCUMENT)]
+    if [entry.kind for entry in query] != [QUERY_WEIGHTS] or SPLADE_POOLING not in kinds:
+        return None
+    refuse_default_query(folder / listed[0].path, _routes(folder, listed[0]))
+    return query[0]
 
 
-def _check_query_route(folder: Path, documents: Sequence[str]) -> None:
-    queries = read_query_entries(folder)
-    kinds = [entry.kind for entry in queries or ()]
-    if queries is None or (kinds == [QUERY_WEIGHTS] and SPLADE_POOLING in documents):
-        return
-    raise ModelError(
-        f"{folder / 'modules.json'}: the modules {kinds} of the Router for queries differ from "
-        f"those for documents: not supported, except for one {QUERY_WEIGHTS} in a sparse model. "
-        "Save the modules of each route as a model of its own with sentence-transformers, and "
-        "serve both models"
-    )
+def read_tasks(folder: Path) -> tuple[str, ...]:
+    """Return the tasks of a model with other modules for queries than for documents; else ().
+
+    The first one is that of a text without a task. Raises ModelError.
+    """
+    path = folder / "modules.json"
+    listed = _listed(path) if path.exists() else ()
+    routers = [_routes(folder, entry) for entry in listed if entry.kind == ROUTER]
+    defaults = [routes.default for routes in routers if routes.differ]
+    if not defaults or read_query_weights(folder) is not None:
+        return ()
+    if len({*defaults}) > 1:
+        raise ModelError(f"{path}: the Routers have the default routes {defaults}, not one")
+    return tuple(sorted(TASK_ROUTES, key=lambda task: TASK_ROUTES[task] != defaults[0]))
 
 
 def read_vector_modules(
@@ -135,10 +153,21 @@ def _listed(path: Path) -> tuple[ModuleEntry, ...]:
     return tuple(_entry(path, module["type"], module["path"]) for module in modules)
 
 
-def _route(folder: Path, router: ModuleEntry, name: str) -> tuple[ModuleEntry, ...]:
-    path = folder / router.path
-    prefix = f"{router.path}/" if router.path else ""
-    return tuple(_entry(path, kind, prefix + part) for kind, part in read_routes(path)[name])
+def _through(folder: Path, listed: Sequence[ModuleEntry], route: str) -> tuple[ModuleEntry, ...]:
+    # The modules with those of a route in place of each Router.
+    entries: list[ModuleEntry] = []
+    for entry in listed:
+        if entry.kind != ROUTER:
+            entries.append(entry)
+            continue
+        prefix = f"{entry.path}/" if entry.path else ""
+        modules = _routes(folder, entry).modules[route]
+        entries += [_entry(folder / entry.path, kind, prefix + part) for kind, part in modules]
+    return tuple(entries)
+
+
+def _routes(folder: Path, router: ModuleEntry) -> Routes:
+    return read_routes(folder / router.path)
 
 
 def _entry(path: Path, kind: str, module_path: str) -> ModuleEntry:

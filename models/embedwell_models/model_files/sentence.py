@@ -12,6 +12,10 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_card
 from embedwell_models.model_files.classifier import ClassifierOptions
+from embedwell_models.model_files.layer_weights import (
+    LayerWeights,
+    read_layer_weights_options,
+)
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
 from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import stated_max_length
@@ -54,10 +58,11 @@ class VectorRecipe:
     prefix_in_prompt: whether special tokens before a text count as tokens of the prompt.
     file_only: whether only tokenizer.json is read, and texts get no special tokens.
     keep_unknown: whether unknown tokens remain. end, padded: see Projection.
+    layer_weights: weights of the states of several layers; None for those of the last one.
     sparse: options of sparse vectors; None for a model without them. word_weights: the folder,
     relative to the model's, with a weight for each word of a table; None without weights.
     text_format: the text around a text, in which the prompt is an instruction; None if a text just
-    follows its prompt.
+    follows its prompt. role: query or document if the modules are for texts of this role alone.
     """
 
     max_length: int
@@ -73,11 +78,13 @@ class VectorRecipe:
     keep_unknown: bool = True
     end: int | None = None
     padded: bool = False
+    layer_weights: LayerWeights | None = None
     sparse: Sparse | None = None
     word_weights: str | None = None
     prompts: dict[str, str] = field(default_factory=dict)
     default_prompt: str = ""
     text_format: TextFormat | None = None
+    role: str | None = None
 
     @classmethod
     def read(
@@ -131,6 +138,7 @@ class VectorRecipe:
             normalize=own.normalize if own else normalize or bool(instruction or as_code),
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
+            layer_weights=read_layer_weights_options(folder, entries, encoder),
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,

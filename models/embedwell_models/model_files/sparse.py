@@ -104,21 +104,22 @@ def _masked_lm_head(options: JsonConfig, encoder: EncoderConfig) -> MaskedLMHead
 
 
 def _query_weights(folder: Path) -> QueryWeights | None:
-    entries = modules.read_query_entries(folder)
-    if entries is None:
+    entry = modules.read_query_weights(folder)
+    if entry is None:
         return None
-    path = entries[0].path
+    path = entry.path
     file = JsonConfig.optional(folder / path / "config.json").get("path", "")
     return QueryWeights(path, PurePath(file).name or None)
 
 
-def sparse_files(folder: Path, sparse: Sparse | None) -> list[Path]:
+def sparse_files(folder: Path, entries: Sequence[ModuleEntry], sparse: Sparse | None) -> list[Path]:
     """List the files that only sparse vectors and token vectors need; files may be missing."""
     if isinstance(sparse, BgeM3Sparse):
         return [folder / TOKEN_WEIGHTS, folder / TOKEN_VECTORS]
     if sparse is None:
         return []
-    entries = [*modules.read_entries(folder), *(modules.read_query_entries(folder) or ())]
     options = [folder / entry.path / "config.json" for entry in entries]
-    query = [sparse.query.file(folder)] if sparse.query else []
-    return [folder / "router_config.json", *options, *query]
+    query = []
+    if sparse.query:
+        query = [folder / sparse.query.path / "config.json", sparse.query.file(folder)]
+    return [*options, *query]

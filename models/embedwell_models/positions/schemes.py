@@ -83,6 +83,19 @@ class Rotary(Scheme):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GridRotary(Rotary):
+    """Rotation by the row and the column of an image's patch (EVA-02; arXiv 2303.11331).
+
+    The first half of the pairs is rotated by the row, the other half by the column. Position 0 is
+    the class token, which is not rotated.
+    side: number of patches in a row. step: distance of neighbouring patches.
+    """
+
+    side: int
+    step: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Alibi(Scheme):
     """Penalty of scores that grows with the distance (Press et al. 2021, arXiv 2108.12409).
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.positions.schemes import Rotary, Scaling
+from embedwell_models.positions.schemes import GridRotary, Rotary, Scaling
 from embedwell_models.vectors import Doubles, Floats
 
 Ints = npt.NDArray[np.int64]
@@ -48,10 +48,23 @@ def rotary(positions: Ints, scheme: Rotary, length: int = 0) -> tuple[Floats, Fl
     Su et al. 2021, "RoFormer" (arXiv 2104.09864), equation 34. Pair i is columns (2i, 2i+1) in
     the paper's layout and (i, i + dim/2) in the layout of GPT-NeoX and Llama.
     """
-    radians = positions[:, None] * frequencies(scheme, length)
-    parts = (np.cos(radians), np.sin(radians))
+    turned = radians(positions, scheme, length)
+    parts = (np.cos(turned), np.sin(turned))
     cos, sin = ((part * scheme.scaling.magnitude).astype(np.float32) for part in parts)
     return cos, sin
+
+
+def radians(positions: Ints, scheme: Rotary, length: int = 0) -> Doubles:
+    """Return the angle by which each pair of features is rotated: (P, dim/2).
+
+    length: see `rotary`.
+    """
+    if not isinstance(scheme, GridRotary):
+        turned: Doubles = positions[:, None] * frequencies(scheme, length)
+        return turned
+    places = np.divmod(positions - 1, scheme.side)  # row and column
+    halves = [angles(each, scheme.dim // 2, scheme.base) * scheme.step for each in places]
+    return np.where(positions[:, None] > 0, np.concatenate(halves, axis=1), 0.0)
 
 
 @lru_cache

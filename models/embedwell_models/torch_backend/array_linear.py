@@ -1,11 +1,10 @@
 """Linear layers of torch, behind the interface for arrays."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from embedwell_models.encoder.linear import Linear, LinearFactory, RowMaximum
+from embedwell_models.encoder.linear import Linear, LinearFactory
 from embedwell_models.torch_backend import linear as on_tensors
 from embedwell_models.vectors import Floats
 
@@ -26,10 +25,6 @@ class ArrayLinearFactory(LinearFactory):
         tensors = torch.from_numpy(weight), torch.from_numpy(bias)
         return _ArrayLinear(self.factory(*tensors, activation, name=name), self.device)
 
-    def row_maximum(self, weight: Floats, bias: Floats, *, name: str = "") -> RowMaximum:
-        tensors = torch.from_numpy(weight), torch.from_numpy(bias)
-        return _ArrayRowMaximum(self.factory.row_maximum(*tensors, name=name), self.device)
-
 
 def device_linear(device: torch.device) -> ArrayLinearFactory:
     """Return a factory of float32 layers on a device; on a CPU their rows are independent."""
@@ -45,16 +40,4 @@ class _ArrayLinear:
     def __call__(self, x: Floats, residual: Floats | None = None) -> Floats:
         added = None if residual is None else torch.from_numpy(residual).to(self.device)
         result: Floats = self.linear(torch.from_numpy(x).to(self.device), added).cpu().numpy()
-        return result
-
-
-@dataclass(frozen=True)
-class _ArrayRowMaximum:
-    maximum: on_tensors.RowMaximum
-    device: torch.device
-
-    @torch.inference_mode()
-    def __call__(self, x: Floats, lengths: Sequence[int]) -> Floats:
-        rows = torch.from_numpy(x).to(self.device)
-        result: Floats = self.maximum(rows, lengths).cpu().numpy()
         return result

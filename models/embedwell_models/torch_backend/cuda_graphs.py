@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes
+from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 log = logging.getLogger(__name__)
@@ -95,27 +95,27 @@ class CudaGraphRunner:
         device: torch.device,
         record: Record,
         outcome: RecordedShapes,
-        shapes: Sequence[BatchShape] = RECORDED_SHAPES,
+        plan: PassPlan,
     ) -> None:
-        """outcome: filled by `warm`. shapes: in ascending order."""
+        """outcome: filled by `warm`."""
         self._forward, self._device, self._record = forward, device, record
-        self._outcome, self._shapes = outcome, shapes
+        self._outcome, self._plan = outcome, plan
         self._recorded: dict[BatchShape, _RecordedForward] = {}
 
     def shape(self, lengths: Sequence[int]) -> BatchShape:
         least = BatchShape.of(lengths)
-        fitting = next((shape for shape in self._shapes if shape.holds(least)), least)
+        fitting = next((shape for shape in self._plan.shapes if shape.holds(least)), least)
         return fitting if fitting in self._recorded else least
 
     def __call__(self, layout: SequenceLayout) -> Tensor:
-        recorded = None if layout.limits_keys else self._recorded.get(layout.shape)
+        recorded = self._recorded.get(layout.shape)
         return self._forward(layout.ids, layout) if recorded is None else recorded(layout)
 
     def warm(self) -> None:
         recorded: dict[BatchShape, _RecordedForward] = {}
         failed: dict[BatchShape, str] = {}
         # The largest shape first, because the others then fit in its memory.
-        for shape in reversed(self._shapes):
+        for shape in reversed(self._plan.shapes):
             try:
                 recorded[shape] = _RecordedForward(self._forward, self._device, shape, self._record)
             except RuntimeError as error:
@@ -123,11 +123,12 @@ class CudaGraphRunner:
                 failed[shape] = str(error.__context__ or error).partition("\n")[0]
         self._recorded = recorded
         self._outcome.recorded, self._outcome.failed = [*recorded], [*failed]
+        self._outcome.plan = self._plan
         if failed:
             log.warning(
                 "%d of %d batch shapes have no CUDA graph, and small batches of them are slower. "
                 "The recording failed: %s",
-                *(len(failed), len(self._shapes), next(iter(failed.values()))),
+                *(len(failed), len(self._plan.shapes), next(iter(failed.values()))),
             )
 
 

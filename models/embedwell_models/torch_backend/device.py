@@ -1,6 +1,7 @@
 """Choice of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -18,9 +19,17 @@ def is_ampere_or_newer(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+@cache
+def why_no_triton(device: torch.device) -> str:
+    """Return why a device does not run our Triton kernels; "" if it does."""
+    if not is_ampere_or_newer(device):
+        return "no GPU from Ampere on"
+    return "" if find_spec("triton") else "Triton is not installed"  # torch brings it on Linux
+
+
 def runs_triton(device: torch.device) -> bool:
-    """Whether a device is a GPU for our Triton kernels; torch brings Triton on Linux."""
-    return is_ampere_or_newer(device) and find_spec("triton") is not None
+    """Whether a device is a GPU for our Triton kernels."""
+    return not why_no_triton(device)
 
 
 def try_device(name: str) -> torch.device:

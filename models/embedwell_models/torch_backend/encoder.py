@@ -95,7 +95,7 @@ class TorchEncoder:
         """runner: builds the runner of forward passes over all layers."""
         self._embeddings, self._layers = embeddings, layers
         # Not a bound method, because its reference cycle would delay the release of the weights.
-        self._run = partial(_run, embeddings, layers, len(layers))
+        self._run = partial(_run, embeddings, layers)
         self._runner = runner(self._run)
         # A GPU gets one forward pass at a time. On a CPU a short pass does not wait for a long one.
         exclusive = self._runner.shares_memory or embeddings.device.type == "cuda"
@@ -111,27 +111,36 @@ class TorchEncoder:
         """One on a GPU, which computes while the host prepares the next batch; otherwise zero."""
         return int(self._embeddings.device.type == "cuda")
 
-    @torch.inference_mode()
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
-        layout = self._layout(batch, BatchShape.of)
-        rows = self._token_vectors(batch, layout)
-        with self._lock:
-            ids = layout.ids if rows is None else rows
-            hidden = _run(self._embeddings, self._layers, num_layers, ids, layout)
-            copy = HostCopy(hidden[: layout.tokens].to(torch.float32))
-        return copy.wait()
 
-    @torch.inference_mode()
+        def rows(hidden: Tensor, layout: SequenceLayout) -> Tensor:
+            return hidden[: layout.tokens].to(torch.float32)
+
+        return self.apply(batch, rows, num_layers)
+
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
-        has_ids = batch.token_vectors is None
-        layout = self._layout(batch, self._runner.shape if has_ids else BatchShape.of)
-        rows = self._token_vectors(batch, layout)
+        return self.apply(batch, lambda hidden, layout: pool(hidden, layout, poolings))
+
+    @torch.inference_mode()
+    def apply(self, batch: Batch, function: Forward, num_layers: int | None = None) -> Floats:
+        """Apply a function to hidden states on the device: (rows, D) -> its result.
+
+        num_layers: the number of layers before it; None for all. Rows after those of the tokens may
+        hold anything.
+        """
+        # Recorded graphs have all layers, read token ids, and attend to all tokens.
+        replays = (
+            num_layers in (None, len(self._layers))
+            and batch.token_vectors is None
+            and batch.key_counts is None
+        )
+        layout = self._layout(batch, self._runner.shape if replays else BatchShape.of)
+        rows = None if replays else self._rows(batch, layout)
         with self._lock:
-            # Recorded graphs read token ids, not token vectors.
-            hidden = self._runner(layout) if rows is None else self._run(rows, layout)
-            copy = HostCopy(pool(hidden, layout, poolings))
+            hidden = self._runner(layout) if rows is None else self._run(rows, layout, num_layers)
+            copy = HostCopy(function(hidden, layout))
         return copy.wait()
 
     @torch.inference_mode()
@@ -167,9 +176,10 @@ class TorchEncoder:
         self._layers.prepare_layout(layout)
         return layout
 
-    def _token_vectors(self, batch: Batch, layout: SequenceLayout) -> Tensor | None:
-        # (rows, D), in place of ids.
-        return None if batch.token_vectors is None else self._padded(batch.token_vectors, layout)
+    def _rows(self, batch: Batch, layout: SequenceLayout) -> Tensor:
+        # The ids, (rows,), or token vectors in place of them, (rows, D).
+        vectors = batch.token_vectors
+        return layout.ids if vectors is None else self._padded(vectors, layout)
 
     def _padded(self, array: Floats | Doubles, layout: SequenceLayout) -> Tensor:
         # (T, D) -> (rows, D) on the device.
@@ -180,10 +190,10 @@ class TorchEncoder:
 def _run(
     embeddings: InputEmbeddings,
     layers: TorchLayers,
-    num_layers: int,
     ids: Tensor,
     layout: SequenceLayout,
+    num_layers: int | None = None,
 ) -> Tensor:
-    # (T,) or (T, D) -> (T, D), after the first `num_layers` layers.
+    # (T,) or (T, D) -> (T, D), after the first `num_layers` layers; None for all.
     hidden = embeddings(ids, layout).to(layers.dtype)
-    return layers(hidden, layout, num_layers)
+    return layers(hidden, layout, len(layers) if num_layers is None else num_layers)

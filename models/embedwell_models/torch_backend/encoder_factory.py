@@ -4,12 +4,13 @@ On a CPU, its linear layers are those of the compiled kernels, where there are a
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 
-from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.checkpoint.weights import Weights, shapes_of
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import (
     build_in_kernels,
@@ -19,7 +20,7 @@ from embedwell_models.cpu_backend.encoder_factory import (
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.encoder.batch_shape import RecordedShapes
+from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.torch_backend.cuda_graphs import (
     RECORDED_SHAPES,
@@ -31,7 +32,12 @@ from embedwell_models.torch_backend.device import is_ampere_or_newer
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+from embedwell_models.torch_backend.linear import (
+    LinearFactory,
+    TorchLinearFactory,
+    torch_linear_factory,
+)
+from embedwell_models.torch_backend.operators import Operators, operators_for
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +51,7 @@ class TorchEncoderFactory:
 
     calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
     features that may be used, see embedwell_models.cpu_backend.library.
-    graphs: filled by an encoder that records CUDA graphs; None to record none.
+    graphs: filled by an encoder on a GPU that is warm; None to record none.
     """
 
     weights: Weights
@@ -61,14 +67,8 @@ class TorchEncoderFactory:
 
     @property
     def half_precision(self) -> str | None:
-        """Precision that `auto` takes on a GPU; None for a CPU, where `auto` compares speeds.
-
-        Large activations, as those of T5 and Gemma, overflow in float16, but not in bfloat16. The
-        reference sentences do not fill a GPU, so their time is not meaningful.
-        """
-        if self.device.type == "cpu":
-            return None
-        return "bfloat16" if is_ampere_or_newer(self.device) else "float16"
+        """Precision that `auto` takes on a GPU; None for a CPU, where `auto` compares speeds."""
+        return None if self.device.type == "cpu" else half_precision(self.device)
 
     def supported(self) -> list[str]:
         """Precisions that run at full speed: float32, then the others in the order of `auto`."""
@@ -103,32 +103,65 @@ class TorchEncoderFactory:
         return encoder if self.add_head is None else self.add_head(encoder, linear)
 
     def _encoder(self, linear: LinearFactory) -> TorchEncoder:
-        embeddings, device = self.embeddings, self.device
+        embeddings, device, graphs = self.embeddings, self.device, self.graphs
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
-        graphs = self.graphs
-        if device.type == "cuda":
-            log_attention(layers.attention_names, linear.dtype)
-            if graphs is not None:
-                graphs.attention = layers.attention_names
-        shapes = layers.recordable(RECORDED_SHAPES)
-        if graphs is None or not shapes:
+        if graphs is None or device.type != "cuda":
             return TorchEncoder(embeddings, layers)
+        plan = layers.plan(RECORDED_SHAPES)
+        if not graphs.wanted:
+            plan = replace(plan, shapes=(), no_graphs="cuda_graphs is false")
+        log_plan(plan, linear.dtype)
 
         def runner(forward: Forward) -> CudaGraphRunner:
-            return CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs, shapes)
+            return CudaGraphRunner(forward, device, CudaGraphRecorder(device), graphs, plan)
 
         return TorchEncoder(embeddings, layers, runner)
 
 
-def log_attention(layers: Mapping[str, int], dtype: torch.dtype) -> None:
-    """Log the numbers of layers by the kernel of their attention; warn of the slow one."""
-    names = ", ".join(f"{name} in {count} layers" for name, count in layers.items())
-    log.info("attention in %s: %s", str(dtype).removeprefix("torch."), names or "none")
-    if "padded" in layers:
+def plan_on_gpu(layout: CheckpointLayout, name: str, dtype: str) -> PassPlan | None:
+    """Describe the passes of a model on the GPU with a name, or on the first one; None without it.
+
+    name: auto, cuda or cuda:N. dtype: auto for the precision of the GPU.
+    """
+    gpu = torch.device("cuda" if name == "auto" else name)
+    if torch.cuda.device_count() <= (gpu.index or 0):
+        return None
+    precision = half_precision(gpu) if dtype == "auto" else dtype
+    return expected_plan(layout, operators_for(gpu), precision)
+
+
+def expected_plan(layout: CheckpointLayout, operators: Operators, dtype: str) -> PassPlan:
+    """Describe the passes of a model with a GPU's operators, by its configuration alone."""
+    meta = torch.device("meta")
+    tensors = {name: torch.empty(shape, device=meta) for name, shape in shapes_of(layout).items()}
+    linear = TorchLinearFactory(meta, getattr(torch, dtype))
+    return TorchLayers(layout.config, tensors, linear, meta, operators).plan(RECORDED_SHAPES)
+
+
+def half_precision(device: torch.device) -> str:
+    """Return the precision that `auto` takes on a GPU.
+
+    Large activations, as those of T5 and Gemma, overflow in float16, but not in bfloat16. The
+    reference sentences do not fill a GPU, so their time is not meaningful.
+    """
+    return "bfloat16" if is_ampere_or_newer(device) else "float16"
+
+
+def log_plan(plan: PassPlan, dtype: torch.dtype) -> None:
+    """Log how a GPU computes passes; warn of what is slow."""
+    names = ", ".join(f"{name} in {count} layers" for name, count in plan.attention.items())
+    precision, about = str(dtype).removeprefix("torch."), plan.as_json()
+    log.info(
+        "passes in %s: attention %s; kernels %s; CUDA graphs: %s",
+        *(precision, names or "none", about["kernels"], about["graphs"]),
+    )
+    if "padded" in plan.attention:
         log.warning(
             "Attention runs in padded blocks, which are slow and have no CUDA graphs: "
             "no kernel computes this model's scores on this GPU, or Triton is not installed"
         )
+    if plan.kernels != "triton":
+        log.warning("Each norm, rotation and pooling takes several kernels: %s", plan.kernels)
 
 
 def torch_bfloat16_is_usable(cpu_features: frozenset[str]) -> bool:

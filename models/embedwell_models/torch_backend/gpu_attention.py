@@ -12,7 +12,6 @@ from embedwell_models.torch_backend.attention import (
     Visibility,
     padded_attention,
 )
-from embedwell_models.torch_backend.device import is_ampere_or_newer, runs_triton
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _DTYPES = (torch.bfloat16, torch.float16)
@@ -29,6 +28,8 @@ class FlashAttention:
     Several query heads may share a key head. torch's public function for it takes such heads only
     from torch 2.12 on.
     """
+    limited: AttentionFunction = padded_attention
+    """Attention where some tokens are not attended to, as in queries of multi-vector models."""
 
     def __call__(
         self,
@@ -39,8 +40,8 @@ class FlashAttention:
         options: AttentionOptions,
     ) -> Tensor:
         """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
-        if layout.limits_keys:  # only for queries, which are short
-            return padded_attention(query, key, value, layout, options)
+        if layout.limits_keys:
+            return self.limited(query, key, value, layout, options)
         window = -1 if options.window is None else options.window
         # With a maximum of one token the kernel takes another path. That path may split the keys,
         # so that the bits of a text depend on its batch, and it reads no rows after the sequences.
@@ -86,17 +87,6 @@ class PackedAttention:
         return mixed.flatten(1)
 
 
-def choose_attention(
-    options: AttentionOptions, head_size: int, dtype: torch.dtype, device: torch.device
-) -> AttentionFunction:
-    """Choose a layer's attention by what the device has, see `fastest_attention`."""
-    return fastest_attention(
-        *(options, head_size, dtype),
-        has_flash=is_ampere_or_newer(device),
-        has_triton=runs_triton(device),
-    )
-
-
 def fastest_attention(
     options: AttentionOptions,
     head_size: int,
@@ -106,12 +96,13 @@ def fastest_attention(
     has_triton: bool,
 ) -> AttentionFunction:
     """Return FlashAttention if it supports the options, else the Triton kernel, else padded."""
-    fits = options.positions.adds_no_scores and not options.softcap
-    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= _LARGEST_HEAD
-    if fits and has_flash:
-        return FlashAttention(torch.ops.aten._flash_attention_forward)
+    others: AttentionFunction = padded_attention
     if has_triton and options.positions.has_packed_scores and head_size <= _LARGEST_HEAD:
         from embedwell_models.torch_backend.triton_kernels.attention import attend
 
-        return PackedAttention(attend)
-    return padded_attention
+        others = PackedAttention(attend)
+    fits = options.positions.adds_no_scores and not options.softcap
+    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= _LARGEST_HEAD
+    if fits and has_flash:
+        return FlashAttention(torch.ops.aten._flash_attention_forward, others)
+    return others

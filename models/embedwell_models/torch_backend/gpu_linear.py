@@ -3,19 +3,17 @@
 T tokens, B sequences.
 """
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from embedwell_models.torch_backend.async_copy import to_device
 from embedwell_models.torch_backend.linear import (
     Linear,
     RowMaximum,
     TorchLinearFactory,
     WeightAndBias,
 )
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels import gated, row_maximum
 
 _USE_GELU = {"relu": False, "gelu": True, "gelu_tanh": True}
@@ -72,7 +70,6 @@ class _PackedRowMaximum:
     def __init__(self, weight: Tensor, bias: Tensor) -> None:
         self._weight, self._bias = weight, bias
 
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        ends = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
-        (on_device,) = to_device(x.device, ends)
-        return row_maximum.row_maximum(x, self._weight, self._bias, on_device)
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        ends = layout.cu_seqlens[: len(layout.host_lengths) + 1]
+        return row_maximum.row_maximum(x, self._weight, self._bias, ends)

@@ -1,6 +1,5 @@
 """Linear layers of the compiled kernels for layers on torch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +16,7 @@ from embedwell_models.torch_backend.linear import (
     WeightAndBias,
     torch_linear_factory,
 )
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
 class TensorKernelLinearFactory(LinearFactory):
@@ -60,8 +60,8 @@ class _Linear:
 class _RowMaximum:
     row_maximum: linear.RowMaximum
 
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        return torch.from_numpy(self.row_maximum(x.numpy(), lengths))
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        return torch.from_numpy(self.row_maximum(x.numpy(), layout.host_lengths))
 
 
 def row_exact_linear_factory(cpu_features: frozenset[str]) -> LinearFactory:

@@ -1,8 +1,8 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import torch
@@ -18,7 +18,7 @@ from embedwell_models.config.layer_spec import (
     LayerSpec,
     Mixer,
 )
-from embedwell_models.encoder.batch_shape import BatchShape, rounded_rows
+from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, rounded_rows
 from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
@@ -72,26 +72,29 @@ class TorchLayers:
         mixers = [layer.attention for layer in self._layers]
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self._final, self._sum_and_norm = build.norm("final_norm"), operators.sum_and_norm
+        self._kernels = operators.kernels
 
     def __len__(self) -> int:
         return len(self._layers)
 
-    @property
-    def attention_names(self) -> dict[str, int]:
-        """Numbers of layers by the kernel of their attention; `padded` is slow on a GPU."""
+    def plan(self, shapes: Sequence[BatchShape]) -> PassPlan:
+        """Describe the passes on a GPU; select the shapes whose batches launch the same kernels."""
         names: dict[type, str] = {FlashAttention: "flash", PackedAttention: "triton"}
-        return dict(Counter(names.get(type(each.attend), "padded") for each in self._attentions))
+        attention = Counter(names.get(type(each.attend), "padded") for each in self._attentions)
+        why, recorded = self._why_no_graphs(attention), list[BatchShape]()
+        if not why:
+            longest = min(each.options.positions.longest_recordable for each in self._attentions)
+            recorded = [shape for shape in shapes if shape.max_length <= longest]
+            why = "" if recorded else "rotations depend on the length of a text"
+        return PassPlan(dict(attention), self._kernels, recorded, why)
 
-    def recordable(self, shapes: Sequence[BatchShape]) -> list[BatchShape]:
-        """Select the shapes whose batches launch the same kernels, for CUDA graphs."""
-        attention = {type(each.attend) for each in self._attentions}
-        others = {type(layer.ffn) for layer in self._layers}
-        everywhere = len(self._attentions) == len(self)
-        kernels = attention <= {FlashAttention, PackedAttention}
-        if not (everywhere and kernels and others == {FeedForward}):
-            return []
-        longest = min(each.options.positions.longest_recordable for each in self._attentions)
-        return [shape for shape in shapes if shape.max_length <= longest]
+    def _why_no_graphs(self, attention: Mapping[str, int]) -> str:
+        if "padded" in attention:
+            return "attention in padded blocks"
+        if not attention or len(self._attentions) < len(self):
+            return "layers without attention"
+        experts = any(isinstance(layer.ffn, MixtureOfExperts) for layer in self._layers)
+        return "the host chooses experts" if experts else ""
 
     def prepare_layout(self, layout: SequenceLayout) -> None:
         """Compute the layout's values for attention while the device may compute another batch."""
@@ -169,7 +172,8 @@ class _Builder:
 
     def ffn(self, name: str, spec: FeedForwardSpec) -> FeedForward | MixtureOfExperts:
         if not spec.experts:
-            return FeedForward(self.up(name, spec), self.last(self.linear(name, "down")))
+            down = self.last(self.linear(name, "down"))
+            return FeedForward(self.up(name, spec), down, self.inner_norm(name, spec))
         ups, downs = (
             self.weights[f"{name}.experts_{part}.weight"].chunk(spec.experts)
             for part in ("up", "down")
@@ -186,6 +190,11 @@ class _Builder:
             bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
             top=spec.top,
         )
+
+    def inner_norm(self, layer: str, spec: FeedForwardSpec) -> Norm:
+        config = replace(self.config, norm_eps=spec.inner_norm_eps)
+        name, dtype = f"{layer}.inner_norm", self.linear_factory.dtype
+        return build_norm(config, self.weights, name, self.device, dtype)
 
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
@@ -222,9 +231,7 @@ class _Builder:
             value_norm=self.value_norm(spec),
             heads=(spec.heads, spec.kv_heads, spec.kv_heads),
             options=options,
-            attend=self.operators.attention(
-                options, spec.head_size, self.linear_factory.dtype, self.device
-            ),
+            attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
         )
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:

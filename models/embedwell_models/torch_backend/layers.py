@@ -52,14 +52,18 @@ class Attention:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202)."""
+    """Feed-forward network; `up` may be gated (GLU, Shazeer 2020, arXiv 2002.05202).
+
+    inner_norm: norm of the features that `down` reads: (T, I) -> (T, I).
+    """
 
     up: Linear
     down: OutputLinear
+    inner_norm: Norm = identity
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
-        return self.down(self.up(x), residual)
+        return self.down(self.inner_norm(self.up(x)), residual)
 
 
 @dataclass(frozen=True)

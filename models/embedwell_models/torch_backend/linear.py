@@ -1,6 +1,6 @@
 """Linear layers on torch, with weights in a layout for the device and the precision."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from embedwell_models.torch_backend.device import runs_triton
 from embedwell_models.torch_backend.norm import Sum
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Linear(Protocol):
 class RowMaximum(Protocol):
     """Compute the maximum of 0 and x W^T + b over each sequence: (T, in) -> (B, out)."""
 
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor: ...
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,10 @@ class _RowMaximum:
     width: int
     block: int = 64  # rows whose results are in memory at once
 
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+    def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
+        lengths = [*layout.host_lengths]
         maxima = x.new_zeros(len(lengths), self.width)
-        for maximum, rows in zip(maxima, torch.split(x, list(lengths)), strict=True):
+        for maximum, rows in zip(maxima, torch.split(x, lengths), strict=True):
             for block in torch.split(rows, self.block):
                 if len(block):
                     torch.maximum(maximum, self.linear(block).amax(dim=0), out=maximum)

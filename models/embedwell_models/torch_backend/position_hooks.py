@@ -180,9 +180,8 @@ class Rotary(PositionHooks):
             return self._cos_sin_of_lengths(layout).to(dtype)
         key = (max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length()), dtype, device)
         if key not in self._tables:
-            positions = torch.arange(key[0], dtype=torch.float64)
-            frequencies = torch.from_numpy(tables.frequencies(self.scheme))
-            table = _scaled_cos_sin(self.scheme, positions[:, None] * frequencies)
+            radians = torch.from_numpy(tables.radians(np.arange(key[0]), self.scheme))
+            table = _scaled_cos_sin(self.scheme, radians)
             self._tables[key] = table.to(dtype).to(device)
         return self._tables[key].index_select(1, layout.positions)
 

@@ -8,10 +8,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.masked_lm import MaskedLMWeights
+from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
+from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
@@ -47,21 +52,25 @@ class TorchSpladeHead:
     @torch.inference_mode()
     def __call__(self, states: Floats, lengths: Sequence[int]) -> Floats:
         """Pool the states of B sequences: (T, D) -> (B, V)."""
-        pooled = self.pool(torch.from_numpy(states).to(self._device, self._dtype), lengths)
-        weights: Floats = pooled.cpu().numpy()
+        rows = torch.from_numpy(states).to(self._device, self._dtype)
+        weights: Floats = self.pool(rows, SequenceLayout(lengths, self._device)).cpu().numpy()
         return weights
 
-    def pool(self, states: Tensor, lengths: Sequence[int]) -> Tensor:
-        """Pool the states of B sequences on their device: (T, D) -> (B, V)."""
-        x = states if self._dense is None or self._norm is None else self._norm(self._dense(states))
-        texts = torch.split(x, list(lengths))
+    def pool(self, states: Tensor, layout: SequenceLayout) -> Tensor:
+        """Pool the states of B sequences on their device: (rows, D) -> (B, V)."""
+        x = states[: layout.tokens]
+        if self._dense is not None and self._norm is not None:
+            x = self._norm(self._dense(x))
         if self._maximum is not None:  # log(1 + x) grows with x, so the maximum comes first
-            pooled = self._log(self._maximum(x, lengths))
+            pooled = self._log(self._maximum(x, layout))
         else:
-            pooled = torch.stack([self._sum(rows) for rows in texts])
+            lengths = [*layout.host_lengths]
+            pooled = torch.stack([self._sum(rows) for rows in torch.split(x, lengths)])
         # relu and max may hide values that are not finite.
-        finite = torch.stack([rows.isfinite().all() for rows in texts])
-        return pooled.masked_fill(~finite[:, None], torch.nan).float()
+        finite = torch.segment_reduce(
+            x.isfinite().all(dim=1).float(), "min", lengths=layout.lengths, axis=0, unsafe=True
+        )
+        return pooled.masked_fill(finite[:, None] == 0, torch.nan).float()
 
     def _sum(self, rows: Tensor) -> Tensor:
         assert self._logits is not None
@@ -73,3 +82,16 @@ class TorchSpladeHead:
     def _log(self, activations: Tensor) -> Tensor:
         logs = activations.float().log1p()
         return logs.log1p() if self._splade.log_twice else logs
+
+
+class DeviceSpladeEncoder(SpladeEncoder):
+    """Encoder whose states stay on the device: the host receives only the weights."""
+
+    def __init__(self, encoder: Encoder, head: SpladeHead, num_layers: int) -> None:
+        """encoder, head: on torch. num_layers: the number of layers of the inner encoder."""
+        super().__init__(encoder, head, num_layers)
+        assert isinstance(encoder, TorchEncoder) and isinstance(head, TorchSpladeHead)
+        self._states, self._torch_head = encoder, head
+
+    def _weights(self, batch: Batch) -> Floats:
+        return self._states.apply(batch, self._torch_head.pool)

@@ -15,7 +15,6 @@ from embedwell.bulk.local_model import LocalModel, load_local_model
 from embedwell.bulk.text_encoder import Advance, Pending
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import ImageError
-from embedwell_models.hub import sources
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats, normalize
@@ -111,7 +110,7 @@ def _read(address: str) -> bytes:
 def load_local_images(settings: Settings) -> LocalImages:
     """Load the model of the settings. Raises BulkError, also for a model without image encoder."""
     model = load_local_model(settings, None)
-    folder = sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+    folder = settings.find_model()
     options = (settings.pooling, settings.rerank_format, settings.adapter)
     preprocessing = ModelDescription.read(folder, *options).preprocessing
     images = model.embedder.images

@@ -19,7 +19,6 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.hub import sources
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.vectors import Floats
 
@@ -114,7 +113,7 @@ def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
     prompt: None for the model's default prompt.
     """
     try:
-        folder = sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+        folder = settings.find_model()
         embedder = load(folder, settings)
     except ModelError as error:
         raise BulkError(str(error)) from None

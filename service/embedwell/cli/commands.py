@@ -133,7 +133,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
     try:
         path, choices = model_folder(settings), (settings.rerank_format, settings.adapter)
         folder = ModelDescription.read(path, settings.pooling, *choices)
-        properties = inspection.inspect(folder, settings.device, settings.isa)
+        properties = inspection.inspect(folder, settings.device, settings.isa, settings.dtype)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
     lines = [json.dumps(properties, indent=2)] if as_json else inspection.lines(properties)

@@ -7,18 +7,19 @@ from typing import Any
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import library
-from embedwell_models.loading.backends import expect_torch
+from embedwell_models.loading.backends import expect_passes, expect_torch
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.positions.schemes import Scheme
 
 
 def inspect(
-    description: ModelDescription, device: str = "cpu", isa: str = "auto"
+    description: ModelDescription, device: str = "cpu", isa: str = "auto", dtype: str = "auto"
 ) -> dict[str, Any]:
     """Return the properties of a model folder; raises ModelError if it cannot be read.
 
-    device, isa: with which the model would be loaded, see embedwell_models.embedder.Embedder.load.
+    device, isa, dtype: with which the model would be loaded, see
+    embedwell_models.embedder.Embedder.load.
     """
     config, sentence = description.spec.config, description.sentence
     tokenizer, footprint, images = (
@@ -26,6 +27,7 @@ def inspect(
         Footprint.of(description),
         description.images,
     )
+    passes = expect_passes(description, device, dtype)
     return {
         "task": description.task,
         "labels": list(description.classifier.labels) if description.classifier else [],
@@ -53,6 +55,7 @@ def inspect(
         "parameters": footprint.parameters,
         "memory_bytes": dict(footprint.memory),
         "torch": expect_torch(description, device, library.features(isa)),
+        "gpu": passes.as_json() if passes else None,
         "fingerprint": description.fingerprint(),
     }
 

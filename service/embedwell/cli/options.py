@@ -17,12 +17,11 @@ from embedwell.cli.env_file import (
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
 from embedwell_models.errors import ModelError
-from embedwell_models.hub import sources
 
 if TYPE_CHECKING:  # imported when a model is loaded
     from embedwell_models.embedder import Embedder
 
-MODEL = ("model", "revision", "cache")
+MODEL = ("model", "revision", "image_model", "cache")
 ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -126,7 +125,7 @@ def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
 def model_folder(settings: Settings) -> Path:
     """Fetch the model if need be: the path of its folder. Raises ClickException."""
     try:
-        return sources.resolve(settings.model, revision=settings.revision, cache=settings.cache)
+        return settings.find_model()
     except ModelError as error:
         variable = variable_with_value("model", settings.model)
         raise click.ClickException(f"{variable}: {error}" if variable else str(error)) from None

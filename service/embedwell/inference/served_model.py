@@ -1,8 +1,10 @@
 """A served model: its folder, its engine, and the objects that turn inputs into vectors."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
 from embedwell.engine.wire.model_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
@@ -35,7 +37,7 @@ class ServedModel:
     """One served model in an HTTP process: its reader, admission, engine and pipeline.
 
     name: the model's name in responses.
-    engine: the current engine.
+    engine: the current engine, or those of several devices.
     index: position among the served models.
     replay: resubmits the jobs of an engine that died.
     words: the vocabulary of a model that is a word table; None for other models.
@@ -45,7 +47,7 @@ class ServedModel:
         self,
         settings: Settings,
         description: ModelDescription,
-        engine: EngineSession,
+        engine: Engine,
         queue: WorkQueue,
         comparisons: Comparisons,
         *,
@@ -124,6 +126,18 @@ class ServedModel:
         return self.ready or self.engine.state.engine is EngineState.UNLOADED
 
     @property
+    def engines(self) -> Mapping[str, EngineSession]:
+        """The engines by the names of their devices; empty if there is only one."""
+        return self.engine.engines if isinstance(self.engine, EngineSet) else {}
+
+    @property
+    def engines_down(self) -> list[str] | None:
+        """Names of the devices whose engines do not compute; None if there is only one engine."""
+        if not self.engines:
+            return None
+        return [name for name, engine in self.engines.items() if not engine.ready]
+
+    @property
     def state(self) -> State:
         """Whether an engine has loaded the model or is loading it."""
         if self.engine.connected:
@@ -175,7 +189,7 @@ def _reader(
     )
 
 
-def _admission(settings: Settings, engine: EngineSession) -> Admission:
+def _admission(settings: Settings, engine: Engine) -> Admission:
     return Admission(
         settings.max_wait,
         lambda: engine.rate.latest,

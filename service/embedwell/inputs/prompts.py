@@ -23,6 +23,9 @@ TASK_ROLES: Mapping[str, Role | None] = {
 }
 """Roles of texts in Jina's tasks."""
 
+_ROUTED = {"query": "retrieval.query", "document": "retrieval.passage"}
+"""Roles that may have modules of their own, with the tasks that choose these."""
+
 # Prompt names of each role, in sentence-transformers' order of precedence.
 _NAMES = {
     "query": ("query", "search_query"),
@@ -47,7 +50,7 @@ class Prompts:
     """Chooses the prompt of a request among those in the model's files."""
 
     def __init__(self, sentence: VectorRecipe) -> None:
-        self._texts = sentence.prompts
+        self._texts, self._role = sentence.prompts, sentence.role
         names = (name for name, text in self._texts.items() if text == sentence.default_prompt)
         self._default = Prompt(next(names, None), sentence.default_prompt)
 
@@ -58,8 +61,15 @@ class Prompts:
 
         A task selects the prompt of its name, else that of its role; another prompt has precedence.
         A role without a prompt has the default prompt, as in sentence-transformers. Raises
-        BadRequest for an unknown name, and for more than one of the first three arguments.
+        BadRequest for an unknown name, for more than one of the first three arguments, and for a
+        role that the model's modules are not for.
         """
+        if role in _ROUTED and self._role not in (role, None):
+            raise BadRequest(
+                f"these modules are for the role {self._role}: choose those for {role} with "
+                f"task {_ROUTED[role]!r}, or with the model NAME:{_ROUTED[role]}",
+                param="input_type",
+            )
         if text is name is role is task is None:
             return self._default
         by_role = role is not None and task is None
@@ -75,8 +85,10 @@ class Prompts:
 
     def _named(self, name: str) -> Prompt:
         if name not in self._texts:
+            names = ", ".join(map(repr, sorted(self._texts)))
             raise BadRequest(
-                f"no prompt {name!r}; the model has {sorted(self._texts)}",
+                f"no prompt {name!r}; the model has "
+                + (names or "none, and the operator can add some with EMBEDWELL_PROMPTS"),
                 code="unknown_prompt",
                 param="prompt_name",
             )

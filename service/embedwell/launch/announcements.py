@@ -34,7 +34,7 @@ class Announcements:
             return
         if self._restarts[index] >= 0:
             several = len(self._context.models) > 1
-            name = f" of {self._context.models[index].settings.name}" if several else ""
+            name = f" of {self._context.models[index].label}" if several else ""
             log.warning("engine%s replaced (restart %d)", name, restarts)
         self._restarts[index] = restarts
         self._engines[index] = report["engine"]
@@ -42,7 +42,10 @@ class Announcements:
 
     def _greet(self) -> None:
         kept = [m.index for m in self._context.models if m.settings.keep == "always"]
-        if not self._greeted and all(index in self._engines for index in kept):
+        ready = [index in self._engines for index in kept]
+        # Of several devices one is enough, because another may have failed.
+        enough = any if self._context.settings.engine_names else all
+        if not self._greeted and enough(ready):
             self._greeted = True
             text = greeting(self._context, self._engines)
             announce(text, logging.INFO, self._context.settings.log_format)
@@ -57,7 +60,9 @@ def greeting(context: InheritedServer, engines: Mapping[int, Mapping[str, Any]])
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{context.port}{settings.root_path}"
     playground = f"playground: {url}/playground   " if settings.playground else ""
-    models = [_model(model.settings, engines.get(model.index)) for model in context.models]
+    names = settings.engine_names
+    listed = context.models[:1] if names else context.models
+    models = [_model(model.settings, engines.get(model.index)) for model in listed]
     route, body = _example_request(engines.get(0))
     key = "" if settings.api_key is None else " -H 'authorization: Bearer KEY'"
     return (

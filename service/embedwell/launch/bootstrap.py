@@ -19,8 +19,10 @@ from embedwell.engine.worker.cpus import available_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
+from embedwell.launch.placement import place
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
+from embedwell_models.encoder.cores import SYSTEM
 from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)
@@ -28,21 +30,24 @@ log = logging.getLogger(__name__)
 _MAX_DEFAULT_WORKERS = 8  # each takes about 50 MB
 
 _MIN_OPEN_FILES = (
-    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each model
+    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each engine
 )
 
 
-def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
+def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM) -> int:
     """Serve until told to stop; return 0, or 1 when it cannot listen or load the model.
 
     models: the settings of each model and its folder, the default model first.
+    system: where the system describes its processors.
     """
     configure_logging(settings.log_level, settings.log_format)
-    workers = settings.workers or default_workers(available_cpus(), may_be_gpu(settings.device))
+    gpu = "cuda" in settings.devices if settings.devices else may_be_gpu(settings.device)
+    workers = settings.workers or default_workers(available_cpus(), gpu)
     settings = settings.model_copy(update={"workers": workers})
     models = [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
+    engines = max(len(models), len(settings.engine_names))
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * len(models):
+    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * engines:
         log.error(
             "the server cannot start: it may open only %d files; raise the limit with ulimit "
             "-n 1024",
@@ -53,7 +58,7 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]]) -> int:
         try:
             # Listen before the model is loaded, to report an address in use immediately.
             sockets = _listen(settings, stack)
-            contexts, engine_fds = open_model_contexts(settings, models, stack)
+            contexts, engine_fds = open_model_contexts(settings, models, stack, system)
             if settings.batch_folder is not None:
                 settings.batch_folder.mkdir(parents=True, exist_ok=True)
                 (settings.batch_folder / LOCK).touch()  # otherwise an HTTP process could not
@@ -82,18 +87,22 @@ def default_workers(cpus: int, gpu: bool, platform: str = sys.platform) -> int:
 
 
 def open_model_contexts(
-    settings: Settings, models: Sequence[tuple[Settings, Path]], stack: ExitStack
+    settings: Settings,
+    models: Sequence[tuple[Settings, Path]],
+    stack: ExitStack,
+    system: Path = SYSTEM,
 ) -> tuple[list[InheritedModel], list[int]]:
-    """Open each model's counters and hand-off sockets, until the stack is closed.
+    """Open each engine's counters and hand-off sockets, until the stack is closed.
 
     Return the contexts, and the engines' ends of the socket pairs that hand over connections.
     Raises OSError.
     """
     contexts, engine_fds, rows = [], [], counter_rows(settings)
-    for index, (options, folder) in enumerate(models):
+    for index, (options, folder, cpus) in enumerate(place(settings, models, system)):
         requests, engine = map(stack.enter_context, handoff_pair())
         counters = stack.enter_context(counters_file(rows))
-        contexts.append(InheritedModel(options, folder, index, rows, counters, requests.fileno()))
+        fd = requests.fileno()
+        contexts.append(InheritedModel(options, folder, index, rows, counters, fd, cpus))
         engine_fds.append(engine.fileno())
     return contexts, engine_fds
 
@@ -118,8 +127,9 @@ def open_exclusive(host: str, port: int) -> list[socket.socket]:
     try:
         sockets = _open(host, port)
     except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # which repeats the address
         raise OSError(
-            f"cannot listen on {host} port {port}: {error}; choose others with --host or --port"
+            f"cannot listen on {host} port {port}: {reason}; choose others with --host or --port"
         ) from None
     for listener in sockets:
         # SO_REUSEPORT set before bind would share the port with another server.

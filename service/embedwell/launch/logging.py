@@ -40,7 +40,8 @@ def configure_logging(level: str, log_format: LogFormat) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for library in ("httpx", "uvicorn.error"):
+        logging.getLogger(library).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", module="PIL")  # it warns of each part of a client's image
     if log_format == "json":  # no other handler may write lines of text
         logging.captureWarnings(True)

@@ -23,20 +23,23 @@ log = logging.getLogger(__name__)
 class ModelEngine:
     """Loads and unloads a model, and informs the HTTP processes through the shared counters."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last ones by name
         self,
         model: InheritedModel,
         engine_fd: int,
         title: str,
         fork: Spawn,
+        *,
         on_end: Callable[["ModelEngine"], None],
+        on_ready: Callable[["ModelEngine"], None],
     ) -> None:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
         title: name of the engine in the log.
         on_end: called when the engine has been unloaded, or cannot be started.
+        on_ready: called when an engine is ready, also one that replaces another.
         """
-        self.model, self._on_end = model, on_end
+        self.model, self._on_end, self._on_ready = model, on_end, on_ready
         limits = HangLimits(model.settings.load_timeout, "EMBEDWELL_LOAD_TIMEOUT")
         self._child = ChildSpec(title, fork, self._engine_config, limits)
         self._spec = _engine_spec(model, engine_fd)
@@ -53,8 +56,8 @@ class ModelEngine:
 
     @property
     def name(self) -> str:
-        """The model's name."""
-        return self.model.settings.name
+        """The model's name, with the device if there are several."""
+        return self.model.label
 
     @property
     def kept(self) -> bool:
@@ -82,11 +85,23 @@ class ModelEngine:
             return
         if self.state.engine is not EngineState.RUNNING:
             self.state.set(EngineState.RUNNING)
-        self.unloading, self._ready_since = False, None
+        self.unloading, self._ready_since, self.failure = False, None, None
         self._load_started = time.monotonic()
         log.info("%s is being loaded", self.name)
         self._supervisor = Supervisor(self._child, self._on_report, self._count_restart)
         self._task = asyncio.create_task(self._run(self._supervisor))
+
+    def load_alike(self, other: "ModelEngine") -> None:
+        """Start the engine with another's choices, such as the precision, unless it has failed."""
+        if not self.running and self.failure is None and (choices := other.startup_choices):
+            choices = replace(choices, device=self.model.settings.device)
+            self._spec = replace(self._spec, startup_choices=choices)
+            self.load()
+
+    @property
+    def startup_choices(self) -> StartupChoices | None:
+        """Choices of the latest engine that was ready."""
+        return self._spec.startup_choices
 
     def unload(self) -> None:
         """End the engine, if it runs."""
@@ -149,6 +164,7 @@ class ModelEngine:
             log.info("%s is ready after %.1f s", self.name, seconds)
             self.state.note_loaded(seconds)
             self._load_started = 0.0
+        self._on_ready(self)
 
     def _count_restart(self) -> None:
         self._counters.row[CounterSlot.ENGINE_RESTARTS] += 1
@@ -160,7 +176,7 @@ class ModelEngine:
 def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:
     settings = model.settings
     return EngineSpec(
-        model=settings.name,
+        model=model.label,
         folder=str(model.folder),
         device=settings.device,
         dtype=settings.dtype,
@@ -175,4 +191,5 @@ def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:
         accept_fd=engine_fd,
         counters_fd=model.counters_fd,
         counters_rows=model.rows,
+        cpus=model.cpus,
     )

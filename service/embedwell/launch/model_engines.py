@@ -26,6 +26,9 @@ class ModelEngines:
     If the engine of a model cannot be started, requests for that model fail. The server ends only
     if it has no other model, or if the model is kept and was never ready, because its settings are
     wrong.
+
+    If the only model is on several devices, the first engine that is ready decides what is
+    measured, and then the others start. The server ends only if all of them cannot be started.
     """
 
     def __init__(
@@ -44,12 +47,14 @@ class ModelEngines:
             ModelEngine(
                 model,
                 fd,
-                f"the engine of {model.settings.name}" if several else "the engine",
+                f"the engine of {model.label}" if several else "the engine",
                 self._fork_server.fork,
-                self._on_end,
+                on_end=self._on_end,
+                on_ready=self._on_ready,
             )
             for model, fd in zip(context.models, engine_fds, strict=True)
         ]
+        self._alike = bool(context.settings.engine_names)  # whether all are of the same model
         self._limit = context.settings.max_model_bytes
         self._waiting: list[int] = []  # models to load when there is room
         self._stopped = asyncio.Event()
@@ -59,7 +64,7 @@ class ModelEngines:
     async def run(self) -> None:
         """Run until all engines are stopped, or an engine fails that the server needs."""
         fork_server = asyncio.create_task(self._run_fork_server())
-        for engine in self._engines:
+        for engine in self._engines[:1] if self._alike else self._engines:
             if engine.kept and not self._stopped.is_set():
                 engine.load()
         while not self._stopped.is_set():
@@ -123,7 +128,9 @@ class ModelEngines:
         if self._stopped.is_set():
             return
         if engine.state.engine is EngineState.FAILED:
-            only = len(self._engines) == 1
+            if self._alike and self._continue_without(engine):
+                return
+            only = self._alike or len(self._engines) == 1
             if engine.kept and (only or not engine.was_ready):
                 self.failure = self.failure or engine.failure
                 self.stop()
@@ -132,6 +139,20 @@ class ModelEngines:
         else:
             log.info("%s is unloaded", engine.name)
         self._load_waiting()
+
+    def _on_ready(self, engine: ModelEngine) -> None:
+        if self._alike and not self._stopped.is_set():
+            for other in self._engines:
+                other.load_alike(engine)
+
+    def _continue_without(self, failed: ModelEngine) -> bool:
+        """Return whether other devices have the model; start the next one if none runs."""
+        rest = [engine for engine in self._engines if engine.failure is None]
+        if rest:
+            log.error("%s; the server continues without this device", failed.failure)
+            if not any(engine.running for engine in rest):
+                rest[0].load()
+        return bool(rest)
 
     def _unload_idle(self) -> None:
         loaded = [engine.resident_model() for engine in self._engines if engine.running]

@@ -118,6 +118,7 @@ class Supervisor:
         self._process: Process | None = None
         self.ready = False  # whether the current process is ready
         self._stopping = self._was_ready = False
+        self._kill_level = logging.ERROR  # of the line which says that a process is killed
         self._reported_reason: str | None = None  # of the end of the current process
         self.failure: str | None = None
         """Why the process cannot run, for the caller of `run` to log."""
@@ -152,10 +153,11 @@ class Supervisor:
     def stop(self, timeout: float | None = None) -> None:
         """Tell the process to finish and stop; it is not restarted.
 
-        timeout: seconds to finish, instead of the usual limit.
+        timeout: seconds to finish, instead of the usual limit; then it is killed as intended.
         """
         if not self._stopping:
             self._stopping = True
+            self._kill_level = logging.ERROR if timeout is None else logging.DEBUG
             self._watchdog.note_stop_requested(timeout)
             self._close_input()
 
@@ -208,7 +210,7 @@ class Supervisor:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), self._tick)
             if process.returncode is None and (fault := self._watchdog.check()):
-                log.error("%s %s and is killed", self._child.name, fault)
+                log.log(self._kill_level, "%s %s and is killed", self._child.name, fault)
                 killed_for = fault
                 self.kill()
         ending = killed_for or describe_end(process.returncode)

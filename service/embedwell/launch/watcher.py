@@ -102,6 +102,7 @@ class Watcher:
             for worker in self._workers:
                 worker.kill()
             self._engines.kill()
+        log.info("the server stops after %s", signal.Signals(number).name)
         self._stop.set()
 
     def _on_report(self, report: Report) -> None:

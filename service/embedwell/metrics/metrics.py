@@ -17,6 +17,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
@@ -125,12 +126,16 @@ class Metrics:
     """
 
     def __init__(
-        self, counters: SharedCounters, models: Mapping[str, SharedCounters] | None = None
+        self,
+        counters: SharedCounters,
+        models: Mapping[str, SharedCounters] | None = None,
+        engines: Mapping[str, EngineSession] | None = None,
     ) -> None:
         """counters: counters of the server.
 
         models: the counters of each model, by name. By default there is one model, whose counters
             are the server's.
+        engines: those of several devices, by the names of these.
         """
         self._counters, self._row = counters, counters.row
         self._requests: dict[tuple[str, int], int] = {}
@@ -142,6 +147,7 @@ class Metrics:
         self._label_values: list[Sequence[str]] = [(name,) if several else () for name in by_name]
         self._counted: list[_External] = []
         self._gauges: list[_External] = []
+        self._engines = engines or {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -188,6 +194,12 @@ class Metrics:
                 histogram.add_to(family, labels)
             yield family
         yield from map(self._read, self._gauges)
+        if self._engines:
+            text = "1 if the engine of the device computes and responds, else 0."
+            ready = GaugeMetricFamily("embedwell_engine_ready", text, labels=("device",))
+            for device, engine in self._engines.items():
+                ready.add_metric((device,), engine.ready)
+            yield ready
 
     def _read(self, external: _External) -> Metric:
         kind, name, text, reads = external
@@ -240,7 +252,7 @@ def build_metrics(models: Sequence[ServedModel]) -> Metrics:
     models: all of its models; the counters of the first one count paths.
     """
     counters = {model.name: model.engine.counters for model in models}
-    metrics = Metrics(models[0].engine.counters, counters)
+    metrics = Metrics(models[0].engine.counters, counters, models[0].engines)
     for name, text, read in _GAUGES:
         metrics.register_gauge(name, text, [partial(read, model) for model in models])
     for name, text, read in _COUNTERS:

@@ -53,12 +53,18 @@ from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 
 @forbid_extra
-class Embeddings(RequestSummary):
+class Details(RequestSummary):
+    """Prompt, usage and timing of the request, and the model."""
+
+    model: str
+    dimensions: NonNegativeInt
+
+
+@forbid_extra
+class Embeddings(Details):
     """Response to a request with `details`."""
 
     embeddings: Vectors
-    model: str
-    dimensions: NonNegativeInt
     inputs: list[Input]
 
 
@@ -73,45 +79,32 @@ class Failed(TypedDict):
 
 
 @forbid_extra
-class Partial(RequestSummary):
+class Partial(Details):
     """Response to a request with `partial`: a vector or an error for each input."""
 
     results: list[Embedded | Failed]
     failed: NonNegativeInt
-    model: str
-    dimensions: NonNegativeInt
 
 
-@forbid_extra
-class Outputs(RequestSummary):
-    """Response to a request with `outputs`: the kinds of vectors that were requested.
-
-    - `token_ids`: for each entry of `multi`, the ids of its tokens.
-    """
+class ComputedOutputs(TypedDict):
+    """The kinds of vectors that a request names, and its inputs."""
 
     embeddings: NotRequired[Vectors]
     sparse: NotRequired[list[SparseArrays]]
     multi: NotRequired[list[Matrix] | list[str]]
     token_ids: NotRequired[list[list[NonNegativeInt]]]
-    model: str
-    dimensions: NonNegativeInt
     inputs: list[Input]
+
+
+@forbid_extra
+class Outputs(ComputedOutputs, Details):
+    """Response to a request with `outputs`: the kinds of vectors that were requested.
+
+    - `token_ids`: for each entry of `multi`, the ids of its tokens.
+    """
 
 
 EmbedResponse = Vectors | list[Matrix] | Embeddings | Outputs | Partial
-
-
-class _Details(RequestSummary):
-    model: str
-    dimensions: int
-
-
-class _ComputedOutputs(TypedDict):
-    embeddings: NotRequired[Vectors]
-    sparse: NotRequired[list[SparseArrays]]
-    multi: NotRequired[list[Matrix] | list[str]]
-    token_ids: NotRequired[list[list[int]]]
-    inputs: list[Input]
 
 
 class EmbedService:
@@ -164,7 +157,7 @@ class EmbedService:
 
     async def _token_vectors(self, context: RequestContext, body: EmbedRequest) -> Outputs:
         texts, matrices = await self.multi_vector.matrices(context, body, described=True)
-        outputs: _ComputedOutputs = {
+        outputs: ComputedOutputs = {
             "multi": encode_blocks(matrices, body.encoding_format),
             "token_ids": [as_lists(ids) for ids in texts.token_ids],
             "inputs": describe_inputs(texts.rows),
@@ -193,7 +186,7 @@ class EmbedService:
 
     async def _compute_outputs(
         self, context: RequestContext, body: EmbedRequest, requested: Sequence[OutputName]
-    ) -> _ComputedOutputs:
+    ) -> ComputedOutputs:
         _check_fields(context, body)
         pipeline, numbers_per_token = self.model.pipeline, self.model.dimensions.full
         kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
@@ -208,7 +201,7 @@ class EmbedService:
             )
             context.memory.grow_by_numbers(context.tokens * numbers_per_token)
         outputs = await _compute(pipeline, context, rows, names, self.model.settings.max_values)
-        response: _ComputedOutputs = {"inputs": describe_inputs(rows)}
+        response: ComputedOutputs = {"inputs": describe_inputs(rows)}
         if DENSE in requested:
             vectors = np.stack([text.dense for text in outputs if text.dense is not None])
             finished = truncate_and_normalize(vectors, body.dimensions, body.normalize)
@@ -228,7 +221,7 @@ class EmbedService:
             ]
         return response
 
-    def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> _Details:
+    def _details(self, context: RequestContext, body: EmbedRequest, dimensions: int) -> Details:
         prompt = self.model.pipeline.reader.resolve_prompt(body.input_options())
         return {
             "model": self.model.name,

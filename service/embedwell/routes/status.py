@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, NotRequired, Protocol
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import PlainTextResponse
@@ -12,7 +12,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell import __version__
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.error_body import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
@@ -54,9 +54,15 @@ class Live(TypedDict):
 
 @forbid_extra
 class Ready(TypedDict):
+    """The server computes vectors.
+
+    - `engines_down`: the devices that do not compute; only if the model is on several devices.
+    """
+
     status: Literal["ready"]
     queued_tokens: NonNegativeInt
     unix: float  # the server's time in seconds since 1970, as in Infinity's response
+    engines_down: NotRequired[list[str]]
 
 
 @forbid_extra
@@ -94,11 +100,21 @@ class StoredWeights(TypedDict):
 
 
 @forbid_extra
+class EngineStatus(TypedDict):
+    """The engine of one of several devices."""
+
+    device: str
+    ready: bool
+    restarts: NonNegativeInt
+
+
+@forbid_extra
 class Info(TypedDict):
     """Description of the server and its model.
 
     - `engine`, `model_dtype`: null until the engine has started. `engine.torch` says what PyTorch
       computes of the model; null if the compiled kernels compute all of it.
+    - `engines`: the engines, if the model is on several devices; `engine` describes the first.
     - `weights`: the format of the files, and the number of parameters of each type in them; the
       model is computed in `model_dtype`, whatever these are.
     - `adapter`: the task of a model with adapters.
@@ -134,6 +150,7 @@ class Info(TypedDict):
     revision: str | None
     engine: dict[str, Any] | None
     engine_restarts: NonNegativeInt
+    engines: NotRequired[list[EngineStatus]]
     prompts: dict[str, str]
     default_prompt: str
     pooling: list[str]
@@ -163,6 +180,8 @@ class ModelHealth(Protocol):
     def should_be_loaded(self) -> bool: ...
     @property
     def ready(self) -> bool: ...
+    @property
+    def engines_down(self) -> list[str] | None: ...
     @property
     def admission(self) -> Admission: ...
 
@@ -201,7 +220,10 @@ def router(
     async def ready() -> Ready:
         check_ready(models, shutting_down)
         queued_tokens = sum(m.admission.queued_tokens for m in models)
-        return {"status": "ready", "queued_tokens": queued_tokens, "unix": time.time()}
+        response = Ready(status="ready", queued_tokens=queued_tokens, unix=time.time())
+        if (down := models[0].engines_down) is not None:
+            response["engines_down"] = down
+        return response
 
     @routes.get(
         "/info",
@@ -248,7 +270,7 @@ def _check_some(models: Sequence[ModelHealth]) -> None:
 
 def server_info(
     settings: Settings,
-    engine: EngineSession,
+    engine: Engine,
     model: ModelDescription,
     dimensions: AllowedDimensions,
     adapters: Sequence[str] = (),
@@ -264,7 +286,7 @@ def server_info(
     client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
     batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
     queued_texts = settings.max_wait * engine.rate.latest / length
-    return {
+    info: Info = {
         "version": __version__,
         "model": settings.name,
         "task": model.task,
@@ -300,6 +322,12 @@ def server_info(
         "max_client_batch_size": min(settings.max_texts, client_batch),
         "tokenization_workers": settings.workers,
     }
+    if isinstance(engine, EngineSet):
+        info["engines"] = [
+            {"device": device, "ready": each.ready, "restarts": each.restarts}
+            for device, each in engine.engines.items()
+        ]
+    return info
 
 
 def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:

@@ -10,11 +10,12 @@ from pydantic import ValidationError
 from embedwell.settings.settings import ALL_ADAPTERS, Settings
 
 _OPTIONS = (
-    *("revision", "device", "dtype", "pooling", "rerank_format", "adapter", "prompts"),
-    *("threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
+    *("revision", "image_model", "device", "dtype", "pooling", "rerank_format", "adapter"),
+    *("prompts", "threads", "cuda_graphs", "max_batch_tokens", "keep", "idle_unload"),
 )
 """Settings that a table of the file can have; the others apply to the whole server."""
-_OF_ONE_MODEL = ("served_name", "revision")
+_NOT_WITH_DEVICES = ("device", "models", "models_file", "keep", "idle_unload", "max_model_bytes")
+_OF_ONE_MODEL = ("served_name", "revision", "image_model")
 
 Named = tuple[str, dict[str, Any]]
 
@@ -22,9 +23,10 @@ Named = tuple[str, dict[str, Any]]
 def model_settings(settings: Settings) -> list[Settings]:
     """Return the settings of each model with its source, name and options, the default first.
 
-    Raises ValueError for two models with the same name, an unknown option, or a file that is not
-    TOML.
+    Raises ValueError for two models with the same name, an unknown option, a file that is not TOML,
+    or several devices beside a setting that needs one.
     """
+    _check_devices(settings)
     named = [*_from_file(settings.models_file), *_from_list(settings.models)]
     if not named:
         if settings.models_file is not None:
@@ -39,6 +41,16 @@ def model_settings(settings: Settings) -> list[Settings]:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"models: two are named {repeated[0]!r}")
     return [_with_options(settings, name, options) for name, options in named]
+
+
+def _check_devices(settings: Settings) -> None:
+    if not settings.devices:
+        return
+    for name in _NOT_WITH_DEVICES:
+        if getattr(settings, name) != Settings.model_fields[name].default:
+            raise ValueError(f"devices: it cannot be combined with {name}")
+    if settings.adapter == ALL_ADAPTERS or "," in settings.adapter:
+        raise ValueError("devices: each of several adapters has an engine; choose one adapter")
 
 
 def _from_list(models: str) -> Iterator[Named]:

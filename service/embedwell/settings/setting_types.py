@@ -15,6 +15,7 @@ PUBLISHED_PROMPTS = "published"
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]+))?")
 _PORTS = {"http": "80", "https": "443"}
 _LAST_PORT = 65535
+_DEVICE = re.compile(r"cpu(:\d{1,4})?|cuda:\d{1,4}")
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
@@ -61,6 +62,18 @@ def _adapter_names(names: str) -> str:
     if not all(stripped):
         raise ValueError("a task is empty; give one, or leave the setting out")
     return ",".join(dict.fromkeys(stripped))
+
+
+def _device_names(names: str) -> str:
+    devices = [name.strip() for name in names.split(",")] if names.strip() else []
+    for device in devices:
+        if not _DEVICE.fullmatch(device):
+            raise ValueError(
+                f"{device!r} is no device; give cuda:N, cpu:N or cpu, with commas between"
+            )
+    if len({device.partition(":")[0] for device in devices}) > 1:
+        raise ValueError("give processors or GPUs: their vectors of a text differ")
+    return ",".join(devices)
 
 
 def _address(host: str) -> str:
@@ -127,8 +140,12 @@ _EMPTY_IS_UNSET = BeforeValidator(lambda text: text or None)
 
 OptionalText = Annotated[str | None, _EMPTY_IS_UNSET]
 Model = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
+OptionalModel = Annotated[
+    str | None, _EMPTY_IS_UNSET, AfterValidator(lambda model: model and os.path.expanduser(model))
+]
 ModelNames = Annotated[str | None, _EMPTY_IS_UNSET, AfterValidator(_model_names)]
 AdapterNames = Annotated[str, AfterValidator(_adapter_names)]
+DeviceNames = Annotated[str, AfterValidator(_device_names)]
 NamedModels = Annotated[str, AfterValidator(_named_models)]
 OptionalPath = Annotated[Path | None, _EMPTY_IS_UNSET, AfterValidator(_expanded)]
 CacheFolder = Annotated[Path, BeforeValidator(_cache_folder)]

@@ -19,10 +19,12 @@ from embedwell.settings.setting_types import (
     ApiKeys,
     CacheFolder,
     CutLengths,
+    DeviceNames,
     HostNames,
     Model,
     ModelNames,
     NamedModels,
+    OptionalModel,
     OptionalPath,
     OptionalText,
     Origins,
@@ -30,7 +32,7 @@ from embedwell.settings.setting_types import (
     Port,
     PromptTexts,
 )
-from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache
+from embedwell_models.hub.sources import BUNDLES, DEFAULT, default_cache, resolve
 from embedwell_models.model_files.pooling_modes import MODES, Mode
 
 PREFIX, FILE = "EMBEDWELL_", ".env"
@@ -51,6 +53,13 @@ class Settings(BaseSettings):
     )
     revision: OptionalText = Field(
         default=None, description="Commit, tag or branch of a model on a hub."
+    )
+    image_model: OptionalModel = Field(
+        default=None,
+        description=(
+            "Model in the space of a model of texts, whose image encoder embeds images: a folder, "
+            "or organisation/name on a hub."
+        ),
     )
     cache: CacheFolder = Field(
         default_factory=default_cache, description="Folder for fetched models."
@@ -105,6 +114,13 @@ class Settings(BaseSettings):
         default="auto",
         description="Device that computes: cpu, cuda, cuda:N, or auto (a GPU if there is one).",
     )
+    devices: DeviceNames = Field(
+        default="",
+        description=(
+            "Several devices instead of one, comma-separated, each with an engine and a copy of "
+            "the model: GPUs, cuda:0,cuda:1; or NUMA nodes, cpu:0,cpu:1. One may be repeated."
+        ),
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto",
         description=(
@@ -141,9 +157,10 @@ class Settings(BaseSettings):
     adapter: AdapterNames = Field(
         default="auto",
         description=(
-            "Task of a model with adapters (Jina v3, v5), such as retrieval.query, or none (no "
-            "adapter); auto for a model without adapters. With several (comma-separated) or all, "
-            "a request's field task selects one, and each task has an engine."
+            "Task of a model with adapters (Jina v3, v5) or with other modules for queries, such "
+            "as retrieval.query, or none (no adapter); auto for other models. With several "
+            "(comma-separated) or all, a request's field task selects one, and each task has an "
+            "engine."
         ),
     )
     rerank_format: Literal[
@@ -176,7 +193,9 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1024,
-        description="CPU threads of the engine; 0: all processors that the process may use.",
+        description=(
+            "CPU threads of an engine; 0: one for each physical core that the process may use."
+        ),
     )
     cuda_graphs: bool = Field(
         default=True,
@@ -358,6 +377,15 @@ class Settings(BaseSettings):
         ),
     )
 
+    def find_model(self) -> Path:
+        """Return the folder of the model; the first use fetches it. Raises ModelError."""
+        return resolve(
+            self.model,
+            revision=self.revision,
+            cache=self.cache,
+            image_model=self.image_model,
+        )
+
     @property
     def name(self) -> str:
         """The model's name in responses."""
@@ -373,6 +401,16 @@ class Settings(BaseSettings):
     def any_name(self) -> bool:
         """Whether clients may request the model by any other name, too."""
         return self.served_name is not None and _ANY_NAME in self.served_name.split(",")
+
+    @property
+    def engine_names(self) -> list[str]:
+        """Names of several engines: their devices, numbered if one is repeated; empty for one."""
+        devices = self.devices.split(",")
+        if len(devices) == 1:
+            return []
+        if len({*devices}) == len(devices):
+            return devices
+        return [f"{device}#{number}" for number, device in enumerate(devices, 1)]
 
     def _own_names(self) -> list[str]:
         path = Path(self.model)

@@ -21,6 +21,7 @@ from embedwell_models.torch_backend.linear import (
     LinearFactory,
     TorchLinearFactory,
 )
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded, size
 from tests.models.threads import use_threads
@@ -133,7 +134,8 @@ def test_the_maximum_over_the_rows_of_each_sequence_equals_torchs(
     )
     ours, twin = (factory.row_maximum(weight, bias, name="layer") for factory in factories)
     x = pair.input(sum(lengths))
-    maxima, expected = ours(x, lengths), twin(x, lengths)
+    layout = SequenceLayout(lengths, CPU)
+    maxima, expected = ours(x, layout), twin(x, layout)
     assert maxima.shape == expected.shape == (len(lengths), width)
     assert (maxima - expected).norm() <= 2 * CLOSE[dtype] * (expected.norm() + 1)
     assert (maxima[[length == 0 for length in lengths]] == 0).all()
@@ -148,11 +150,12 @@ def test_a_maximum_over_rows_is_the_same_bits_alone_and_on_one_thread(
     maximum = factory.row_maximum(numbers(96, 128, seed=1), numbers(96), name="layer")
     lengths = [3, 400, 1, 77]
     x = pair.input(sum(lengths))
-    together = maximum(x, lengths)
-    alone = [maximum(rows, [len(rows)]) for rows in torch.split(x, lengths)]
+    layout = SequenceLayout(lengths, CPU)
+    together = maximum(x, layout)
+    alone = [maximum(rows, SequenceLayout([len(rows)], CPU)) for rows in torch.split(x, lengths)]
     assert torch.equal(together, torch.cat(alone))
     with single_threaded():
-        assert torch.equal(together, maximum(x, lengths))
+        assert torch.equal(together, maximum(x, layout))
 
 
 @pytest.mark.full(after=1)

@@ -1,5 +1,7 @@
 """Tests of batches of token ids."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,23 @@ def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     # Those inside of a sequence are, and so are those of one that has no others.
     assert limited.key_counts is not None and limited.key_counts.tolist() == [3, 2, 2, 1]
     assert limited.ids is batch.ids and batch.key_counts is None
+
+
+def test_parts_have_few_sequences_each_with_all_that_belongs_to_them() -> None:
+    batch = replace(
+        Batch.of([[5, 6, 7], [8], [9, 5]], [1, 0, 2]),
+        key_counts=np.array([3, 1, 1]),
+        token_vectors=np.arange(6, dtype=np.float32)[:, None],
+    )
+    first, second = batch.parts(2)
+    assert (first.ids.tolist(), second.ids.tolist()) == ([5, 6, 7, 8], [9, 5])
+    assert (first.lengths.tolist(), second.lengths.tolist()) == ([3, 1], [2])
+    assert (first.prompt_token_counts.tolist(), second.prompt_token_counts.tolist()) == (
+        [1, 0],
+        [2],
+    )
+    assert second.key_counts is not None and second.key_counts.tolist() == [1]
+    assert second.token_vectors is not None and second.token_vectors.tolist() == [[4], [5]]
 
 
 def test_flat_rows_are_the_sequences_of_one_array() -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.cores import allowed_cpus, count_cores
 from embedwell_models.encoder.threads import (
     process_thread_count,
     set_thread_count,
@@ -19,13 +20,13 @@ from embedwell_models.encoder.threads import (
 )
 from tests.models.threads import use_threads
 
-AFFINITY = len(os.sched_getaffinity(0))
+CORES = count_cores(allowed_cpus())
 
 
 @pytest.mark.parametrize(
-    ("variable", "expected"), [("3", 3), ("", AFFINITY), ("0", AFFINITY), ("-2", AFFINITY)]
+    ("variable", "expected"), [("3", 3), ("", CORES), ("0", CORES), ("-2", CORES)]
 )
-def test_the_default_is_that_of_openmp_or_the_processors_and_needs_no_torch(
+def test_the_default_is_that_of_openmp_or_the_cores_and_needs_no_torch(
     variable: str, expected: int
 ) -> None:
     code = (

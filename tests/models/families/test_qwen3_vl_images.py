@@ -14,8 +14,11 @@ from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
+from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
+from embedwell_models.loading.backends import expect_torch
+from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import assert_close
 from tests.models.families.files import change, edit
@@ -175,6 +178,19 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
     assert embedder.embed("the license").shape == (64,)
     with pytest.raises(ModelError, match=r"blocks\.1"):
         embedder.embed_images([WIDE])
+
+
+def test_the_image_encoder_is_counted_and_torch_computes_it(tmp_path: Path) -> None:
+    model = write(tmp_path)
+    folder = ModelDescription.read(tmp_path)
+    assert folder.reads_images
+    every = sum(parameter.numel() for parameter in model.model.parameters())
+    assert Footprint.of(folder).parameters == every
+    embedder = load(tmp_path)
+    assert embedder.image_dtype == "float32"
+    features = library.features("auto")
+    if library.best_isa("float32", features) is not None:
+        assert embedder.why_torch == expect_torch(folder, "cpu", features) == "the image encoder"
 
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:

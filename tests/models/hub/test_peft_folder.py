@@ -8,15 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from transformers import BertModel
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForPreTraining,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertModel,
+)
 
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
+from tests.models.cross_encoder import write_cross_encoder
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 
@@ -123,9 +132,10 @@ def test_a_folder_is_made_once_and_its_fingerprint_follows_the_adapter(
         ({"base_model_name_or_path": None}, "base_model_name_or_path is missing"),
         ({"base_model_name_or_path": "/no/model"}, "the base model '/no/model': .*there is no"),
         ({"use_dora": True}, "use_dora = True is not supported"),
-        ({"modules_to_save": ["classifier"]}, "modules_to_save = "),
+        ({"modules_to_save": "classifier"}, "modules_to_save.* a list of strings"),
+        ({"task_type": "SEQ_CLS"}, "lacks|the checkpoint has .*requires"),
     ],
-    ids=["none", "missing", "dora", "modules"],
+    ids=["none", "missing", "dora", "modules", "head"],
 )
 def test_an_adapter_that_cannot_be_added_is_refused_by_name(
     options: dict[str, Any], message: str, base: Path, tmp_path: Path
@@ -135,9 +145,156 @@ def test_an_adapter_that_cannot_be_added_is_refused_by_name(
         load(tmp_path / "adapter", tmp_path / "cache")
 
 
+def test_an_addition_to_an_unused_matrix_that_the_model_lacks_has_no_effect(
+    base: Path, tmp_path: Path
+) -> None:
+    write_adapter(tmp_path / "adapter", base)
+    before = load(tmp_path / "adapter", tmp_path / "cache").embed(TEXTS)
+    tensors = load_file(base / "model.safetensors")
+    kept = {name: tensor for name, tensor in tensors.items() if "pooler" not in name}
+    assert len(kept) < len(tensors)
+    save_file(kept, base / "model.safetensors")
+    after = load(tmp_path / "adapter", tmp_path / "cache").embed(TEXTS)
+    assert np.array_equal(before, after)
+
+
+def test_an_addition_to_a_layer_that_the_model_lacks_is_refused(base: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter, base)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    tensors = {name.replace("layer.2.", "layer.7."): tensor for name, tensor in tensors.items()}
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    with pytest.raises(
+        ModelError, match=r"implies no encoder\.layer\.7\..*, which the adapter has"
+    ):
+        load(adapter, tmp_path / "cache")
+
+
 def test_an_adapter_of_a_model_with_an_adapter_is_refused(base: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     write_adapter(first, base)
     write_adapter(second, base, base_model_name_or_path=str(first))
     with pytest.raises(ModelError, match=r"second.*the base model .*first.* is adapted itself"):
         resolve(str(second), cache=tmp_path / "cache")
+
+
+PAIRS = [("the license", "a copyright of this work"), ("x", "the"), ("by any", "of this")]
+
+
+def write_classifier_adapter(
+    folder: Path, whole: Path, base: Path, saved: list[str], **options: Any
+) -> Any:
+    """Split a classifier into a base model and an adapter; return it with the adapter merged.
+
+    whole: the classifier's folder. base: folder of its base model, of which the adapter has
+    products and the modules `saved`.
+    """
+    noise = torch.Generator().manual_seed(7)
+    model: Any = AutoModelForSequenceClassification.from_pretrained(whole)
+    tensors = {
+        f"base_model.model.{name}": parameter.detach().clone()
+        for name, parameter in model.named_parameters()
+        if name.startswith(tuple(saved))
+    }
+    with torch.no_grad():
+        for name, layer in model.named_modules():
+            if isinstance(layer, torch.nn.Linear) and not name.startswith(tuple(saved)):
+                down = torch.randn(RANK, layer.in_features, generator=noise) * 0.3
+                up = torch.randn(layer.out_features, RANK, generator=noise) * 0.3
+                tensors[f"base_model.model.{name}.lora_A.weight"] = down
+                tensors[f"base_model.model.{name}.lora_B.weight"] = up
+                layer.weight.add_(up @ down * (ALPHA / RANK))
+    folder.mkdir(exist_ok=True)
+    save_file(tensors, folder / "adapter_model.safetensors")
+    written = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "modules_to_save": saved}
+    written |= {"base_model_name_or_path": str(base), "task_type": "SEQ_CLS"}
+    write_json(folder / "adapter_config.json", {**written, **options})
+    return model
+
+
+def expected_logits(model: Any, folder: Path) -> np.ndarray[Any, Any]:
+    """Compute the logits of PAIRS with transformers, one pair at a time."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        logits = [model.eval()(**tokenizer(*pair, return_tensors="pt")).logits for pair in PAIRS]
+    return torch.cat(logits).numpy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "auto", "saved", "labels"),
+    [
+        ("bert", AutoModel, ["classifier", "score"], 1),
+        ("bert", AutoModelForPreTraining, ["classifier", "score"], 3),
+        ("roberta", AutoModelForMaskedLM, ["classifier"], 2),
+        ("qwen3", AutoModelForCausalLM, ["score"], 1),
+        ("qwen3", AutoModel, ["score"], 2),
+        ("bert", AutoModelForSequenceClassification, ["classifier"], 1),
+    ],
+    ids=["bert", "bert-pretrained", "roberta-mlm", "qwen3-lm", "qwen3", "bert-classifier"],
+)
+def test_a_classifier_is_made_of_a_base_model_and_an_adapter_with_the_head(
+    kind: str, auto: Any, saved: list[str], labels: int, tmp_path: Path
+) -> None:
+    whole, base, adapter = (tmp_path / name for name in ("whole", "base", "adapter"))
+    write_cross_encoder(whole, labels, kind)
+    auto.from_pretrained(whole).save_pretrained(base)
+    for file in whole.glob("tokenizer*"):
+        (base / file.name).write_bytes(file.read_bytes())
+    model = write_classifier_adapter(adapter, whole, base, saved)
+    if auto is AutoModelForSequenceClassification:  # the adapter's head is another than the base's
+        head = load_file(adapter / "adapter_model.safetensors")
+        head = {name: -t if ".classifier." in name else t for name, t in head.items()}
+        save_file(head, adapter / "adapter_model.safetensors")
+        with torch.no_grad():
+            for parameter in model.classifier.parameters():
+                parameter.neg_()
+    embedder = load(adapter, tmp_path / "cache")
+    assert embedder.classifier is not None
+    assert len(embedder.classifier.labels) == labels
+    np.testing.assert_allclose(
+        embedder.score(PAIRS), expected_logits(model, whole), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_module_trained_as_a_whole_replaces_the_encoder_s(base: Path, tmp_path: Path) -> None:
+    adapter, merged = tmp_path / "adapter", tmp_path / "merged"
+    added = write_adapter(adapter, base, modules_to_save=["LayerNorm"])
+    model = write_merged(merged, base, added)
+    write_layout(merged, "mean")
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "LayerNorm" in name:
+                parameter.mul_(-0.5)
+                tensors[f"base_model.model.{name}"] = parameter.detach().clone()
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    model.save_pretrained(merged)
+    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
+    embedder = load(adapter, tmp_path / "cache")
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "saved", "message"),
+    [
+        ("pooler.dense.weight", ["classifier"], "pooler.dense.weight is not supported"),
+        ("pooler.dense.weight", ["pooler"], "trained as a whole and has"),
+        (
+            "embeddings.word_embeddings.weight",
+            ["word_embeddings"],
+            "trained by an adapter, is not supported",
+        ),
+        ("other.weight", ["other"], "unknown tensor 'other.weight'"),
+    ],
+    ids=["unnamed", "both", "table", "unknown"],
+)
+def test_a_tensor_that_cannot_replace_another_is_refused_by_name(
+    name: str, saved: list[str], message: str, base: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter, base, modules_to_save=saved)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    tensors[f"base_model.model.{name}"] = torch.ones(48, 48)
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match=message):
+        load(adapter, tmp_path / "cache")

@@ -75,9 +75,25 @@ def test_an_unknown_name_is_refused_with_what_may_be_given(cache: Path, name: st
     with pytest.raises(ModelError) as refused:
         resolve(name, cache=cache)
     start, end = str(refused.value).split("; ")
-    assert start == f"no model {name!r}: give a folder, organisation/name, or one of [{DEFAULT!r}]"
+    assert start == (
+        f"no model {name!r}: give a folder, organisation/name (`embedwell models` lists some), or "
+        f"{DEFAULT}"
+    )
     assert end == f"there is no folder {os.path.abspath(name)}"
     assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("all-minilm-l6-v2", DEFAULT),
+        ("bge-m3", "BAAI/bge-m3"),
+        ("bge-reranker-", "BAAI/bge-reranker-base or BAAI/bge-reranker-large or BAAI/bge-reran"),
+    ],
+)
+def test_a_part_of_a_known_name_is_completed(cache: Path, name: str, meant: str) -> None:
+    with pytest.raises(ModelError, match=f"no model '{name}': did you mean {meant}"):
+        resolve(name, cache=cache)
 
 
 def test_a_bundle_is_fetched_whole(wheels: Path, cache: Path) -> None:

@@ -126,12 +126,11 @@ def test_a_truncation_to_no_number_of_dimensions_is_refused(tiny_bert: Write, va
         ModelDescription.read(tiny_bert({CARD: {"truncate_dim": value}}))
 
 
-def write_router(folder: Path, *, same: bool, **options: Any) -> Path:
-    """Save a model whose queries have modules of their own, unless they are the same."""
+def write_router(folder: Path, **options: Any) -> Path:
+    """Save a model with a Router, whose queries have the modules of documents."""
     tiny.write_bert(folder / "bert")
-    document = [st.Transformer(str(folder / "bert")), st.Pooling(48, "mean")]
-    query = document if same else [document[0], st.Pooling(48, "cls")]
-    router = Router.for_query_document(query_modules=query, document_modules=document, **options)
+    both = [st.Transformer(str(folder / "bert")), st.Pooling(48, "mean")]
+    router = Router.for_query_document(query_modules=both, document_modules=both, **options)
     model = SentenceTransformer(modules=[router], device="cpu")
     model.save_pretrained(str(folder / "model"), create_model_card=False)
     return folder / "model"
@@ -139,17 +138,10 @@ def write_router(folder: Path, *, same: bool, **options: Any) -> Path:
 
 @pytest.mark.parametrize("default", ["query", "document"])
 def test_a_router_of_the_same_modules_is_like_these(tmp_path: Path, default: str) -> None:
-    folder = write_router(tmp_path, same=True, default_route=default)
+    folder = write_router(tmp_path, default_route=default)
     model = SentenceTransformer(str(folder), device="cpu")
     for expected in (model.encode(TEXTS), model.encode_query(TEXTS)):
         np.testing.assert_allclose(load(folder).embed(TEXTS), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("default", ["query", "document"])
-def test_a_router_with_other_modules_for_queries_is_refused(tmp_path: Path, default: str) -> None:
-    folder = write_router(tmp_path, same=False, default_route=default)
-    with pytest.raises(ModelError, match=r"quer.* not supported"):
-        ModelDescription.read(folder)
 
 
 @pytest.mark.parametrize(

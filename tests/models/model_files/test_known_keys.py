@@ -21,7 +21,7 @@ KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         *(st.Pooling, st.Dense, st.LayerNorm, st.Dropout, Normalize, st.WordWeights),
-        *(LogitScore, MultiVectorMask, SpladePooling),
+        *(LogitScore, MultiVectorMask, SpladePooling, st.WeightedLayerPooling),
     )
 }
 

@@ -204,9 +204,7 @@ def test_a_pickle_of_a_module_is_refused(save: Save) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize(
-    "kind", ["BoW", "CNN", "LSTM", "WeightedLayerPooling", "SparseAutoEncoder"]
-)
+@pytest.mark.parametrize("kind", ["BoW", "CNN", "LSTM", "SparseAutoEncoder"])
 def test_a_module_that_is_not_implemented_is_refused_by_name(save: Save, kind: str) -> None:
     folder, _ = save([mean()])
     lines = [

@@ -98,19 +98,6 @@ def test_other_routes_are_refused(values: dict[str, Any], message: str, tmp_path
         ModelDescription.read(folder)
 
 
-def test_other_modules_for_queries_are_refused(tmp_path: Path) -> None:
-    folder = write_inference_free(tmp_path / "model", torch.ones(len(VOCABULARY)))
-    edit(
-        folder / "router_config.json",
-        structure={
-            "query": ["document_0_Transformer"],
-            "document": ["document_0_Transformer", "document_1_SpladePooling"],
-        },
-    )
-    with pytest.raises(ModelError, match=r"modules \['Transformer'\] of the Router for queries"):
-        ModelDescription.read(folder)
-
-
 def test_a_family_without_a_known_head_is_refused(tiny_bert: Write, tmp_path: Path) -> None:
     folder = write_masked_lm(tmp_path, "bert")
     edit(folder / "config.json", model_type="esm", position_embedding_type="absolute")

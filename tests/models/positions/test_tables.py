@@ -20,12 +20,14 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import rope
-from embedwell_models.positions.schemes import Rotary, Scaling
+from embedwell_models.positions.schemes import GridRotary, Rotary, Scaling
 from embedwell_models.positions.tables import (
     alibi_bias,
     alibi_slopes,
+    angles,
     deberta_buckets,
     frequencies,
+    radians,
     relative_positions,
     rotary,
     scaled_lengths,
@@ -246,3 +248,12 @@ def test_lengths_with_the_same_frequencies_are_one_length(scaling: Scaling) -> N
     assert len({*scaled.tolist()}) == {"dynamic": 4, "longrope": 2}.get(scaling.kind, 1)
     for length, same in zip(lengths.tolist(), scaled.tolist(), strict=True):
         assert np.array_equal(frequencies(scheme, length), frequencies(scheme, same))
+
+
+def test_patches_turn_by_their_row_and_column_and_the_class_token_does_not() -> None:
+    scheme = GridRotary(dim=8, side=3, step=0.5)
+    turned = radians(np.arange(10), scheme)
+    halves = angles(np.arange(3), 4) * 0.5
+    assert not turned[0].any()
+    assert np.array_equal(turned[1:, :2], halves.repeat(3, axis=0))
+    assert np.array_equal(turned[1:, 2:], np.tile(halves, (3, 1)))

@@ -30,11 +30,3 @@ def test_a_layer_is_product_bias_and_activation_or_residual(factory: LinearFacto
     assert_equal(linear(WEIGHT, BIAS)(X), expected)
     assert_equal(linear(WEIGHT, BIAS)(X, residual), expected + residual)
     assert_equal(linear(WEIGHT, BIAS, "tanh")(X), np.tanh(expected))
-
-
-@every_factory
-def test_a_maximum_is_that_of_each_sequence_and_zero(factory: LinearFactory) -> None:
-    maximum = ArrayLinearFactory(factory, torch.device("cpu")).row_maximum(WEIGHT, BIAS)
-    rows = np.maximum(X.astype(np.float64) @ WEIGHT.T + BIAS, 0)
-    expected = np.stack([rows[:1].max(axis=0), rows[1:].max(axis=0)])
-    assert_equal(maximum(X, [1, 5]), expected)

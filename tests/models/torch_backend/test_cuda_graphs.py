@@ -16,23 +16,22 @@ from torch.utils._pytree import tree_leaves
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.batch_shape import BatchShape, RecordedShapes, rounded_rows
+from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes, rounded_rows
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.encoder_factory import log_attention
 from embedwell_models.torch_backend.gpu_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
 from embedwell_models.torch_backend.operators import Operators
-from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
-from tests.models.meta import META, OnDevice
+from tests.models.meta import META, OnDevice, ToHost
 from tests.models.torch_backend.graph_cases import CASES, DYNAMIC
 
 OPERATORS = Operators(by_kernel)
 SMALL = [BatchShape(16, 2, 16), BatchShape(16, 4, 16), BatchShape(64, 4, 16), BatchShape(64, 4, 64)]
+PLAN = PassPlan({"flash": 1}, shapes=SMALL)
 
 
 class Recorder:
@@ -58,9 +57,9 @@ def encoders(folder: Path, record: Recorder) -> tuple[TorchEncoder, TorchEncoder
     loaded = weights.load(folder, spec)
     parts = InputEmbeddings(spec.config, loaded, CPU)
     layers = TorchLayers(spec.config, loaded, OneDnnLinearFactory(torch.float32), CPU, OPERATORS)
-    shapes = layers.recordable(SMALL)
+    plan = layers.plan(SMALL)
     return TorchEncoder(parts, layers), TorchEncoder(
-        parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, RecordedShapes(), shapes)
+        parts, layers, lambda whole: CudaGraphRunner(whole, CPU, record, RecordedShapes(), plan)
     )
 
 
@@ -119,8 +118,29 @@ def test_before_it_is_warm_and_for_some_layers_nothing_is_replayed(tmp_path: Pat
     batch = batches()[0]
     assert np.array_equal(graphs.vectors(batch, ["mean"]), eager.vectors(batch, ["mean"]))
     graphs.warm()
-    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    assert np.array_equal(graphs.states(batch, 2), eager.states(batch, 2))
     assert record.replayed == 0
+
+
+def test_a_batch_that_limits_attention_is_neither_replayed_nor_padded(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    batch = Batch.of([[7, 8, 9, 9, 9], [10, 9]]).without_attention_to_trailing(9)
+    assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    rows = graphs.apply(batch, lambda hidden, layout: torch.tensor([float(len(hidden))]))
+    assert (rows.tolist(), record.replayed) == ([8], 0)
+
+
+def test_states_after_all_layers_are_replayed(tmp_path: Path) -> None:
+    write(CASES[0], tmp_path)
+    record = Recorder()
+    eager, graphs = encoders(tmp_path, record)
+    graphs.warm()
+    for batch in batches():
+        assert np.array_equal(graphs.states(batch, 3), eager.states(batch, 3))
+    assert record.replayed == len(batches()) - 1, "five texts fit in no shape"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -144,14 +164,14 @@ def test_what_is_recorded_needs_nothing_of_the_host(case: Case, tmp_path: Path) 
             return lambda: None, compute()
 
     def passes(whole: Forward) -> CudaGraphRunner:
-        shapes = layers.recordable(SMALL)
-        return CudaGraphRunner(whole, META, record, RecordedShapes(), shapes)
+        plan = layers.plan(SMALL)
+        return CudaGraphRunner(whole, META, record, RecordedShapes(), plan)
 
     TorchEncoder(parts, layers, passes).warm()
 
 
 class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that counts copies from the host to the device."""
+    """Mode that counts copies between the host and the device."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -167,7 +187,7 @@ class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @pytest.mark.parametrize("case", [case for case in CASES if case.options is not DYNAMIC], ids=str)
 @pytest.mark.parametrize("skipped", [None, [1, 0]], ids=["all tokens", "without prompts"])
 @pytest.mark.parametrize("warm", [False, True], ids=["eager", "replayed"])
-def test_a_pass_gets_one_copy_of_the_host(
+def test_a_pass_gets_one_copy_of_the_host_and_sends_one(
     case: Case, skipped: list[int] | None, warm: bool, tmp_path: Path
 ) -> None:
     write(case, tmp_path)
@@ -178,20 +198,18 @@ def test_a_pass_gets_one_copy_of_the_host(
     factory = TorchLinearFactory(META, torch.bfloat16)
     layers = TorchLayers(spec.config, loaded, factory, META, Operators(lambda *_: attention))
 
-    def run(ids: Tensor, layout: SequenceLayout) -> Tensor:
-        return layers(parts(ids, layout).to(layers.dtype), layout, len(layers))
-
     def record(compute: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
         return lambda: None, compute()
 
-    runner = CudaGraphRunner(run, META, record, RecordedShapes(), SMALL)
+    encoder = TorchEncoder(
+        parts, layers, lambda run: CudaGraphRunner(run, META, record, RecordedShapes(), PLAN)
+    )
     if warm:
-        runner.warm()
-    for expected in (None, 1):  # the first pass also sends tables
-        with Copies() as copies:
-            shape = runner.shape([5, 9])
-            layout = SequenceLayout([5, 9], META, shape=shape, ids=np.arange(14), skipped=skipped)
-            pooled = pool(runner(layout), layout, ["mean", "cls"])
+        encoder.warm()
+    batch = Batch.of([range(5), range(9)], skipped or ())
+    for expected in (None, 2):  # the first pass also sends tables
+        with ToHost(), Copies() as copies:
+            pooled = encoder.vectors(batch, ["mean", "cls"])
         assert pooled.shape[0] == 2 and copies.count == (expected or copies.count)
 
 
@@ -231,7 +249,7 @@ def test_a_shape_that_cannot_be_recorded_runs_without(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     record, outcome = FailingRecorder(16, error=error), RecordedShapes()
-    graphs = CudaGraphRunner(forward, CPU, record, outcome, SMALL)
+    graphs = CudaGraphRunner(forward, CPU, record, outcome, PLAN)
     graphs.warm()
     assert outcome.as_json() == {
         "state": "on",
@@ -239,6 +257,8 @@ def test_a_shape_that_cannot_be_recorded_runs_without(
             {"tokens": 16, "texts": 4, "longest": 16},
             {"tokens": 16, "texts": 2, "longest": 16},
         ],
+        "attention": {"flash": 1},
+        "kernels": "triton",
     }
     [entry] = caplog.records
     first_line = str(error).partition("\n")[0]
@@ -259,35 +279,34 @@ def test_graphs_are_off_if_no_shape_can_be_recorded() -> None:
     outcome = RecordedShapes()
     assert outcome.as_json() == {"state": "off", "failed": []}
     record = FailingRecorder(16, 64, error=RuntimeError("no"))
-    graphs = CudaGraphRunner(forward, CPU, record, outcome, SMALL)
+    graphs = CudaGraphRunner(forward, CPU, record, outcome, PLAN)
     graphs.warm()
     assert outcome.as_json()["state"] == "off" and len(outcome.as_json()["failed"]) == len(SMALL)
     assert graphs.shape([1]) == BatchShape.of([1])
 
 
-def test_attention_is_named_with_the_graphs() -> None:
-    outcome = RecordedShapes(attention={"flash": 12})
-    assert outcome.as_json() == {"state": "off", "failed": [], "attention": {"flash": 12}}
-
-
-def test_slow_attention_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("INFO"):
-        log_attention({"flash": 12}, torch.bfloat16)
-        log_attention({"padded": 2, "triton": 1}, torch.float32)
-    first, second, warning = caplog.records
-    assert first.message == "attention in bfloat16: flash in 12 layers"
-    assert second.message == "attention in float32: padded in 2 layers, triton in 1 layers"
-    assert warning.levelname == "WARNING" and "padded blocks" in warning.message
+def test_without_graphs_the_reason_is_known() -> None:
+    outcome, plan = RecordedShapes(), PassPlan({"padded": 2}, "torch (old)", no_graphs="blocks")
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), outcome, plan)
+    graphs.warm()
+    assert outcome.as_json() == {
+        "state": "off",
+        "failed": [],
+        "attention": {"padded": 2},
+        "kernels": "torch (old)",
+        "reason": "blocks",
+    }
+    assert graphs.shape([1]) == BatchShape.of([1])
 
 
 def test_an_error_of_the_code_is_no_failed_recording() -> None:
     record = FailingRecorder(16, error=TypeError("wrong argument"))
     with pytest.raises(TypeError):
-        CudaGraphRunner(forward, CPU, record, RecordedShapes(), SMALL).warm()
+        CudaGraphRunner(forward, CPU, record, RecordedShapes(), PLAN).warm()
 
 
 def test_the_smallest_shape_that_holds_a_batch_is_taken() -> None:
-    graphs = CudaGraphRunner(forward, CPU, Recorder(), RecordedShapes(), SMALL)
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), RecordedShapes(), PLAN)
     graphs.warm()
     assert graphs.shape([8, 8]) == SMALL[0]
     assert graphs.shape([1, 1, 1]) == SMALL[1]
@@ -308,7 +327,8 @@ def test_the_recorded_shapes_go_from_small_to_large_and_each_is_of_use() -> None
 
 
 def test_short_texts_have_shapes_of_short_texts() -> None:
-    graphs = CudaGraphRunner(forward, CPU, Recorder(), RecordedShapes())
+    plan = PassPlan(shapes=RECORDED_SHAPES)
+    graphs = CudaGraphRunner(forward, CPU, Recorder(), RecordedShapes(), plan)
     graphs.warm()
     assert graphs.shape([20] * 50) == BatchShape(1024, 256, 32)
     assert graphs.shape([100] * 9) == BatchShape(1024, 256, 128)

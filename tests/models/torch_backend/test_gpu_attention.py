@@ -9,9 +9,9 @@ from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
 from embedwell_models.torch_backend.gpu_attention import (
     FlashAttention,
-    choose_attention,
     fastest_attention,
 )
+from embedwell_models.torch_backend.operators import operators_for
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.kernel import kernel
@@ -108,7 +108,7 @@ def test_scores_that_the_kernel_of_triton_does_not_know_are_left_to_the_blocks()
 
 
 def test_a_processor_computes_in_blocks() -> None:
-    assert choose_attention(PLAIN, 64, torch.bfloat16, CPU) is padded_attention
+    assert operators_for(CPU).attention(PLAIN, 64, torch.bfloat16) is padded_attention
 
 
 @every_window

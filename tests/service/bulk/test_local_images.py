@@ -19,6 +19,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from embedwell_models.vectors import Floats
 from tests.models.image_models import encoded, picture
+from tests.models.tiny import write_bert
 from tests.service.bulk.jobs import read_output, run_job, vectors_of, write_parquet
 
 FILES = [
@@ -210,3 +211,19 @@ def test_a_model_of_texts_is_refused(small: LocalModel, tiny_bert: Any, tmp_path
     model = str(tiny_bert())
     output = run(str(path), "-o", f"{tmp_path}/o/", "--model", model, "--image", "text", status=1)
     assert "reads texts only; choose a model that embeds images" in output
+
+
+def test_the_image_encoder_may_be_another_model_s(
+    clip_folder: Path, expected: Floats, tmp_path: Path
+) -> None:
+    write_bert(tmp_path / "texts", hidden_size=expected.shape[1])
+    settings = Settings(
+        model=str(tmp_path / "texts"),
+        image_model=str(clip_folder),
+        cache=tmp_path / "cache",
+        device="cpu",
+        dtype="float32",
+    )
+    images = load_local_images(settings)
+    found = images.model.embedder.embed_images(FILES)
+    assert np.array_equal(found, expected)

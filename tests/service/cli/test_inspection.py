@@ -84,6 +84,7 @@ def test_an_inspection_says_what_torch_computes(
     inspection = inspect(ModelDescription.read(folder), device, isa)
     assert inspection["torch"] == reason
     if device == "cpu":
+        assert inspection["gpu"] is None
         assert Embedder.load(folder, device=device, dtype="float32", isa=isa).why_torch == reason
 
 

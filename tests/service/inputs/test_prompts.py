@@ -155,5 +155,7 @@ def test_more_than_one_prompt_is_refused(server_with_prompts: HttpServer) -> Non
 
 
 def test_the_error_of_an_unknown_name_lists_the_models_names() -> None:
-    with pytest.raises(BadRequest, match=r"the model has \['query'\]"):
+    with pytest.raises(BadRequest, match=r"no prompt 'title'; the model has 'query'$"):
         Prompts(VectorRecipe(max_length=9, prompts={"query": "q"})).resolve(None, "title", None)
+    with pytest.raises(BadRequest, match=r"the model has none, and .* EMBEDWELL_PROMPTS"):
+        Prompts(VectorRecipe(max_length=9)).resolve(None, "title", None)

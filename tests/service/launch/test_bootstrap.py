@@ -1,12 +1,19 @@
-"""Listening sockets, and the number of processes that listen."""
+"""Listening sockets, the number of processes that listen, and what each engine has of its own."""
 
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
-from embedwell.launch.bootstrap import default_workers, open_exclusive, open_shared
+from embedwell.launch.bootstrap import (
+    default_workers,
+    open_exclusive,
+    open_model_contexts,
+    open_shared,
+)
+from embedwell.settings.settings import Settings
 
 LOCAL = "127.0.0.1"
 IPV6 = pytest.mark.skipif(
@@ -28,7 +35,7 @@ def test_a_claimed_port_cannot_be_claimed_by_another_server() -> None:
     [first] = open_exclusive(LOCAL, 0)
     port = first.getsockname()[1]
     with first:
-        with pytest.raises(OSError, match=f"cannot listen on {LOCAL} port {port}: .*in use"):
+        with pytest.raises(OSError, match=f"cannot listen on {LOCAL} port {port}: [^:(]*in use;"):
             open_exclusive(LOCAL, port)
         [second] = open_shared(LOCAL, port)
         with second:
@@ -77,6 +84,15 @@ def test_a_host_name_is_listened_on_at_all_its_addresses_with_one_port() -> None
 def test_an_address_of_another_machine_is_refused(host: str) -> None:
     with pytest.raises(OSError, match=f"cannot listen on {host} port 0"):
         open_exclusive(host, 0)
+
+
+def test_each_device_has_its_own_counters_and_sockets() -> None:
+    settings = Settings(devices="cpu,cpu,cpu", served_name="small")
+    with ExitStack() as stack:
+        models, engine_fds = open_model_contexts(settings, [(settings, Path("a"))], stack)
+    assert [model.label for model in models] == [f"small on cpu#{number}" for number in (1, 2, 3)]
+    descriptors = [fd for model in models for fd in (model.counters_fd, model.connect_fd)]
+    assert len({*descriptors, *engine_fds}) == 9
 
 
 def test_the_number_of_http_processes_follows_the_processors_and_the_device() -> None:

@@ -82,8 +82,11 @@ def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
         os.kill(server.engine, signal.SIGKILL)
         server.wait_until(lambda: "engine replaced" in server.log)
     lines = [json.loads(line) for line in server.log.splitlines()]
-    assert {line["logger"] for line in lines} >= {"embedwell.engine", "embedwell.launch.logging"}
+    loggers = {line["logger"] for line in lines}
+    assert loggers >= {"embedwell.engine", "embedwell.launch.logging"}
+    assert "uvicorn.error" not in loggers  # which would report each step of an ordinary start
     messages = {line["message"].split("\n")[0]: line["level"] for line in lines}
+    assert any(message.startswith("the server stops after SIG") for message in messages)
     assert messages["engine replaced (restart 1)"] == "warning"
     assert any("NO_SETTING is not a setting" in message for message in messages)
     (failed,) = [line for line in lines if line.get("request_id") == "mine"]

@@ -254,7 +254,9 @@ def test_a_stop_after_a_process_has_ended_prevents_its_restart(
 
 
 @pytest.mark.parametrize("timeout", [None, 0.02])
-def test_a_process_that_does_not_stop_is_killed(tmp_path: Path, timeout: float | None) -> None:
+def test_a_process_that_does_not_stop_is_killed(
+    tmp_path: Path, timeout: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
     async def run() -> None:
         path = program(tmp_path / "python", f"read config; echo > {tmp_path}/up; exec sleep 600")
         limits = HangLimits(stop=0.1 if timeout is None else 600)
@@ -265,6 +267,8 @@ def test_a_process_that_does_not_stop_is_killed(tmp_path: Path, timeout: float |
         await asyncio.wait_for(running, 60)
 
     asyncio.run(run())
+    # With a limit of the caller the kill is intended, and no error in the log.
+    assert ("has not finished in 0.1 s and is killed" in caplog.text) == (timeout is None)
 
 
 def test_a_process_that_is_not_ready_in_time_is_killed_and_restarted(

@@ -427,9 +427,14 @@ def test_an_unknown_field_is_compared_with_those_of_the_route(
 
 def test_an_unknown_field_like_no_other_gets_the_fields(server: HttpServer) -> None:
     fault = error(server.post("/embed", {"inputs": "a", "zzz": 1}), 400)
-    assert fault["message"].startswith("unknown field 'zzz'; the fields are ")
+    assert fault["message"].startswith("unknown field 'zzz'; the fields are inputs, ")
     nested = error(server.post("/embed", {"inputs": "a", "options": {"zzz": 1}}), 400)
     assert nested["message"] == "unknown field 'options.zzz'"
+
+
+def test_an_empty_body_is_called_so(server: HttpServer) -> None:
+    fault = error(server.client.post("/v1/embeddings"), 400)
+    assert fault["message"] == "the body is empty; send a JSON object"
 
 
 def test_a_maximum_above_the_models_limit_is_that_limit(server: HttpServer) -> None:

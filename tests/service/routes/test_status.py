@@ -50,6 +50,7 @@ class Health:
     admission: Admission
     should_be_loaded: bool = True
     ready: bool = True
+    engines_down: list[str] | None = None
 
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
@@ -282,7 +283,9 @@ def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
         norm_eps=0.1,
     )
     spec = CheckpointLayout(config=config, tensors={})
-    return server_info(values, link, WithoutFiles(Path(), Path(), spec, sentence), dimensions)
+    return server_info(
+        values, link, WithoutFiles(Path(), Path(), spec, sentence, Path()), dimensions
+    )
 
 
 def test_info_says_what_the_files_hold(server: Server) -> None:

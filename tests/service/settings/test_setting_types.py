@@ -40,3 +40,23 @@ def test_an_invalid_origin_is_refused_at_the_start(invalid: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env=environment)
     assert result.exit_code == 2
     assert f": {invalid!r} is no origin" in result.output
+
+
+@pytest.mark.parametrize(
+    ("devices", "names"),
+    [
+        ("", []),
+        ("cuda:1", []),
+        (" cuda:0, cuda:1 ", ["cuda:0", "cuda:1"]),
+        ("cpu,cpu", ["cpu#1", "cpu#2"]),
+        ("cuda:0,cuda:1,cuda:0", ["cuda:0#1", "cuda:1#2", "cuda:0#3"]),
+    ],
+)
+def test_engines_are_named_by_their_devices(devices: str, names: list[str]) -> None:
+    assert Settings(devices=devices).engine_names == names
+
+
+@pytest.mark.parametrize("devices", ["cuda:0,", "auto,cpu", "gpu", "cuda", "cuda:x", "cpu,cuda:0"])
+def test_devices_that_do_not_exist_or_differ_in_kind_are_refused(devices: str) -> None:
+    result = CliRunner().invoke(main, ["serve", "--devices", devices])
+    assert result.exit_code == 2 and "--devices" in result.output

@@ -15,7 +15,7 @@ from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
 
-INTEGERS = {2: "INT2", 4: "INT4", 8: "INT8"}
+INTEGERS = {2: "INT2", 3: "INT3", 4: "INT4", 8: "INT8"}
 """Names of the types of quantised integers by their bits; the files' I8 is also one of indices."""
 
 
@@ -117,10 +117,25 @@ class LayerMatrix(QuantizedMatrix):
 
 
 def unpack(words: Array, bits: int) -> Bytes:
-    """Return the unsigned numbers (..., n · 32 / bits) of words (..., n), the lowest bits first."""
+    """Return the unsigned numbers (..., n · 32 / bits) of words (..., n), the lowest bits first.
+
+    Three words hold 32 numbers of three bits, of which two are in two words.
+    """
+    if bits == 3:
+        return _unpack_3_bits(words)
     shifts = np.arange(0, 32, bits, dtype=np.uint32)
     numbers = words.view(np.uint32)[..., None] >> shifts & np.uint32(2**bits - 1)
     return numbers.astype(np.uint8).reshape(*words.shape[:-1], -1)
+
+
+def _unpack_3_bits(words: Array) -> Bytes:
+    groups = words.view(np.uint32).reshape(*words.shape[:-1], -1, 3).astype(np.uint64)
+    after = np.concatenate([groups[..., 1:], np.zeros_like(groups[..., :1])], axis=-1)
+    places = np.arange(0, 96, 3, dtype=np.uint64)
+    index, shifts = (places // 32).astype(np.intp), places % 32
+    pairs = (groups | after << np.uint64(32))[..., index]  # a word and the next one
+    numbers = (pairs >> shifts & np.uint64(7)).astype(np.uint8)
+    return numbers.reshape(*words.shape[:-1], -1)
 
 
 def spread(

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 _PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
 _NO_TIMEOUT = 1e9  # seconds
-_MAX_RESTART_SECONDS = 60.0
+MAX_RESTART_SECONDS = 60.0
 _UNLOAD_CHECK_INTERVAL = 0.05  # seconds
 _LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
 _FAILED_SECONDS = 30.0  # seconds until a model that could not be loaded is tried again
@@ -87,6 +87,11 @@ class EngineSession:
         return self._connection is not None
 
     @property
+    def accepts_jobs(self) -> bool:
+        """Whether an engine has loaded the model and responds."""
+        return self._connection is not None and not self._liveness.unresponsive
+
+    @property
     def restarts(self) -> int:
         """Number of engine restarts."""
         return int(self.counters.total(CounterSlot.ENGINE_RESTARTS))
@@ -103,7 +108,7 @@ class EngineSession:
         return self._submit(self._connection, job, timeout)
 
     async def wait_connected(
-        self, timeout: float, max_downtime: float = _MAX_RESTART_SECONDS
+        self, timeout: float, max_downtime: float = MAX_RESTART_SECONDS
     ) -> None:
         """Wait until an engine accepts jobs.
 

@@ -215,7 +215,8 @@ class EngineDescription:
         otherwise.
     outputs: outputs of a text, by the names of embedwell_models.outputs.names.
     image_dtype: precision of the image encoder; None without one.
-    graphs: whether CUDA graphs are in use, and the batch shapes whose recording failed.
+    graphs: whether CUDA graphs are in use and why not, the batch shapes whose recording failed, and
+        the kernels of a GPU.
     """
 
     dim: int

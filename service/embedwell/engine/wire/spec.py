@@ -1,5 +1,6 @@
 """Start parameters of an engine, in a module without large imports for the starting process."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ class EngineSpec:
     counters_fd, counters_rows: the shared counters; the last row is the engine's.
     startup_cache: folder in which choices are kept for later starts; empty to keep none.
     startup_choices: those of the previous engine, if there was one.
+    cpus: processors that the engine is bound to; empty if it may use all of the server's.
     """
 
     folder: str
@@ -57,6 +59,7 @@ class EngineSpec:
     model: str = "the model"
     startup_cache: str = ""
     startup_choices: StartupChoices | None = None
+    cpus: Sequence[int] = ()
 
     @classmethod
     def from_json(cls, line: bytes) -> "EngineSpec":

@@ -1,22 +1,39 @@
-"""Count the processors that this process may use."""
+"""Count the processors and cores that the threads of this process may use."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from embedwell_models.encoder.cores import allowed_cpus, count_cores
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
-def available_cpus(cgroup_root: Path = _CGROUP_ROOT, membership: Path = _CGROUP_MEMBERSHIP) -> int:
-    """Return the number of processors of the affinity mask, limited by cgroup quotas; at least 1.
+def available_cpus() -> int:
+    """Return the number of processors of the affinity mask, limited by cgroup quotas."""
+    return within_quotas(len(allowed_cpus()))
+
+
+def available_cores() -> int:
+    """Return the number of physical cores of the affinity mask, limited by cgroup quotas."""
+    return within_quotas(count_cores(allowed_cpus()))
+
+
+def within_quotas(
+    count: int,
+    engines: int = 1,
+    cgroup_root: Path = _CGROUP_ROOT,
+    membership: Path = _CGROUP_MEMBERSHIP,
+) -> int:
+    """Limit a number of threads by the quotas of the cgroups; return at least 1.
 
     Quotas of parent groups count, too. In a container the outermost visible group is its own.
 
+    engines: number of engines that share the quotas.
     membership: the file that names the cgroups of this process.
     """
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min([affinity or 1, *_quotas(cgroup_root, membership)]))
+    quotas = _quotas(cgroup_root, membership)
+    return max(1, min([count, *(quota // engines for quota in quotas)]))
 
 
 def _quotas(cgroup_root: Path, membership: Path) -> Iterator[int]:

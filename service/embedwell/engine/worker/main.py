@@ -1,6 +1,7 @@
 """Start of an engine: load the model, and build the loop that computes jobs."""
 
 import logging
+import os
 import socket
 import sys
 import time
@@ -38,6 +39,8 @@ def start(spec: EngineSpec) -> tuple[Loop, StartupChoices]:
 
     Raises ModelError, and errors that are transient, see is_transient.
     """
+    if spec.cpus:  # now, because memory is allocated on the node of the processor that writes first
+        os.sched_setaffinity(0, spec.cpus)
     embedder, choices = load_and_measure(spec)
     greeting = ["description", describe(embedder, choices)], b""
     connections = Connections(socket.socket(fileno=spec.accept_fd), sys.stdin.fileno(), greeting)

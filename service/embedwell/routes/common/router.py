@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from embedwell.errors import ServiceError
+from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_body import Error
 from embedwell.http.error_responses import invalid_body
 from embedwell.http.request_context import RequestContext
@@ -171,8 +171,12 @@ def _parse(body_type: type[B], content: bytes) -> B:
     try:
         return body_type.parse(content)
     except ValidationError as error:
+        if not content:
+            raise BadRequest("the body is empty; send a JSON object") from None
         fields = body_type.model_fields.items()
-        raise invalid_body(error, [field.alias or name for name, field in fields]) from None
+        required_first = sorted(fields, key=lambda item: not item[1].is_required())
+        names = [field.alias or name for name, field in required_first]
+        raise invalid_body(error, names) from None
 
 
 async def receive_body(receive: Receive) -> bytes:

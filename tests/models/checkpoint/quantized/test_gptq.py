@@ -1,5 +1,6 @@
 """Weights of GPTQ are what their words mean."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from tests.models.quantized_files import assert_same_vectors, nibbles, write_quantized
+from tests.models.quantized_files import Quantize, assert_same_vectors, write_quantized
 
 OPTIONS: dict[str, Any] = {
     **{"quant_method": "gptq", "bits": 4, "group_size": 16, "desc_act": True, "sym": False},
@@ -41,19 +42,23 @@ def quantize(
 
 
 def words(numbers: Tensor, bits: int) -> Tensor:
-    if bits == 4:
-        return nibbles(numbers)
-    return numbers.to(torch.uint8).contiguous().view(torch.int32)
+    # A stream of bits, the lowest ones first; numbers of three bits may be in two words.
+    stream = ((numbers.to(torch.uint8)[..., None].numpy() >> np.arange(bits)) & 1).astype(np.uint8)
+    packed = np.packbits(stream.reshape(len(numbers), -1), axis=1, bitorder="little")
+    return torch.from_numpy(packed.view("<i4").copy())
 
 
-CASES = {
+CASES: dict[str, tuple[Quantize, dict[str, Any]]] = {
     "first": (quantize, OPTIONS),
     "ordered": (lambda weight: quantize(weight, ordered=True), OPTIONS),
     "second": (
         *(lambda weight: quantize(weight, added=0),),
         {**OPTIONS, "checkpoint_format": "gptq_v2"},
     ),
-    "int8": (lambda weight: quantize(weight, bits=8), {**OPTIONS, "bits": 8}),
+    **{
+        f"int{bits}": (partial(quantize, bits=bits), {**OPTIONS, "bits": bits})
+        for bits in (2, 3, 8)
+    },
 }
 
 
@@ -82,7 +87,7 @@ def word(weight: Tensor) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"bits": 3}, "bits = 3 is not supported"),
+        ({"bits": 5}, "bits = 5 is not supported"),
         ({"checkpoint_format": "marlin"}, "checkpoint_format = 'marlin' is not supported"),
         ({"rotation": "hadamard"}, "rotation = 'hadamard' is not known"),
     ],

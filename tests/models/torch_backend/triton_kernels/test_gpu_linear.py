@@ -5,8 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.gpu_linear import GpuLinearFactory
 from embedwell_models.torch_backend.linear import ACTIVATIONS, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 pytestmark = pytest.mark.interpreter
 CPU = torch.device("cpu")
@@ -38,8 +40,8 @@ def test_a_layer_computes_what_the_plain_one_does(
 
 
 def test_the_maximum_over_rows_is_that_of_the_plain_layer() -> None:
-    lengths = [1, 0, 5]
-    found = FACTORY.row_maximum(*UP)(X.half(), lengths)
-    expected = EXACT.row_maximum(*UP)(X, lengths)
+    layout = SequenceLayout([1, 0, 5], CPU, shape=BatchShape(8, 16, 8))
+    found = FACTORY.row_maximum(*UP)(X.half(), layout)
+    expected = EXACT.row_maximum(*UP)(X, layout)
     torch.testing.assert_close(found.float(), expected, atol=1e-3, rtol=1e-3)
     assert F.relu(found).equal(found)

@@ -1,6 +1,5 @@
 """Tests of the layers' attention by the Triton kernel, in its interpreter, beside blocks."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,11 @@ from embedwell_models.torch_backend.attention import (
 )
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.gpu_attention import PackedAttention, fastest_attention
+from embedwell_models.torch_backend.gpu_attention import (
+    FlashAttention,
+    PackedAttention,
+    fastest_attention,
+)
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.operators import triton_operators
@@ -35,9 +38,7 @@ CASES = GRAPH_CASES + RELATIVE_CASES
 OPTIONS = WINDOWS | {"softcap": RULES["softcap"]}
 
 
-def packed(
-    options: AttentionOptions, size: int, dtype: torch.dtype, device: torch.device
-) -> AttentionFunction:
+def packed(options: AttentionOptions, size: int, dtype: torch.dtype) -> AttentionFunction:
     """Attention as on a GPU without FlashAttention."""
     attention = fastest_attention(options, size, dtype, has_flash=False, has_triton=True)
     assert isinstance(attention, PackedAttention)
@@ -64,6 +65,11 @@ def test_tokens_that_are_not_attended_to_are_left_out() -> None:
     torch.testing.assert_close(mixed, expected, atol=1e-5, rtol=1e-5)
 
 
+def test_flash_attention_leaves_tokens_that_are_not_attended_to_to_the_kernel() -> None:
+    chosen = fastest_attention(PLAIN, 64, torch.float16, has_flash=True, has_triton=True)
+    assert isinstance(chosen, FlashAttention) and chosen.limited == PackedAttention(attend)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
     write(case, tmp_path)
@@ -74,10 +80,9 @@ def test_a_model_has_the_vectors_of_blocks(case: Case, tmp_path: Path) -> None:
         TorchLinearFactory(CPU, torch.float32),
     )
     blocks = TorchEncoder(parts, TorchLayers(spec.config, loaded, linear, CPU))
-    layers = TorchLayers(
-        spec.config, loaded, linear, CPU, replace(triton_operators(), attention=packed)
-    )
-    assert layers.recordable(RECORDED_SHAPES) and layers.attention_names == {"triton": len(layers)}
+    layers = TorchLayers(spec.config, loaded, linear, CPU, triton_operators(packed))
+    plan = layers.plan(RECORDED_SHAPES)
+    assert plan.shapes and (plan.attention, plan.kernels) == ({"triton": len(layers)}, "triton")
     noise = np.random.default_rng(3)
     batch = Batch.of([noise.integers(6, 99, length) for length in (1, 33, 4)])
     # Padding rows hold what was in the memory before, which may overflow.

@@ -1,13 +1,13 @@
-"""Tests of the number of available processors."""
+"""Tests of the number of threads that quotas allow."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from embedwell.engine.worker.cpus import available_cpus
+from embedwell.engine.worker.cpus import available_cores, available_cpus, within_quotas
+from embedwell_models.encoder.cores import allowed_cpus, count_cores
 
-VISIBLE = len(os.sched_getaffinity(0))
+WANTED = 8
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def membership(tmp_path: Path) -> Path:
     ("text", "expected"),
     [
         ("100000 100000", 1),
-        ("max 100000", VISIBLE),
+        ("max 100000", WANTED),
         ("50000 100000", 1),
-        ("9900000 100000", VISIBLE),
+        ("9900000 100000", WANTED),
     ],
 )
 @pytest.mark.parametrize("group", [".", "system.slice", "system.slice/it.service"])
@@ -33,22 +33,22 @@ def test_a_quota_of_version_two_counts_in_every_parent_group(
 ) -> None:
     (tmp_path / group).mkdir(parents=True, exist_ok=True)
     (tmp_path / group / "cpu.max").write_text(text)
-    assert available_cpus(tmp_path, membership) == expected
+    assert within_quotas(WANTED, 1, tmp_path, membership) == expected
 
 
 def test_the_smallest_quota_counts(tmp_path: Path, membership: Path) -> None:
     (tmp_path / "system.slice").mkdir()
     (tmp_path / "cpu.max").write_text("100000 100000")
     (tmp_path / "system.slice/cpu.max").write_text("9900000 100000")
-    assert available_cpus(tmp_path, membership) == 1
+    assert within_quotas(WANTED, 1, tmp_path, membership) == 1
 
 
 def test_a_fraction_of_a_processor_is_rounded_up(tmp_path: Path, membership: Path) -> None:
     (tmp_path / "cpu.max").write_text("150000 100000")
-    assert available_cpus(tmp_path, membership) == min(2, VISIBLE)
+    assert within_quotas(WANTED, 1, tmp_path, membership) == 2
 
 
-@pytest.mark.parametrize(("quota", "expected"), [("100000", 1), ("-1", VISIBLE)])
+@pytest.mark.parametrize(("quota", "expected"), [("100000", 1), ("-1", WANTED)])
 @pytest.mark.parametrize("group", ["cpu", "cpu/one", "cpu/one/two"])
 def test_a_quota_of_version_one_counts_in_every_parent_group(
     tmp_path: Path, membership: Path, group: str, quota: str, expected: int
@@ -56,15 +56,28 @@ def test_a_quota_of_version_one_counts_in_every_parent_group(
     (tmp_path / group).mkdir(parents=True)
     (tmp_path / group / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / group / "cpu.cfs_period_us").write_text("100000")
-    assert available_cpus(tmp_path, membership) == expected
+    assert within_quotas(WANTED, 1, tmp_path, membership) == expected
 
 
 def test_groups_of_other_processes_do_not_count(tmp_path: Path, membership: Path) -> None:
     for group in ("other.slice", "else", "cpu/two"):
         (tmp_path / group).mkdir(parents=True)
         (tmp_path / group / "cpu.max").write_text("100000 100000")
-    assert available_cpus(tmp_path, membership) == VISIBLE
+    assert within_quotas(WANTED, 1, tmp_path, membership) == WANTED
 
 
-def test_without_a_cgroup_the_affinity_counts(tmp_path: Path) -> None:
-    assert available_cpus(tmp_path, tmp_path / "none") == VISIBLE
+def test_without_a_cgroup_there_is_no_limit(tmp_path: Path) -> None:
+    assert within_quotas(WANTED, 1, tmp_path, tmp_path / "none") == WANTED
+
+
+@pytest.mark.parametrize(("engines", "expected"), [(1, 5), (2, 2), (3, 1), (9, 1)])
+def test_engines_share_a_quota(
+    tmp_path: Path, membership: Path, engines: int, expected: int
+) -> None:
+    (tmp_path / "cpu.max").write_text("500000 100000")
+    assert within_quotas(WANTED, engines, tmp_path, membership) == expected
+
+
+def test_this_machine_has_a_thread_for_each_core_that_it_allows() -> None:
+    assert available_cores() == within_quotas(count_cores(allowed_cpus()))
+    assert available_cores() <= available_cpus() <= len(allowed_cpus())

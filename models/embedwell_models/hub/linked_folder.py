@@ -1,0 +1,38 @@
+"""Folders in the cache that consist of links to the files of several models."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.errors import ModelError
+
+
+def linked_folder(
+    parent: Path, name: str, links: Mapping[str, Path], written: Mapping[str, str] | None = None
+) -> Path:
+    """Return a folder with these links, which the first call creates.
+
+    parent: its folder. name: the beginning of its name. links: path inside it -> the file that the
+    link is to. written: texts of files in place of some links. Raises ModelError if it cannot be
+    written.
+    """
+    texts = written or {}
+    content = repr(sorted(links.items())) + "".join(texts.values())
+    key = hashlib.sha256(content.encode()).hexdigest()[:16]
+    target = parent / f"{name}-{key}"
+    if not target.is_dir():
+        try:
+            with new_folder(target) as scratch:
+                for path, source in links.items():
+                    (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+                    if path in texts:
+                        (scratch / path).write_text(texts[path], encoding="utf-8")
+                    else:
+                        (scratch / path).symlink_to(source)
+        except OSError as error:
+            if not target.is_dir():  # otherwise another process has just put the same links there
+                raise ModelError(
+                    f"{target} cannot be written: {error}; set a cache folder"
+                ) from None
+    return target

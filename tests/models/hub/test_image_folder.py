@@ -1,0 +1,101 @@
+"""Tests of a model of texts with the image encoder of another model."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.hub.sources import resolve
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.modules import IMAGE_ENCODER
+from tests.models.image_models import encoded, picture, write_clip, write_siglip
+from tests.models.tiny import write_bert
+
+FILES = [encoded(picture(90, 70, seed)) for seed in range(2)]
+TEXTS = ["the license", "a copyright of this work"]
+DIM = 24  # of the vectors of the small CLIP
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    write_bert(tmp_path / "texts", hidden_size=DIM)
+    return tmp_path / "texts"
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    write_clip(tmp_path / "images")
+    return tmp_path / "images"
+
+
+def joined(texts: Path, images: Path) -> Path:
+    return resolve(str(texts), cache=texts.parent / "cache", image_model=str(images))
+
+
+def load(folder: Path, **options: Any) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32", **options)
+
+
+def test_texts_and_images_have_the_vectors_of_their_models(texts: Path, images: Path) -> None:
+    both = load(texts, image_model=images, cache=texts.parent / "cache")
+    assert np.array_equal(both.embed(TEXTS), load(texts).embed(TEXTS))
+    assert np.array_equal(both.embed_images(FILES), load(images).embed_images(FILES))
+
+
+def test_a_folder_can_hold_the_image_encoder(texts: Path, images: Path) -> None:
+    expected = load(images).embed_images(FILES)
+    shutil.move(images, texts / IMAGE_ENCODER)
+    assert np.array_equal(load(texts).embed_images(FILES), expected)
+
+
+def test_the_folder_is_made_once_and_its_fingerprint_follows_the_images(
+    texts: Path, images: Path
+) -> None:
+    folder = joined(texts, images)
+    before = ModelDescription.read(folder).fingerprint()
+    weights = images / "model.safetensors"
+    save_file({name: np.array(2 * each) for name, each in load_file(weights).items()}, weights)
+    assert joined(texts, images) == folder
+    assert ModelDescription.read(folder).fingerprint() not in (
+        before,
+        ModelDescription.read(texts).fingerprint(),
+    )
+
+
+def test_the_parameters_of_both_models_are_counted(texts: Path, images: Path) -> None:
+    alone, both = (Footprint.of(ModelDescription.read(f)) for f in (texts, joined(texts, images)))
+    names = ("vision_model.", "visual_projection.")
+    tensors = load_file(images / "model.safetensors").items()
+    added = sum(each.size for name, each in tensors if name.startswith(names))
+    assert both.parameters == alone.parameters + added
+
+
+def test_vectors_of_texts_and_images_have_one_width(texts: Path, tmp_path: Path) -> None:
+    write_siglip(tmp_path / "images")
+    with pytest.raises(ModelError, match="24 dimensions, those of the image encoder 64"):
+        ModelDescription.read(joined(texts, tmp_path / "images"))
+
+
+def test_a_model_without_image_encoder_is_named(texts: Path, tmp_path: Path) -> None:
+    write_bert(tmp_path / "images", hidden_size=DIM)
+    with pytest.raises(ModelError, match="has no image encoder"):
+        ModelDescription.read(joined(texts, tmp_path / "images"))
+
+
+def test_images_need_their_preprocessing(texts: Path, images: Path) -> None:
+    (images / "preprocessor_config.json").unlink()
+    with pytest.raises(ModelError, match=r"has no preprocessor_config\.json"):
+        ModelDescription.read(joined(texts, images))
+
+
+def test_a_model_without_dense_vectors_takes_no_images(texts: Path, images: Path) -> None:
+    config = texts / "config.json"
+    config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))
+    with pytest.raises(ModelError, match="without dense vectors takes no images"):
+        ModelDescription.read(joined(texts, images), pooling="splade")

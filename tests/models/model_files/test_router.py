@@ -1,0 +1,114 @@
+"""Tests of models with other modules for queries, against sentence-transformers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sentence_transformers import SparseEncoder
+from sentence_transformers.base.modules import Router
+from sentence_transformers.sentence_transformer import modules as st
+from torch import nn
+
+from embedwell_models import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.outputs.names import DENSE, SPARSE
+from tests.models.model_files.chains import SENTENCES, WIDTH
+from tests.models.routed import after_the_pooling, encoder, route, save, two_encoders, two_routers
+from tests.models.sparse_encoder import write_asymmetric_splade
+
+QUERY, DOCUMENT = "retrieval.query", "retrieval.passage"
+
+
+BUILDERS = [two_encoders, after_the_pooling, two_routers]
+
+
+def load(folder: Path, task: str) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32", adapter=task)
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_each_task_has_the_vectors_of_its_modules(
+    build: Callable[[Path], list[nn.Module]], tmp_path: Path
+) -> None:
+    theirs = save(tmp_path, build)
+    queries, documents = (load(tmp_path / "model", task) for task in (QUERY, DOCUMENT))
+    expected = theirs.encode_query(SENTENCES), theirs.encode_document(SENTENCES)
+    np.testing.assert_allclose(queries.embed(SENTENCES), expected[0], atol=1e-5)
+    np.testing.assert_allclose(documents.embed(SENTENCES), expected[1], atol=1e-5)
+    assert abs(expected[0] - expected[1]).max() > 0.01
+    assert queries.fingerprint != documents.fingerprint
+    assert queries.output_names == documents.output_names == (DENSE,)
+
+
+def test_a_task_is_named_and_the_model_s_default_is_the_first(tmp_path: Path) -> None:
+    save(tmp_path, two_encoders)
+    with pytest.raises(ModelError, match=f"one of {DOCUMENT}, {QUERY}, or none"):
+        ModelDescription.read(tmp_path / "model")
+    description = ModelDescription.read(tmp_path / "model", adapter="none")
+    assert description.spec.adapters is not None
+    assert description.spec.adapters.names == (DOCUMENT, QUERY)
+    assert description.sentence.role == "document"
+    assert ModelDescription.read(tmp_path / "model", adapter=QUERY).sentence.role == "query"
+
+
+def test_the_default_route_may_be_that_of_queries(tmp_path: Path) -> None:
+    def build(folder: Path) -> list[nn.Module]:
+        parts = [encoder(folder / "bert")], [st.Pooling(WIDTH, "mean")]
+        query, document = (
+            [*parts[0], pooling] for pooling in (st.Pooling(WIDTH, "cls"), *parts[1])
+        )
+        routes: Any = {"query": query, "document": document}
+        return [Router(routes)]
+
+    theirs = save(tmp_path, build)
+    embedder = load(tmp_path / "model", "none")
+    np.testing.assert_allclose(embedder.embed(SENTENCES), theirs.encode(SENTENCES), atol=1e-5)
+    description = ModelDescription.read(tmp_path / "model", adapter="none")
+    assert description.spec.adapters is not None
+    assert description.spec.adapters.names == (QUERY, DOCUMENT)
+
+
+def test_the_files_are_those_of_the_task(tmp_path: Path) -> None:
+    save(tmp_path, two_encoders)
+    files = {
+        task: {
+            path.relative_to(tmp_path / "model").parts[0]
+            for path in ModelDescription.read(tmp_path / "model", adapter=task).files()
+        }
+        for task in (QUERY, DOCUMENT)
+    }
+    assert files[QUERY] & files[DOCUMENT] == {
+        *("modules.json", "config_sentence_transformers.json", "router_config.json"),
+        "1_Normalize",
+    }
+    assert files[QUERY] > {"query_0_Transformer", "query_1_Pooling", "query_2_Dense"}
+    assert files[DOCUMENT] > {"document_0_Transformer", "document_1_Pooling"}
+
+
+def test_a_sparse_model_may_have_two_encoders(tmp_path: Path) -> None:
+    folder = write_asymmetric_splade(tmp_path / "model")
+    theirs: Any = SparseEncoder(str(folder), device="cpu")
+    for task, encode in ((QUERY, theirs.encode_query), (DOCUMENT, theirs.encode_document)):
+        embedder = load(folder, task)
+        assert embedder.output_names == (SPARSE,)
+        expected = encode(SENTENCES, convert_to_sparse_tensor=False).numpy()
+        for text, row in zip(
+            embedder.outputs(embedder.tokenize(SENTENCES), [SPARSE]), expected, strict=True
+        ):
+            assert text.sparse is not None
+            ours = np.zeros_like(row)
+            ours[text.sparse.indices] = text.sparse.weights
+            np.testing.assert_allclose(ours, row, atol=1e-5)
+
+
+def test_routers_with_different_default_routes_are_refused(tmp_path: Path) -> None:
+    def build(folder: Path) -> list[nn.Module]:
+        dense = [st.Dense(WIDTH, 9)], [st.Dense(WIDTH, 9, bias=False)]
+        return [*two_routers(folder), route(*dense, default_route="query")]
+
+    save(tmp_path, build)
+    with pytest.raises(ModelError, match=r"default routes \['document', 'query'\], not one"):
+        ModelDescription.read(tmp_path / "model")
