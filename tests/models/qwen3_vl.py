@@ -49,6 +49,11 @@ SIZES: dict[str, Any] = {
         **{"mrope_section": [4, 2, 2], "mrope_interleaved": True},
     },
 }
+# Sizes that the kernels compute; those above are torch's.
+OF_KERNELS: dict[str, Any] = {
+    **{"head_dim": 32, "intermediate_size": 128},
+    "rope_parameters": {**SIZES["rope_parameters"], "mrope_section": [6, 5, 5]},
+}
 VISION: dict[str, Any] = {
     **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
     **{"out_hidden_size": 64, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 16},
@@ -92,6 +97,7 @@ def write_qwen3_vl(
     max_length: int = 128,
     ends: bool = True,
     tied: bool = False,
+    **text: Any,
 ) -> Any:
     """Save a model, and a tokenizer with a chat template beside it.
 
@@ -109,7 +115,7 @@ def write_qwen3_vl(
     save(folder, "chat_template.json", {"chat_template": template})
     image, size = rust.token_to_id("<|image_pad|>"), rust.get_vocab_size() + 3
     assert image is not None
-    return write_model(folder, tied=tied, image_token_id=image, vocab_size=size)
+    return write_model(folder, tied=tied, image_token_id=image, vocab_size=size, **text)
 
 
 def write_layout(folder: Path, card: dict[str, Any] | None = None, **options: Any) -> None:

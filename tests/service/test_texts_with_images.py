@@ -11,7 +11,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats
 from tests.models.image_models import encoded, picture
-from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
+from tests.models.qwen3_vl import OF_KERNELS, PROCESSOR, save, write_qwen3_vl
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -40,7 +40,7 @@ def content(parts: list[str | bytes]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("qwen3_vl")
-    write_qwen3_vl(path, max_length=256)
+    write_qwen3_vl(path, max_length=256, **OF_KERNELS)
     save(path, "preprocessor_config.json", PROCESSOR)
     return path
 

@@ -25,6 +25,7 @@ from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import (
     INSTRUCTION,
+    OF_KERNELS,
     PROCESSOR,
     rendered,
     save,
@@ -50,8 +51,8 @@ def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
 
 
-def write(folder: Path, max_length: int = 256) -> Any:
-    model = write_qwen3_vl(folder, max_length=max_length)
+def write(folder: Path, max_length: int = 256, **sizes: Any) -> Any:
+    model = write_qwen3_vl(folder, max_length=max_length, **sizes)
     save(folder, "preprocessor_config.json", PROCESSOR)
     return model
 
@@ -84,8 +85,9 @@ def theirs(
     return torch.nn.functional.normalize(state, dim=0)
 
 
-def test_vectors_are_those_of_transformers(tmp_path: Path) -> None:
-    model = write(tmp_path)
+@pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
+def test_vectors_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path) -> None:
+    model = write(tmp_path, **sizes)
     embedder = load(tmp_path)
     for prompt in (None, "Find a picture."):
         vectors = embedder.embed_contents(CONTENTS, prompt=prompt)
@@ -94,8 +96,11 @@ def test_vectors_are_those_of_transformers(tmp_path: Path) -> None:
             assert_close(torch.from_numpy(vector), expected)
 
 
-def test_a_vector_does_not_depend_on_its_batch_or_route(tmp_path: Path) -> None:
-    write(tmp_path)
+@pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
+def test_a_vector_does_not_depend_on_its_batch_or_route(
+    sizes: dict[str, Any], tmp_path: Path
+) -> None:
+    write(tmp_path, **sizes)
     embedder = load(tmp_path)
     vectors = embedder.embed_contents(CONTENTS)
     for parts, vector in zip(CONTENTS, vectors, strict=True):
@@ -107,7 +112,7 @@ def test_a_vector_does_not_depend_on_its_batch_or_route(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_other_precisions_and_torch_alone_are_close(isa: str, tmp_path: Path) -> None:
-    write(tmp_path)
+    write(tmp_path, **OF_KERNELS)
     exact = load(tmp_path).embed_contents(CONTENTS)
     for dtype in ("float32", "bfloat16", "int8"):
         try:
@@ -181,7 +186,7 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
 
 
 def test_the_image_encoder_is_counted_and_torch_computes_it(tmp_path: Path) -> None:
-    model = write(tmp_path)
+    model = write(tmp_path, **OF_KERNELS)
     folder = ModelDescription.read(tmp_path)
     assert folder.reads_images
     every = sum(parameter.numel() for parameter in model.model.parameters())
