@@ -1,9 +1,10 @@
 """Cosines of int8 vectors to float32 vectors, on a thousand texts and models of several shapes.
 
 The default model and those of --trained have their real weights. The shapes have random weights; a
-few channels of their norms are 10 to 40 times as large as the rest. The cosines of bfloat16 tell
-how much a model magnifies any error: they are far lower for the shapes than for trained models.
-With --matrices, also the cosines of the default model with one matrix in int8 at a time.
+few channels of their norms and a few neurons are far larger than the rest, so that the largest
+inputs of the products are as many times the median ones as in trained models. The cosines of
+bfloat16 tell how much a model magnifies any error. With --matrices, also the cosines of the default
+model with one matrix in int8 at a time.
 """
 
 import argparse
@@ -44,7 +45,8 @@ from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.vectors import Floats, normalize
 
 _VOCABULARY = 30_522  # of the default model, whose tokenizer all models share
-_STD, _OUTLIERS = 0.04, (10.0, 40.0)
+_STD = 0.04
+_FIRST = r"(intermediate\.dense|up_proj)\.weight"  # a network's first matrix
 _BATCH = 64  # texts
 
 SHAPES: Mapping[str, tuple[str, Mapping[str, Any], str]] = {  # model type, sizes, pooling
@@ -220,12 +222,19 @@ def _write(kind: str, sizes: Mapping[str, Any], folder: Path) -> None:
             norm = re.search("norm|ln_", key.lower()) and key.endswith("weight")
             parameter.normal_(1.0 if norm else 0.0, 0.1 if norm else _STD, generator=noise)
             final = f"{last}output" in key or key == "norm.weight" or f"{last}LayerNorm" in key
-            if norm and len(parameter) == width and not final:
-                low, high = _OUTLIERS
-                parameter[outliers] *= low + (high - low) * torch.rand(
-                    len(outliers), generator=noise
-                )
+            if (norm and len(parameter) == width and not final) or re.search(_FIRST, key):
+                low, high = _outlying(key)
+                factors = low + (high - low) * torch.rand(len(outliers), generator=noise)
+                parameter[outliers] = (parameter[outliers].movedim(0, -1) * factors).movedim(-1, 0)
     model.save_pretrained(folder)
+
+
+def _outlying(key: str) -> tuple[float, float]:
+    """Return the least and the largest factor of a norm's channels, or of a network's neurons."""
+    if re.search(_FIRST, key):
+        return 5.0, 20.0
+    after_network = "output.LayerNorm" in key and "attention" not in key
+    return (0.1, 0.3) if after_network else (3.0, 8.0)  # which damps what the others raise
 
 
 @cache

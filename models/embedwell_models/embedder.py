@@ -32,6 +32,7 @@ class Embedder(TokenIdEmbedder):
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model, fingerprint: see TokenIdEmbedder. Raises ModelError for a wrong tokenizer."""
         super().__init__(model, fingerprint)
+        self._load_tokenizer = model.load_tokenizer
         _ = self.tokenizer  # so that its errors are those of loading
 
     @overload

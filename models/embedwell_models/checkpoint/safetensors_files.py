@@ -2,7 +2,7 @@
 
 import json
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -194,6 +194,24 @@ def _stored(dtype: str, shape: Sequence[int], content: npt.NDArray[np.uint8]) ->
         return StoredTensor(dtype, content)
     # A file may have tensors at any address, but numpy's and torch's code wants whole numbers.
     return StoredTensor(dtype, np.require(content.view(ours).reshape(shape), requirements="A"))
+
+
+def release_pages(arrays: Iterable[Stored]) -> None:
+    """Release the pages of the arrays' mapped files that were read, until they are read again.
+
+    Changes of numbers in memory are lost.
+    """
+    if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        for mapped in filter(None, {*map(_mapping, arrays)}):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _mapping(array: Stored) -> mmap.mmap | None:
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    content = owner.obj if isinstance(owner, memoryview) else None
+    return content if isinstance(content, mmap.mmap) else None
 
 
 def map_arrays(path: Path) -> dict[str, Array]:

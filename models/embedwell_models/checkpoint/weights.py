@@ -34,11 +34,11 @@ class StoredWeights(Weights):
     """Arrays of a checkpoint by our names, which become float32 whenever they are read.
 
     arrays: as they are stored; uint16 means the bits of bfloat16. So the memory holds one matrix as
-    float32 at a time.
+    float32 at a time. as_in_file: whether no number of a mapped file was changed in memory.
     """
 
-    def __init__(self, arrays: Mapping[str, Stored]) -> None:
-        self._arrays = arrays
+    def __init__(self, arrays: Mapping[str, Stored], *, as_in_file: bool = False) -> None:
+        self._arrays, self._as_in_file = arrays, as_in_file
 
     def __getitem__(self, name: str) -> Floats:
         """Return an array as float32; no copy if it is stored so."""
@@ -57,6 +57,11 @@ class StoredWeights(Weights):
         """Return an array whose rows become float32 when they are read."""
         array = self._arrays[name]
         return array if isinstance(array, QuantizedMatrix) else PlainTable(array)
+
+    def release_pages(self) -> None:
+        """Release the pages of mapped files that were read; they are read again when needed."""
+        if self._as_in_file:
+            safetensors_files.release_pages(self._arrays.values())
 
 
 def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
@@ -87,6 +92,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
             else:
                 computed = tuple(names) in additions or "norm" in name
                 array = _finite(folder, name, freed, computed=computed)
+                safetensors_files.release_pages([freed.array])  # of the check
                 if array is freed.array and not is_of_layer(name):
                     # A table is read row by row, which only blocks can decode.
                     array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
@@ -103,7 +109,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
         raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(folder, plain, spec)
-    return StoredWeights(plain)
+    return StoredWeights(plain, as_in_file=not spec.placeholders)
 
 
 def shapes_of(spec: CheckpointLayout) -> dict[str, tuple[int, ...]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
@@ -81,6 +81,8 @@ class _Builder:
         for index, spec in enumerate(self.config.layers):
             if spec not in packed:
                 packed[spec] = self.layer(index, spec)
+                if isinstance(self.weights, StoredWeights):
+                    self.weights.release_pages()
         return [packed[spec] for spec in self.config.layers]
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:
@@ -102,7 +104,7 @@ class _Builder:
         order = paired_order(attention.positions, attention.head_size)
         return {
             "qkv": self._heads(layer, attention, order),
-            "output": self._matrix(layer, "output"),
+            "output": self._matrix(layer, "output", reads_attention=True),
             "heads": abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
             "query_norm": self.norm(f"{layer}.query_norm", order),
             "key_norm": self.norm(f"{layer}.key_norm", order),
@@ -119,12 +121,12 @@ class _Builder:
         parts = self.packer.retain(weight.T), self.packer.retain(bias)
         return {
             "qkv": self._linear(f"{layer}.convolution_input"),
-            "output": self._linear(f"{layer}.convolution_output"),
+            "output": self._linear(f"{layer}.convolution_output", reads_attention=True),
             "convolution": Convolution(*parts, spec.width, before),
         }
 
-    def _linear(self, name: str) -> Matrix:
-        return self.packer.matrix(*self._biased(name), name)
+    def _linear(self, name: str, reads_attention: bool = False) -> Matrix:
+        return self.packer.matrix(*self._biased(name), name, reads_attention=reads_attention)
 
     def _relative(self, layer: str, attention: AttentionSpec) -> RelativeTables:
         if not isinstance(attention.positions, Disentangled):
@@ -183,8 +185,9 @@ class _Builder:
         weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
         return self.packer.matrix(weight, bias, f"{layer}.up")
 
-    def _matrix(self, layer: str, name: str) -> Matrix:
-        return self.packer.matrix(*self._fused(layer, name), f"{layer}.{name}")
+    def _matrix(self, layer: str, name: str, reads_attention: bool = False) -> Matrix:
+        weight, bias = self._fused(layer, name)
+        return self.packer.matrix(weight, bias, f"{layer}.{name}", reads_attention=reads_attention)
 
     def _fused(self, layer: str, name: str) -> tuple[Floats, Floats]:
         """Concatenate the weights (out, in) and biases (out,) of the linear layers to fuse."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.processor import processor_features
-from embedwell_models.encoder.threads import thread_count
+from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ _TORCH_CAPS = {  # values of the environment variables that limit torch and oneD
     "avx2": ("avx2", "AVX2"),
 }
 _process_caps: set[str] = set()
+_used_isas: set[str] = set()
 
 Kernel = Callable[[ctypes.Structure], None]
 
@@ -115,6 +116,7 @@ def kernel(isa: str, name: str) -> Kernel:
     Raises AttributeError if the instruction set lacks the function.
     """
     function, (parallel, threads) = getattr(library(isa), name), team_functions()
+    _used_isas.add(isa)
     function.argtypes, function.restype = [c_void_p, c_void_p, c_void_p, c_int64], c_bool
 
     def run(call: ctypes.Structure) -> None:
@@ -132,7 +134,18 @@ def library(isa: str, folder: Path = FOLDER) -> ctypes.CDLL:
     if not loaded.use_tiles():
         raise OSError("the operating system does not allow the matrix unit (AMX)")
     team_functions(folder)
+    loaded.release_scratch.argtypes = [c_void_p, c_int64]
+    loaded.release_scratch.restype = c_int64
     return loaded
+
+
+def release_scratch() -> int:
+    """Free the memory that the threads of the kernels keep for the next call; return its bytes.
+
+    It is as large as the largest call needed. The threads are the calling one and the team's.
+    """
+    count = process_thread_count()
+    return sum(library(isa).release_scratch(team_functions()[0], count) for isa in _used_isas)
 
 
 @cache
@@ -152,13 +165,20 @@ def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
     return exists and hasattr(_usable(isa, folder), f"linear_{dtype}")
 
 
-@cache  # logs a failure once
+@cache
 def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
     try:
         return library(isa, folder)
     except OSError as error:
-        log.warning("kernels for %s are not used: %s", isa, error)
+        _warn(folder, isa, str(error))
     return None
+
+
+def _warn(folder: Path, isa: str, reason: str) -> None:
+    # Once for a reason: all libraries may have been compiled from older sources.
+    if (folder, reason) not in _warned:
+        _warned.add((folder, reason))
+        log.warning("kernels for %s are not used: %s", isa, reason)
 
 
 def _features_above(cap: str) -> frozenset[str]:
@@ -178,3 +198,4 @@ def _check_cap(cap: str) -> None:
 
 
 _processor_features = cache(processor_features)
+_warned: set[tuple[Path, str]] = set()

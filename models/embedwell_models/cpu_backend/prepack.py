@@ -8,7 +8,12 @@ import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
 from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, SHORT_SUMS
-from embedwell_models.cpu_backend.quantization import InputObserver, Magnitudes, quantize_weight
+from embedwell_models.cpu_backend.quantization import (
+    InputObserver,
+    Magnitudes,
+    has_massive_activations,
+    quantize_weight,
+)
 from embedwell_models.vectors import Floats
 
 PRECISIONS = ("float32", "bfloat16", "int8")
@@ -36,16 +41,25 @@ class WeightPacker:
 
     def __init__(self, isa: str, packing: Packing) -> None:
         self._isa, self._packing = isa, packing
+        # Elsewhere only float32 is left: slow, and less of a help to all-mpnet-base-v2.
+        can_keep = packing.dtype == "int8" and isa in BFLOAT16_PRODUCTS
+        self._massive = can_keep and has_massive_activations(packing.input_magnitudes)
         self._arrays: list[npt.NDArray[Any]] = []
 
-    def matrix(self, weight: Floats, bias: Floats, name: str) -> Matrix:
-        """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles."""
+    def matrix(
+        self, weight: Floats, bias: Floats, name: str, *, reads_attention: bool = False
+    ) -> Matrix:
+        """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles.
+
+        reads_attention: whether its inputs are the results of attention or of a convolution. With
+        massive activations, int8 has this product in bfloat16 where the processor can.
+        """
         rows, columns = padding_to_tiles(weight)
         if rows or columns:
             weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
         packing = self._packing
-        if packing.dtype != "int8":
-            panels = self._panels(weight if packing.dtype == "float32" else to_bfloat16(weight))
+        if packing.dtype != "int8" or (reads_attention and self._massive):
+            panels = self._exact_panels(weight)
             observed = packing.observer and packing.observer.address(name, weight.shape[1])
             return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
         inputs = packing.input_magnitudes[name]
@@ -61,9 +75,12 @@ class WeightPacker:
 
     def attention_panels(self, rows: Floats) -> int:
         """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""
-        panels, dtype = rows.reshape(-1, rows.shape[-1]), self._packing.dtype
+        return self._exact_panels(rows.reshape(-1, rows.shape[-1]))
+
+    def _exact_panels(self, weight: Floats) -> int:
+        dtype = self._packing.dtype
         rounded = dtype == "bfloat16" or (dtype == "int8" and self._isa in BFLOAT16_PRODUCTS)
-        return self._panels(to_bfloat16(panels) if rounded else panels)
+        return self._panels(to_bfloat16(weight) if rounded else weight)
 
     def _panels(self, weight: npt.NDArray[Any]) -> int:
         """Pack (out, in) -> (out / 16, in / group, 16, group); a group is 32 bits of one row."""

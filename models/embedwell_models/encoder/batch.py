@@ -122,13 +122,14 @@ class Batch:
     def without_attention_to_trailing(self, id: int) -> "Batch":
         """Return the batch without attention to the ids `id` at the end of each sequence.
 
-        A sequence that contains only this id stays as it is.
+        A sequence that contains only this id stays as it is. So does a batch without the id there.
         """
         others = self.positions + 1
         others[self.ids == id] = 0
         starts = self.lengths.cumsum() - self.lengths
         counts = np.maximum.reduceat(others, starts)
-        return replace(self, key_counts=np.where(counts == 0, self.lengths, counts))
+        counts = np.where(counts == 0, self.lengths, counts)
+        return self if np.array_equal(counts, self.lengths) else replace(self, key_counts=counts)
 
     def parts(self, size: int) -> Iterator["Batch"]:
         """Split the batch into batches of at most `size` sequences."""

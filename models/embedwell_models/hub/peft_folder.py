@@ -43,9 +43,8 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     classifies = _classifies(folder, options)
     links = _links(folder, base, whole=classifies)
     written = {}
-    if classifies:
+    if text := _classifier_config(_encoder(base)) if classifies else "":
         config = (_encoder(base) / "config.json").absolute()
-        text = _classifier_config(_encoder(base))
         written = {name: text for name, source in links.items() if source == config}
     target = linked_folder(cache / "peft", folder.name, links, written)
     log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])

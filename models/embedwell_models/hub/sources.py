@@ -98,7 +98,7 @@ def resolve(
         return folder
     from embedwell_models.hub import image_folder  # imports numpy
 
-    return image_folder.with_image_encoder(folder, _find(image_model, None, cache), cache)
+    return image_folder.with_image_encoder(folder, _find_images(image_model, cache), cache)
 
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
@@ -110,6 +110,17 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
             find = partial(_find, cache=cache)
             return peft_folder.peft_folder(folder, find, cache)
     return folder
+
+
+def _find_images(model: str, cache: Path) -> Path:
+    # An image encoder needs no tokenizer.
+    from embedwell_models.hub import conversion
+
+    if is_hub_name(model) and not Path(model).exists():
+        folder = _fetch(model, None, cache)
+        if not conversion.parts_without_safetensors(folder):
+            return folder
+    return _find(model, None, cache)
 
 
 def _find(model: str, revision: str | None, cache: Path) -> Path:

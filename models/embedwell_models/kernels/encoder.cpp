@@ -28,7 +28,6 @@ struct Run {
 
 template <typename Kind>
 void work(void* data) {
-  static thread_local Arena arena, own;
   auto& run = *static_cast<Run<Kind>*>(data);
   const KernelConfig& config = *run.call.config;
   const Tiles tiles;
@@ -36,10 +35,10 @@ void work(void* data) {
     const Part& part = run.plan.parts[0];
     const Member me{run.rank++, run.threads(), &run.barrier};
     const Extent extent = part.extent(run.call, me.size);
-    if (!own.room<Desk<Kind>>(config, extent)) run.full = true;
+    if (!scratch.steps.room<Desk<Kind>>(config, extent)) run.full = true;
     me.wait();
     if (run.full) return;
-    const auto desk = own.lay<Desk<Kind>>(config, extent);
+    const auto desk = scratch.steps.lay<Desk<Kind>>(config, extent);
     Work<Kind>(run.call, part, *run.together, desk, me).run();
     return;
   }
@@ -47,12 +46,13 @@ void work(void* data) {
   for (long i; (i = run.next++) < count;) {
     const Part& part = run.plan.parts[i];
     const Extent extent = part.extent(run.call, 1);
-    if (!own.room<Desk<Kind>>(config, extent) || !arena.room<Space<Kind>>(config, extent)) {
+    if (!scratch.steps.room<Desk<Kind>>(config, extent) ||
+        !scratch.rows.room<Space<Kind>>(config, extent)) {
       run.full = true;
       return;
     }
-    const auto desk = own.lay<Desk<Kind>>(config, extent);
-    const auto space = arena.lay<Space<Kind>>(config, extent);
+    const auto desk = scratch.steps.lay<Desk<Kind>>(config, extent);
+    const auto space = scratch.rows.lay<Space<Kind>>(config, extent);
     Work<Kind>(run.call, part, space, desk, {0, 1, nullptr}).run();
   }
 }
@@ -60,13 +60,12 @@ void work(void* data) {
 // Returns whether there was enough memory; otherwise no output is valid.
 template <typename Kind>
 bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long count) {
-  static thread_local Arena arena;
   Run<Kind> run{call, plan(call, count), threads, nullptr, {}};
   const Plan& planned = run.plan;
   Extent extent{};
   if (planned.together) extent = planned.parts[0].extent(call, planned.threads);
-  if (!arena.room<Space<Kind>>(*call.config, extent)) return false;
-  const auto space = arena.lay<Space<Kind>>(*call.config, extent);
+  if (!scratch.shared.room<Space<Kind>>(*call.config, extent)) return false;
+  const auto space = scratch.shared.lay<Space<Kind>>(*call.config, extent);
   run.together = &space;
   parallel(work<Kind>, &run, static_cast<unsigned>(planned.threads));
   return !run.full;
@@ -95,6 +94,16 @@ bool encode_int8(const ForwardCall* call, Parallel parallel, Threads threads, in
   return encode<Int8>(*call, parallel, threads, count);
 }
 #endif
+
+// Frees the memory that this thread and those of a team keep from call to call; returns its bytes.
+int64_t release_scratch(Parallel parallel, int64_t count) {
+  std::atomic<int64_t> freed{0};
+  const auto release = [](void* sum) {
+    *static_cast<std::atomic<int64_t>*>(sum) += scratch.release();
+  };
+  parallel(release, &freed, static_cast<unsigned>(count));
+  return freed;
+}
 
 // Writes how a call in float32 would be divided among up to `count` threads, as in Division.
 void divide_float32(const ForwardCall* call, int64_t count, Division* out) {

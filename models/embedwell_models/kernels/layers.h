@@ -90,6 +90,12 @@ struct KernelConfig {
     const long convolved = convolves ? hidden_size : 0;
     return std::max<long>({heads.width(), intermediate_size, gate_size, convolved});
   }
+  // The same in operands of a precision: in int8, the results of attention may have two bytes.
+  template <typename Kind>
+  long widest_operands() const {
+    const long mixed = std::max<long>(heads.width(), convolves ? hidden_size : 0);
+    return std::is_same_v<Kind, Int8> ? std::max(widest(), 2 * mixed) : widest();
+  }
 };
 
 struct ForwardCall {
@@ -213,7 +219,7 @@ struct Space {
     qkv = arena.take<Value>(rows * mixed);
     const long numbers = std::max(rows * results, wide_rows * config.widest());
     stage = arena.take<typename Parts<Kind>::Stage>(numbers);
-    wide = take_rows<Kind>(arena, wide_rows, config.widest(), stage);
+    wide = take_rows<Kind>(arena, wide_rows, config.widest_operands<Kind>(), stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
     features = arena.take<float>(rows * config.gate_size);
     shares = arena.take<float>(rows * config.experts);
@@ -244,7 +250,7 @@ struct Desk {
     const long own = extent.own_rows();
     aside = arena.take<float>(rows * std::max<long>(PANEL, config.heads.size));
     stage = arena.take<typename Parts<Kind>::Stage>(own * config.widest());
-    wide = take_rows<Kind>(arena, own, config.widest(), stage);
+    wide = take_rows<Kind>(arena, own, config.widest_operands<Kind>(), stage);
   }
 };
 

@@ -113,7 +113,6 @@ long block(const LinearCall& call, long threads) {
 
 template <typename Kind>
 void work(void* data) {
-  static thread_local Arena arena;
   auto& run = *static_cast<Run<Kind>*>(data);
   const Tiles tiles;
   if (run.together) {
@@ -122,11 +121,11 @@ void work(void* data) {
   }
   for (long first; (first = run.next.fetch_add(run.block)) < run.call.rows;) {
     const long count = std::min<long>(run.block, run.call.rows - first);
-    if (!arena.room<Operands<Kind>>(count, run.call.linear->depth)) {
+    if (!scratch.rows.room<Operands<Kind>>(count, run.call.linear->depth)) {
       run.full = true;
       return;
     }
-    const auto operands = arena.lay<Operands<Kind>>(count, run.call.linear->depth);
+    const auto operands = scratch.rows.lay<Operands<Kind>>(count, run.call.linear->depth);
     compute(run.call, first, count, operands.rows, {0, 1, nullptr});
   }
 }
@@ -172,14 +171,13 @@ void row_maximum_work(void* data) {
 // Returns whether there was enough memory.
 template <typename Kind>
 bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads, long count) {
-  static thread_local Arena arena;
   constexpr long bytes = 1 << 20;  // bytes of operands that fit a core's own cache
   const long depth = call.linear->depth;
   const long row = depth * static_cast<long>(sizeof(typename Kind::Operand));
   const long block = std::min<long>(std::max(bytes / row, FEW), call.rows);
   if (!call.rows) return true;
-  if (!arena.room<Operands<Kind>>(block, depth)) return false;
-  const auto operands = arena.lay<Operands<Kind>>(block, depth);
+  if (!scratch.shared.room<Operands<Kind>>(block, depth)) return false;
+  const auto operands = scratch.shared.lay<Operands<Kind>>(block, depth);
   RowMaximumRun<Kind> run{call, block, threads, &operands.rows, {}};
   parallel(row_maximum_work<Kind>, &run, static_cast<unsigned>(count));
   return true;
@@ -188,12 +186,11 @@ bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads,
 // Returns whether there was enough memory.
 template <typename Kind>
 bool linear(const LinearCall& call, Parallel parallel, Threads threads, long count) {
-  static thread_local Arena arena;
   if (!call.rows) return true;
   const bool together = count > 1 && call.rows < FEW * count;
   const long rows = together ? call.rows : 0;
-  if (!arena.room<Operands<Kind>>(rows, call.linear->depth)) return false;
-  const auto operands = arena.lay<Operands<Kind>>(rows, call.linear->depth);
+  if (!scratch.shared.room<Operands<Kind>>(rows, call.linear->depth)) return false;
+  const auto operands = scratch.shared.lay<Operands<Kind>>(rows, call.linear->depth);
   Run<Kind> run{call, together, block<Kind>(call, count), threads, &operands.rows, {}};
   parallel(work<Kind>, &run, static_cast<unsigned>(count));
   return !run.full;

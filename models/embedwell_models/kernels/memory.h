@@ -1,4 +1,4 @@
-// An arena: memory that a thread reuses from call to call, handed out in pieces.
+// Arenas: memory that a thread reuses from call to call, handed out in pieces.
 
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <utility>
 
 constexpr long round_up(long n, long step) { return (n + step - 1) / step * step; }
 
@@ -14,8 +15,14 @@ class Arena {
   Arena() = default;
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  ~Arena() { std::free(memory_); }
+  ~Arena() { release(); }
 
+  // Frees the memory; returns its bytes.
+  long release() {
+    std::free(memory_);
+    memory_ = nullptr;
+    return std::exchange(size_, 0);
+  }
   // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
   bool room(const Arguments&... arguments) {
@@ -48,7 +55,7 @@ class Arena {
   static constexpr long HUGE_PAGE = 2 << 20, VAST = 256 << 20;
 
   bool allot() {
-    std::free(memory_);
+    release();
     size_ = round_up(used_, HUGE_PAGE);
     memory_ = static_cast<char*>(std::aligned_alloc(HUGE_PAGE, size_));
     if (!memory_) {
@@ -64,3 +71,12 @@ class Arena {
   char* memory_ = nullptr;
   long size_ = 0, used_ = 0;
 };
+
+// The arenas of a thread, in every precision: of its steps, of rows that are its own, and of rows
+// that it shares with the rest of its team.
+struct Scratch {
+  Arena steps, rows, shared;
+
+  long release() { return steps.release() + rows.release() + shared.release(); }
+};
+[[gnu::visibility("hidden")]] inline thread_local Scratch scratch;

@@ -75,7 +75,13 @@ class Work {
     me_.wait();
     if (single) keep_pooled();
     each_block([&](Range rows) {
-      add(layer.output, space_.stage + rows.first * width, rows, width);
+      Stage* staged = space_.stage + rows.first * width;
+#ifdef BFLOAT16_PRODUCTS
+      // Of a model with massive activations, see quantization.py.
+      if constexpr (std::is_same_v<Kind, Int8>)
+        if (!layer.output.scales) return add<BFloats>(layer.output, staged, rows, width);
+#endif
+      add(layer.output, staged, rows, width);
     });
   }
 
@@ -424,10 +430,11 @@ class Work {
   INLINE Floats activated(Floats y) const { return activate<Kind::exact>(y, config_.activation); }
 
   // output_sum += a product with values that wait in a stage, of a block of rows.
+  template <typename Of = Kind>
   void add(const Matrix& matrix, Stage* staged, Range rows, long depth) {
     const long count = rows.last - rows.first, width = config_.hidden_size;
     float* output_sum = space_.output_sum + rows.first * width;
-    product(matrix, operands(matrix, staged, count, depth), {0, count}, depth, {0, width},
+    product(matrix, operands<Of>(matrix, staged, count, depth), {0, count}, depth, {0, width},
             [=](long r, long column, Floats y) {
               float* sum = output_sum + r * width + column;
               store(sum, load(sum) + y);
@@ -436,14 +443,14 @@ class Work {
   }
 
   // This thread's portions of a product. Calls done with the rows and columns of the product.
-  template <typename Done>
-  INLINE void product(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+  template <typename Of, typename Done>
+  INLINE void product(const Matrix& matrix, const Rows<Of>& from, Range rows, long depth,
                       Range columns, Done&& done) {
     Portions mine(rows.last - rows.first, (columns.last - columns.first) / COLUMNS, group());
     // Apart, because compilers optimise the product less within a loop.
     const auto portion = [&](Range some, Range these) APART {
       const Matrix weights = matrix;
-      const Rows<Kind> operands = from;
+      const Rows<Of> operands = from;
       const auto finished = done;  // copies, which compilers keep in registers
       multiply_rows(weights, operands, some, depth, these, finished);
     };
@@ -453,12 +460,12 @@ class Work {
                columns.first + mine.units.last * COLUMNS});
   }
 
-  template <typename Done>
-  INLINE void multiply_rows(const Matrix& matrix, const Rows<Kind>& from, Range rows, long depth,
+  template <typename Of, typename Done>
+  INLINE void multiply_rows(const Matrix& matrix, const Rows<Of>& from, Range rows, long depth,
                             Range columns, Done&& done) {
     multiply(from.data + rows.first * depth, depth, rows.last - rows.first,
-             matrix.read<Kind>(depth), depth, columns,
-             [&](long r, long column, typename Kind::Sums sums) {
+             matrix.read<Of>(depth), depth, columns,
+             [&](long r, long column, typename Of::Sums sums) {
                done(rows.first + r, column, finish(sums, matrix, from, rows.first + r, column));
              });
   }
@@ -592,9 +599,12 @@ class Work {
   }
 
   // Makes operands of rows that wait in a stage.
-  Rows<Kind> operands(const Matrix& reader, Stage* staged, long count, long width) const {
-    if constexpr (!std::is_same_v<Stage, typename Kind::Operand>) {
-      const Rows<Kind>& wide = own_stage() ? desk_.wide : space_.wide;
+  template <typename Of = Kind>
+  Rows<Of> operands(const Matrix& reader, Stage* staged, long count, long width) const {
+    using Operand = typename Of::Operand;
+    if constexpr (!std::is_same_v<Stage, Operand>) {
+      const Rows<Kind>& memory = own_stage() ? desk_.wide : space_.wide;
+      const Rows<Of> wide{reinterpret_cast<Operand*>(memory.data), memory.scales, memory.zeros};
       const auto [first, last] = group().share(count);
       for (long row = first; row < last; row++)
         prepare(staged + row * width, width, reader, wide, row);

@@ -44,6 +44,7 @@ IMAGE_ENCODER = "the image encoder"
 """What torch computes of a model that reads images as tokens of a text, on every device."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
+_COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 
 class Backend(Protocol):
@@ -220,10 +221,16 @@ def explain_missing_torch(description: ModelDescription, device: str, isa: str) 
         if error.name != "torch":
             raise
         # What else imports torch is a layer outside the encoder, see RowExactLinear.
-        reason = expect_torch(description, device, library.features(isa)) or _WITHOUT_KERNELS
-        raise ModelError(
-            f"{description.path}: needs PyTorch for {reason}, and {TORCH_MISSING}"
-        ) from None
+        cpu_features = library.features(isa)
+        reason = expect_torch(description, device, cpu_features) or _WITHOUT_KERNELS
+        need = f"needs PyTorch for {reason}, and {TORCH_MISSING}"
+        remedy = or_compile(cpu_features) if reason == _WITHOUT_KERNELS else ""
+        raise ModelError(f"{description.path}: {need}{remedy}") from None
+
+
+def or_compile(cpu_features: frozenset[str], folder: Path = library.FOLDER) -> str:
+    """Return another remedy for missing torch: to compile kernels that this CPU could run."""
+    return f"; or {_COMPILE}" if library.kernels_missing(cpu_features, folder) else ""
 
 
 def _without_memory(shapes: Mapping[str, tuple[int, ...]]) -> Weights:

@@ -115,6 +115,8 @@ class LoadedModel:
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
         free_cached_memory()  # of the precisions that were not chosen
+        library.release_scratch()
+        arrays.release_pages()  # of the rows of the reference sentences
 
         def load_texts_with_images() -> "TextsWithImages":
             from embedwell_models.loading import on_torch

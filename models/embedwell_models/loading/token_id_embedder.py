@@ -1,6 +1,7 @@
 """A loaded model that computes vectors from token ids."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -122,8 +123,11 @@ class TokenIdEmbedder:
         from embedwell_models.loading.output_computer import choose_output_computer
 
         use_one_torch_thread_after_fork()
-        description, self._load_tokenizer = model.description, model.load_tokenizer
+        description = model.description
+        # Not the model's tokenizer, which may have been loaded to compare precisions, and is large.
+        self._load_tokenizer: Callable[[], Tokenizer] = cache(description.tokenizer)
         self.sentence, self.dim = description.sentence, description.dim
+        self._pad_id = (model.tokenizer.special_id("pad") or 0) if self.sentence.padded else None
         self.classifier = description.classifier
         self.multi_vector = (
             description.multi_vector_rules(model.tokenizer)
@@ -292,10 +296,9 @@ class TokenIdEmbedder:
         return ids if end is None else [truncate_after(row, end) for row in ids]
 
     def _padded(self, ids: Rows) -> Rows:
-        if not self.sentence.padded:
+        if self._pad_id is None:
             return ids
-        pad = self.tokenizer.special_id("pad")
-        return [[*row, *[pad or 0] * (self.max_length - len(row))] for row in ids]
+        return [[*row, *[self._pad_id] * (self.max_length - len(row))] for row in ids]
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config

@@ -338,9 +338,8 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
     """Add the counts and times of jobs that were submitted together."""
     context.cached += sum(result.cached for result in results)
     computed = [result for result in results if result.compute_us]
-    if (
-        computed
-    ):  # jobs share batches, so the time runs from the first job's start to the last job's end
+    if computed:
+        # Jobs share batches, so the time runs from the first job's start to the last job's end.
         start = min(result.queue_us for result in computed)
         context.queue_us += start
         end = max(result.queue_us + result.compute_us for result in computed)

@@ -19,10 +19,9 @@ from embedwell.engine.worker.cpus import available_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
 from embedwell.launch.early_fork import fork_early
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.placement import place
+from embedwell.launch.placement import SYSTEM, place
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
-from embedwell_models.encoder.cores import SYSTEM
 from embedwell_models.encoder.device import may_be_gpu
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 from embedwell.engine.worker.cpus import within_quotas
 from embedwell.settings.settings import Settings
-from embedwell_models.encoder.cores import SYSTEM, allowed_cpus, count_cores
+from embedwell_models.encoder.threads import allowed_cpus
+
+SYSTEM = Path("/sys/devices/system")
+"""Where Linux describes NUMA nodes."""
 
 Placed = tuple[Settings, Path, Sequence[int]]
 """An engine's settings, the folder of its model, and the processors that it is bound to, if any."""
@@ -29,8 +32,8 @@ def place(
         kind, _, number = device.partition(":")
         if kind == "cpu":
             cpus = node_cpus(int(number), system) if number else ()
-            cores = count_cores(cpus or allowed_cpus(), system) // devices.count(device)
-            threads = settings.threads or within_quotas(cores, len(devices))
+            share = len(cpus or allowed_cpus()) // devices.count(device)
+            threads = settings.threads or within_quotas(share, len(devices))
             placed = options.model_copy(update={"device": kind, "threads": threads})
             engines.append((placed, folder, cpus))
         else:

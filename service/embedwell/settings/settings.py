@@ -193,9 +193,7 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=1024,
-        description=(
-            "CPU threads of an engine; 0: one for each physical core that the process may use."
-        ),
+        description="CPU threads of an engine; 0: all processors that the process may use.",
     )
     cuda_graphs: bool = Field(
         default=True,

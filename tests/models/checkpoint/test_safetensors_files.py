@@ -1,6 +1,7 @@
 """A tensor read without torch is the one that torch reads."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,3 +94,28 @@ def test_changed_numbers_never_reach_the_file(tmp_path: Path) -> None:
     array[:] = 0
     again = safetensors_files.map_folder(tmp_path)["table"]
     np.testing.assert_array_equal(again, TABLE.numpy())
+
+
+def resident_file_pages() -> int:
+    """The bytes of mapped files in this process's memory."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile:"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts pages of files")
+def test_pages_that_were_read_are_released_and_read_again(tmp_path: Path) -> None:
+    table = torch.arange(1 << 22, dtype=torch.float32).reshape(1 << 12, -1)
+    save_file({"table": table}, tmp_path / "model.safetensors")
+    ((_, stored),) = safetensors_files.map_file(tmp_path / "model.safetensors")
+    before = resident_file_pages()
+    total = stored.to_float32().sum()
+    read = resident_file_pages()
+    safetensors_files.release_pages([stored.array])
+    assert read - before > 12e6 and read - resident_file_pages() > 12e6
+    assert stored.to_float32().sum() == total
+
+
+def test_an_array_that_is_not_mapped_has_no_pages_to_release() -> None:
+    array = np.ones((2, 2), dtype=np.float32)
+    safetensors_files.release_pages([array[1:]])
+    assert array.all()

@@ -276,7 +276,12 @@ def test_of_the_file_only_the_used_rows_of_tables_stay_in_memory(
     rest = path.stat().st_size - layers
     assert layers > 40_000_000
     loaded = weights.load(folder, ModelDescription.read(folder).spec)
+    assert resident(path) < rest / 2, "the pages of the checks are released"
+    for name in loaded:
+        assert loaded[name].any()
     assert resident(path) > rest + layers / 2, "the weights are read where they lie"
+    loaded.release_pages()
+    assert resident(path) < rest / 2
     del loaded
     for dtype in precisions():
         embedder = Embedder.load(folder, device="cpu", dtype=dtype)

@@ -47,12 +47,20 @@ class Pair:
     """The same encoder in two implementations."""
 
     def __init__(
-        self, kernels: str, dtype: str, config: EncoderConfig, weights: Weights | None = None
+        self,
+        kernels: str,
+        dtype: str,
+        config: EncoderConfig,
+        weights: Weights | None = None,
+        massive: bool = False,
     ) -> None:
+        """massive: whether int8 is told of massive activations."""
         self.config, self.weights = config, weights or random_weights(config)
         assert kernels_support(self.config, self.weights)
         self.embeddings = InputEmbeddings(config, self.weights, CPU)
-        self.sizes = self._sizes()
+        self.sizes = {**self._sizes()}
+        for name in [name for name in self.sizes if massive and name.endswith(".down")][:1]:
+            self.sizes[name] = with_large(self.sizes[name])
         self.layers = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
         self.inputs = InputTables.of(config, self.weights)
         self.bias = position_bias(config, self.weights)
@@ -62,10 +70,10 @@ class Pair:
         self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod
-    def of(cls, kernels: str, dtype: str, kind: str) -> "Pair":
+    def of(cls, kernels: str, dtype: str, kind: str, massive: bool = False) -> "Pair":
         """Build the pair of one of KINDS."""
         weights = random_weights(KINDS[kind], kind in NORMED, GATES.get(kind, 0))
-        return cls(kernels, dtype, KINDS[kind], weights)
+        return cls(kernels, dtype, KINDS[kind], weights, massive)
 
     def torch(self, linear_factory: LinearFactory) -> TorchEncoder:
         layers = TorchLayers(self.config, self.weights, linear_factory, CPU)
@@ -103,6 +111,13 @@ class Observing(LinearFactory):
     def sizes(self) -> Magnitudes:
         """The fourth root of the mean fourth power of each input."""
         return {name: size(torch.cat(inputs)) for name, inputs in self.inputs.items()}
+
+
+def with_large(sizes: Floats) -> Floats:
+    """Make one size massive."""
+    large = sizes.copy()
+    large[3] = 60 * np.median(sizes[sizes > 0])
+    return large
 
 
 def size(x: Tensor) -> Floats:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from embedwell_models.checkpoint.weights import StoredWeights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
-from embedwell_models.cpu_backend.library import SHORT_SUMS
+from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, SHORT_SUMS
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch
@@ -317,6 +317,45 @@ def test_int8_loses_little_though_some_channels_are_large(kernels: str, dtype: s
     found, expected = (normalize(e.vectors(texts, ["mean"])) for e in (pair.ours, pair.twin))
     lost = np.median(1 - np.vecdot(found, expected))
     assert lost < (15e-6 if kernels in SHORT_SUMS else 8e-6)
+
+
+INT8 = [str(p.values[0]) for p in BUILT if "int8" in p.values]
+IN_BFLOAT16 = [isa for isa in INT8 if isa in BFLOAT16_PRODUCTS]
+
+
+@pytest.mark.parametrize("isa", IN_BFLOAT16)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.full(after=7)
+def test_beside_massive_activations_int8_equals_its_twin(isa: str, kind: str) -> None:
+    pair = Pair.of(isa, "int8", kind, massive=True)
+    assert not any(layer.output.scales for layer in pair.layers.layers)
+    pair.check([17, 1, 90], CLOSE["int8"])
+
+
+@pytest.mark.parametrize("isa", IN_BFLOAT16)
+def test_beside_massive_activations_attentions_results_are_not_rounded_to_int8(isa: str) -> None:
+    config = shape(128, 4, 192, layers=1)
+    weights = {name: weight.copy() for name, weight in random_weights(config).items()}
+    weights["layers.0.down.weight"][:] = 0
+    texts, errors = batch([40] * 8), []
+    for massive in (True, False):
+        pair = Pair(isa, "int8", config, weights, massive)
+        errors.append(error(pair.ours.states(texts, 1), pair.twin.states(texts, 1)))
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize("isa", IN_BFLOAT16)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_beside_massive_activations_a_text_is_the_same_bits_in_every_batch(
+    isa: str, threads: int
+) -> None:
+    config, given = shape(64, 4, 64, head_size=64), batch([9, 1, 300, 30, 64, 17])
+    encoder = Pair(isa, "int8", config, massive=True).ours
+    with use_threads(threads):
+        vectors = encoder.vectors(given, ["mean"])
+    rows = np.split(given.ids, given.lengths.cumsum()[:-1])
+    for row, vector in zip(rows, vectors, strict=True):
+        assert np.array_equal(encoder.vectors(Batch.of([row]), ["mean"])[0], vector)
 
 
 def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:

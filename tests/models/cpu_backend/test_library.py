@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 
 from embedwell_models.cpu_backend import abi
@@ -19,8 +21,10 @@ from embedwell_models.cpu_backend.library import (
     best_isa,
     features,
     kernels_missing,
+    release_scratch,
 )
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.errors import ModelError
 from hatch_build import (
     FLAGS,
@@ -143,6 +147,19 @@ def test_libraries_that_are_missing_or_broken_are_done_without(
     assert f"kernels for {LOWEST} are not used" in caplog.text
 
 
+def test_libraries_of_other_sources_make_one_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = [*(compiler() or [program("c++", "g++")]), *THREAD_FLAGS, "-fPIC", "-shared"]
+    names = [f"libencoder-{isa}.so" for isa in ISAS]
+    (tmp_path / "empty.cpp").write_text("")
+    subprocess.run([*command, "empty.cpp", "-o", names[0]], cwd=tmp_path, check=True)
+    for name in names[1:]:
+        shutil.copy(tmp_path / names[0], tmp_path / name)
+    assert best_isa("float32", ALL, tmp_path) is None
+    assert len([*filter(None, caplog.text.splitlines())]) == 1
+
+
 @pytest.mark.skipif(not COMPILED, reason="there are no kernels without a compiler")
 @pytest.mark.parametrize("sources", ["missing", "other"])
 def test_kernels_without_their_threads_are_not_used(
@@ -182,3 +199,16 @@ def test_a_library_of_other_sources_is_not_called(
     assert best_isa("float32", ISAS[LOWEST], tmp_path) is None
     assert "they were compiled from other sources; compile them again" in caplog.text
     assert kernels_missing(ISAS[LOWEST], tmp_path)
+
+
+@pytest.mark.skipif(not best_isa("float32"), reason="there are no kernels for this processor")
+def test_memory_that_the_kernels_keep_goes_back_to_the_system(embedder: Embedder) -> None:
+    rows = [*np.arange(256 * 64, dtype=np.int32).reshape(64, 256)]
+    vectors, process = embedder.encode(rows), psutil.Process()
+    before = process.memory_info().rss
+    released = release_scratch()
+    return_free_memory()
+    assert released > 4e6
+    assert before - process.memory_info().rss > 0.8 * released
+    assert release_scratch() == 0
+    assert embedder.encode(rows).tobytes() == vectors.tobytes()

@@ -11,6 +11,7 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import (
     InputObserver,
     QuantizedWeight,
+    has_massive_activations,
     quantize_weight,
 )
 from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
@@ -102,6 +103,14 @@ def test_a_weight_of_many_blocks_is_rounded_as_its_rows_are() -> None:
     found = steps(exact, rounded)
     np.testing.assert_allclose(np.abs(found).max(axis=1), 127, rtol=1e-4)
     assert np.abs(rounded.weight - found).max() < 0.502
+
+
+def test_massive_activations_are_those_of_one_input_of_a_networks_second_product() -> None:
+    even, large, padded = np.full(9, 2.0, np.float32), np.ones(9, np.float32), ones(9)
+    large[4], padded[4], padded[5:] = 51, 49, 0
+    assert has_massive_activations({"layers.0.down": even, "layers.1.down": large})
+    assert not has_massive_activations({"layers.0.down": even, "layers.0.up": large})
+    assert not has_massive_activations({"layers.0.down": padded, "layers.1.down": 0 * even})
 
 
 def test_inputs_and_rows_of_nothing_but_zero_stay_finite() -> None:

@@ -39,6 +39,7 @@ def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     # Those inside of a sequence are, and so are those of one that has no others.
     assert limited.key_counts is not None and limited.key_counts.tolist() == [3, 2, 2, 1]
     assert limited.ids is batch.ids and batch.key_counts is None
+    assert batch.without_attention_to_trailing(6) is batch, "documents go the fast way of a GPU"
 
 
 def test_parts_have_few_sequences_each_with_all_that_belongs_to_them() -> None:

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.encoder.cores import allowed_cpus, count_cores
 from embedwell_models.encoder.threads import (
+    allowed_cpus,
     process_thread_count,
     set_thread_count,
     single_threaded,
@@ -20,13 +20,13 @@ from embedwell_models.encoder.threads import (
 )
 from tests.models.threads import use_threads
 
-CORES = count_cores(allowed_cpus())
+CPUS = len(allowed_cpus())
 
 
 @pytest.mark.parametrize(
-    ("variable", "expected"), [("3", 3), ("", CORES), ("0", CORES), ("-2", CORES)]
+    ("variable", "expected"), [("3", 3), ("", CPUS), ("0", CPUS), ("-2", CPUS)]
 )
-def test_the_default_is_that_of_openmp_or_the_cores_and_needs_no_torch(
+def test_the_default_is_that_of_openmp_or_the_processors_and_needs_no_torch(
     variable: str, expected: int
 ) -> None:
     code = (

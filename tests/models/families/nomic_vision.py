@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import CLIPImageProcessorPil
 
 SIDE, PATCH, WIDTH, HEADS, LAYERS, INNER = 64, 16, 64, 2, 2, 256
+SQUARE = {"height": SIDE, "width": SIDE}  # both sides are resized
 PUBLISHED: dict[str, Any] = {  # config.json of nomic-embed-vision-v1.5, with smaller sizes
     **{"activation_function": "swiglu", "architectures": ["NomicVisionModel"], "attn_pdrop": 0.0},
     "auto_map": {
@@ -119,8 +120,7 @@ def write_nomic_vision(folder: Path, **options: Any) -> Reference:
     config = {**PUBLISHED, **options}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
-    size = {"height": SIDE, "width": SIDE}
-    CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size=size).save_pretrained(folder)
+    CLIPImageProcessorPil(size=SQUARE, crop_size=SQUARE).save_pretrained(folder)
     tensors = _tensors()
     save_file(tensors, folder / "model.safetensors")
     return Reference(tensors, config["layer_norm_epsilon"], config["ref_feat_shape"][0])

@@ -19,7 +19,7 @@ from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import Floats
 from tests.models.families.nomic_vision import (
     PUBLISHED,
-    SIDE,
+    SQUARE,
     WIDTH,
     Reference,
     write_nomic_vision,
@@ -46,8 +46,7 @@ def load(folder: Path, isa: str = "auto", dtype: str = "float32") -> Embedder:
 
 
 def expected_vectors(reference: Reference) -> Floats:
-    size = {"height": SIDE, "width": SIDE}
-    processor: Any = CLIPImageProcessorPil(size={"shortest_edge": SIDE}, crop_size=size)
+    processor: Any = CLIPImageProcessorPil(size=SQUARE, crop_size=SQUARE)
     with torch.inference_mode():
         vectors: Floats = reference(processor(IMAGES, return_tensors="pt")["pixel_values"]).numpy()
     return vectors

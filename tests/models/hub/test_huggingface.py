@@ -70,6 +70,18 @@ def found(folder: str) -> dict[str, bytes]:
     }
 
 
+def test_an_image_model_needs_no_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/config.json").write_text("{}")
+    names = ("config.json", "model.safetensors")
+    files = {name: FILES[name] for name in names} | {"preprocessor_config.json": b"{ }"}
+    with Hub(NAME, files | OTHERS) as hub:
+        texts = str(tmp_path / "texts")
+        done = run(hub, tmp_path / "cache", "pull", "--model", texts, "--image-model", NAME)
+    joined = {f"image_encoder/{name}": content for name, content in files.items()}
+    assert found(done.stdout) == {"config.json": b"{}", **joined}
+
+
 def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull: Pull) -> None:
     with Hub(NAME, FILES | OTHERS) as hub:
         done = pull(hub)

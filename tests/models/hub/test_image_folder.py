@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
@@ -22,10 +25,14 @@ TEXTS = ["the license", "a copyright of this work"]
 DIM = 24  # of the vectors of the small CLIP
 
 
+def _write(folder: Path, width: int) -> Path:
+    write_bert(folder, hidden_size=width)
+    return folder
+
+
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    write_bert(tmp_path / "texts", hidden_size=DIM)
-    return tmp_path / "texts"
+    return _write(tmp_path / "texts", DIM)
 
 
 @pytest.fixture
@@ -46,6 +53,21 @@ def test_texts_and_images_have_the_vectors_of_their_models(texts: Path, images: 
     both = load(texts, image_model=images, cache=texts.parent / "cache")
     assert np.array_equal(both.embed(TEXTS), load(texts).embed(TEXTS))
     assert np.array_equal(both.embed_images(FILES), load(images).embed_images(FILES))
+
+
+def test_modules_after_the_encoder_are_linked(tmp_path: Path, images: Path) -> None:
+    model = SentenceTransformer(
+        modules=[
+            Transformer(str(_write(tmp_path / "bert", 48))),
+            Pooling(48),
+            Dense(48, DIM, activation_function=torch.nn.Identity()),
+        ],
+        device="cpu",
+    )
+    model.save_pretrained(str(tmp_path / "texts"), create_model_card=False)
+    both = load(tmp_path / "texts", image_model=images, cache=tmp_path / "cache")
+    np.testing.assert_allclose(both.embed(TEXTS), model.encode(TEXTS), atol=1e-5)
+    assert both.embed_images(FILES).shape == (2, DIM)
 
 
 def test_a_folder_can_hold_the_image_encoder(texts: Path, images: Path) -> None:

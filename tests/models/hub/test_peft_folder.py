@@ -1,6 +1,7 @@
 """Tests of adapters in the layout of PEFT, against transformers with the matrices merged."""
 
 import json
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from transformers import (
 )
 
 from embedwell_models import Embedder
+from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
@@ -96,6 +98,24 @@ def test_an_adapter_alone_is_added_to_its_base_model(base: Path, tmp_path: Path)
     expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
     assert abs(load(base, tmp_path).embed(TEXTS) - expected).max() > 0.01
+
+
+def test_of_a_base_in_half_precision_one_matrix_at_a_time_is_in_float32(
+    base: Path, tmp_path: Path
+) -> None:
+    path, name = base / "model.safetensors", "encoder.layer.1.output.dense.weight"
+    tensors = {name: tensor.bfloat16() for name, tensor in load_file(path).items()}
+    save_file(tensors, path, {"format": "pt"})
+    added = write_adapter(tmp_path / "adapter", base)
+    folder = resolve(str(tmp_path / "adapter"), cache=tmp_path / "cache")
+    spec = ModelDescription.read(folder).spec
+    tracemalloc.start()
+    loaded = weights.load(folder, spec)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < sum(3 * addition.numel() for addition in added.values())
+    expected = tensors[name].float() + added[name]
+    np.testing.assert_allclose(loaded["layers.1.down.weight"], expected, atol=1e-6)
 
 
 def test_modules_and_tokenizer_of_the_adapter_replace_the_base_model_s(

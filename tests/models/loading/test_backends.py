@@ -16,6 +16,7 @@ from embedwell_models.loading.backends import (
     choose_backend,
     choose_device,
     explain_missing_torch,
+    or_compile,
     why_torch,
 )
 from embedwell_models.loading.on_kernels import KernelBackend
@@ -87,6 +88,12 @@ def test_a_table_needs_torch_for_its_later_layers_where_there_are_no_kernels(
         explain_missing_torch(description, "cpu", "none"),
     ):
         raise ModuleNotFoundError(TORCH_MISSING, name="torch")
+
+
+def test_kernels_that_are_not_compiled_are_another_remedy(tmp_path: Path) -> None:
+    lowest = next(reversed(library.ISAS.values()))
+    assert or_compile(lowest, tmp_path).endswith("make kernels, in a checkout")
+    assert or_compile(frozenset(), tmp_path) == ""
 
 
 def test_another_module_that_is_missing_is_a_fault_of_ours(tiny_bert: Folder) -> None:

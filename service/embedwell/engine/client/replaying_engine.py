@@ -24,9 +24,7 @@ from embedwell.errors import (
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.2
-_MAX_CRASHES = (
-    2  # crashes with a text computed alone; a single one may be a coincidence, such as a kill
-)
+_MAX_CRASHES = 2  # of a text computed alone; a single one may be a coincidence, such as a kill
 
 
 class ReconnectingEngine(Protocol):

@@ -1,9 +1,9 @@
-"""Count the processors and cores that the threads of this process may use."""
+"""Count the processors that the threads of this process may use."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from embedwell_models.encoder.cores import allowed_cpus, count_cores
+from embedwell_models.encoder.threads import allowed_cpus
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
@@ -12,11 +12,6 @@ _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
 def available_cpus() -> int:
     """Return the number of processors of the affinity mask, limited by cgroup quotas."""
     return within_quotas(len(allowed_cpus()))
-
-
-def available_cores() -> int:
-    """Return the number of physical cores of the affinity mask, limited by cgroup quotas."""
-    return within_quotas(count_cores(allowed_cpus()))
 
 
 def within_quotas(

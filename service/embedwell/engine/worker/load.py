@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from embedwell.engine.wire.spec import StartupChoices
-from embedwell.engine.worker.cpus import available_cores
+from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.embedder import Embedder
@@ -22,7 +22,7 @@ class Options(Protocol):
     """Settings of the model.
 
     isa: one of the library's CAPS, for the whole process.
-    threads: 0 for one on each available core.
+    threads: 0 for one on each available processor.
     cuda_graphs: whether CUDA graphs are recorded on a GPU.
     """
 
@@ -67,7 +67,7 @@ def load_as(
     load, which are reused. input_magnitudes: also of that load.
     """
     library.cap_isa(options.isa)
-    set_thread_count(options.threads or available_cores())
+    set_thread_count(options.threads or available_cpus())
     embedder = kind.load(
         folder,
         device=previous.device if previous else options.device,

@@ -18,6 +18,7 @@ from embedwell.engine.worker.cpus import available_cpus
 from embedwell.engine.worker.load import load_as
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
+from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
@@ -74,6 +75,7 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
             *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, trial.speedup),
         )
     limit = choose_batch_limit(embedder, spec.max_batch_tokens)
+    library.release_scratch()  # of the largest batch, which may never come
     choices = _startup_choices(embedder, limit)
     cache.write(choices)
     return embedder, choices

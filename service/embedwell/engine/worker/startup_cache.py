@@ -6,7 +6,7 @@ from pathlib import Path
 
 from embedwell import __version__
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
-from embedwell.engine.worker.cpus import available_cores
+from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.precision.kept_measurements import KeptMeasurements, machine_and_files
 
 
@@ -32,7 +32,7 @@ class StartupCache(KeptMeasurements):
 
 
 def _conditions(spec: EngineSpec) -> Iterator[str]:
-    yield from (__version__, str(spec.threads or available_cores()))
+    yield from (__version__, str(spec.threads or available_cpus()))
     yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
     yield repr((spec.cuda_graphs, spec.max_batch_tokens))
     yield from machine_and_files(Path(spec.folder), spec.device)

@@ -9,14 +9,10 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.settings.model_settings import served_task
 
-_ROLE_SUFFIXES: dict[str, Role] = {
-    "-query": "query",
-    "-passage": "document",
-}  # NVIDIA NIM's suffixes
+_ROLE_SUFFIXES: dict[str, Role] = {"-query": "query", "-passage": "document"}  # NVIDIA NIM's
 _LATEST = ":latest"
-_RETRIEVAL = ("retrieval.query", "retrieval.passage")
+_RETRIEVAL = ("retrieval.query", "retrieval.passage")  # Jina's tasks
 _BOTH = "retrieval"  # a single adapter for queries and documents, as in Jina v5
-"""Jina's tasks for queries and documents."""
 _PLACEHOLDERS = ("tei", "text-embeddings-inference", "default/not-specified")
 """Names that clients of TEI and Infinity send by default."""
 
