@@ -19,6 +19,7 @@ from embedwell_models.tokenizer.truncation import TruncatedIds
 from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:
+    from embedwell_models.images.preprocessing import Pixels
     from embedwell_models.loading.loaded_model import LoadedModel
     from embedwell_models.model_files.multi_vector import TextRole
 
@@ -162,6 +163,10 @@ class Embedder(TokenIdEmbedder):
         max_pixels: maximum pixels of an image. Raises ImageError, TypeError for anything but bytes,
         and ValueError for a model without an image encoder.
         """
+        if self.patches is not None:
+            each = [images] if isinstance(images, bytes) else images
+            found = self.embed_contents([[image] for image in each], max_pixels=max_pixels)
+            return found[0] if isinstance(images, bytes) else found
         if self._preprocessing is None:
             raise ValueError(f"the model has no image encoder; for texts use {self._right_call()}")
         if isinstance(images, bytes):
@@ -173,6 +178,57 @@ class Embedder(TokenIdEmbedder):
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
+
+    def embed_contents(
+        self,
+        contents: Sequence[Sequence[str | bytes]],
+        *,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
+        max_pixels: int = MAX_PIXELS,
+    ) -> Floats:
+        """Embed inputs of texts and encoded images in any order: (B, dim).
+
+        contents: the parts of each input; a str is a text, bytes are an image. prompt, prompt_name:
+        see `embed`. max_pixels: maximum pixels of an image. A text after the images is cut to
+        max_length.
+
+        Raises ImageError, TypeError for a part that is neither, the errors of a text as `embed`
+        does, ImageTokensError for images that do not fit into max_length, and ValueError for a
+        model that does not read images as tokens of a text.
+        """
+        if self.patches is None:
+            raise ValueError(
+                f"the model reads no texts with images; for texts use {self._right_call()}"
+            )
+        used = self._prompt(prompt, prompt_name)
+        parts = [self._parts(content, index, max_pixels) for index, content in enumerate(contents)]
+        vectors = np.empty((len(contents), self.dim), dtype=np.float32)
+        for index, content in enumerate(parts):
+            vectors[index] = self._embed_content(content, used)
+        return normalize(vectors) if self.sentence.normalize else vectors
+
+    def _parts(
+        self, content: Sequence[str | bytes], index: int, max_pixels: int
+    ) -> "list[str | Pixels]":
+        assert self.patches is not None
+        if isinstance(content, str | bytes) or not content:
+            raise TypeError(f"input {index} is {_kind(content)}, not a list of texts and images")
+        parts: list[str | Pixels] = []
+        for part in content:
+            if isinstance(part, bytes):
+                parts.append(self.patches.pixels(part, max_pixels))
+            else:
+                _check_text(part, f"a part of input {index}")
+                parts.append(part)
+        return parts
+
+    def _embed_content(self, parts: "Sequence[str | Pixels]", prompt: str) -> Floats:
+        assert self.patches is not None
+        (row,) = self._encode_texts([self.patches.text(parts)], prompt)
+        images = [part for part in parts if not isinstance(part, str)]
+        vector: Floats = self.encode_with_images(row.ids, images)[0]
+        return vector
 
     def _require_dense(self) -> None:
         """Raise ValueError for a model without one vector for each text."""

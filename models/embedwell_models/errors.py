@@ -22,6 +22,10 @@ class ImageError(ValueError):
     """An image cannot be read; the message says why, and is shown after 'the image:'."""
 
 
+class ImageTokensError(ValueError):
+    """The tokens of a text do not fit the images beside it; the message says why."""
+
+
 class UnsplittableTextError(ValueError):
     """A long text cannot be tokenised piece by piece."""
 

@@ -1,6 +1,7 @@
 """Qwen3-VL models of random weights, as they are published, with a tokenizer of bytes."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,22 @@ SIZES: dict[str, Any] = {
         **{"mrope_section": [4, 2, 2], "mrope_interleaved": True},
     },
 }
+# Sizes that the kernels compute; those above are torch's.
+OF_KERNELS: dict[str, Any] = {
+    **{"head_dim": 32, "intermediate_size": 128},
+    "rope_parameters": {**SIZES["rope_parameters"], "mrope_section": [6, 5, 5]},
+}
 VISION: dict[str, Any] = {
     **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
-    **{"out_hidden_size": 64, "deepstack_visual_indexes": [1], "num_position_embeddings": 16},
+    **{"out_hidden_size": 64, "deepstack_visual_indexes": [0, 1], "num_position_embeddings": 16},
+}
+# The published file, with smaller limits.
+PROCESSOR: dict[str, Any] = {
+    "image_processor_type": "Qwen2VLImageProcessorFast",
+    "size": {"shortest_edge": 4096, "longest_edge": 40_000},
+    **{"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2},
+    **{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
+    "processor_class": "Qwen3VLProcessor",
 }
 METHOD = {"method": "forward", "method_output_name": "last_hidden_state"}
 MESSAGE = {**METHOD, "format": "structured"}
@@ -62,9 +76,17 @@ def whole(**text: Any) -> dict[str, Any]:
     return {"text_config": {"vocab_size": 99, **SIZES, **text}, "vision_config": VISION}
 
 
-def write_model(folder: Path, *, tied: bool = False, **text: Any) -> Any:
+def write_model(
+    folder: Path,
+    *,
+    tied: bool = False,
+    image_token_id: int = 90,
+    vision: Mapping[str, Any] = VISION,
+    **text: Any,
+) -> Any:
     """Save a model of texts and images, with the names of tensors that are published."""
-    sizes = {**whole(**text), "tie_word_embeddings": tied}
+    sizes = {**whole(**text), "tie_word_embeddings": tied, "image_token_id": image_token_id}
+    sizes["vision_config"] = vision
     return write(Case("qwen3_vl", {}, sizes, model=Qwen3VLForConditionalGeneration), folder)
 
 
@@ -75,6 +97,7 @@ def write_qwen3_vl(
     max_length: int = 128,
     ends: bool = True,
     tied: bool = False,
+    **text: Any,
 ) -> Any:
     """Save a model, and a tokenizer with a chat template beside it.
 
@@ -90,7 +113,9 @@ def write_qwen3_vl(
     options = {"model_max_length": max_length, "pad_token": "<|endoftext|>"}
     save(folder, "tokenizer_config.json", {**options, "eos_token": "<|im_end|>"})
     save(folder, "chat_template.json", {"chat_template": template})
-    return write_model(folder, tied=tied, vocab_size=rust.get_vocab_size() + 3)
+    image, size = rust.token_to_id("<|image_pad|>"), rust.get_vocab_size() + 3
+    assert image is not None
+    return write_model(folder, tied=tied, image_token_id=image, vocab_size=size, **text)
 
 
 def write_layout(folder: Path, card: dict[str, Any] | None = None, **options: Any) -> None:

@@ -78,6 +78,11 @@ class SumModel:
         self.batches.append(len(images))
         return np.array([[image.sum()] for image in images], dtype=np.float32)
 
+    def encode_with_images(self, ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+        self.batches.append(1)
+        pixels = sum(int(image.sum()) for image in images)
+        return np.array([[ids.sum() + pixels]], dtype=np.float32)
+
     def outputs(
         self,
         ids: Sequence[TokenIds],

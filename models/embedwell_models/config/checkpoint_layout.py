@@ -78,6 +78,7 @@ class CheckpointLayout:
     placeholders: id -> another id, whose vector it shares.
     shapes: shapes of our tensors that do not follow from `config`.
     images: the image encoder of a checkpoint of texts and images.
+    image_tokens: the image encoder whose vectors are tokens of a text.
     adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
     for other checkpoints.
     latents: trained vectors that each token attends to after the layers; None without.
@@ -98,6 +99,7 @@ class CheckpointLayout:
     placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     images: "ImageSpec | None" = None
+    image_tokens: "ImageTokenSpec | None" = None
     adapters: Adapters | None = None
     latents: "LatentSpec | None" = None
     bidirectional_code: str = ""
@@ -277,6 +279,31 @@ class ImageSpec:
     def width(self) -> int:
         """Number of dimensions of an image's vector."""
         return self.projection.width if self.projection else self.encoder.config.hidden_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTokenSpec:
+    """The image encoder of a checkpoint whose vectors are tokens of a text.
+
+    encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
+    merge: patches of a side of the block that becomes one token. grid: side of the table of
+    positions. deepstack: layers whose states are added to the text encoder's first states, after as
+    many of its layers. id: the token id that stands for one vector. placeholder: its text.
+    sections: numbers of pairs of a head that the time, row and column of a token rotate, taken in
+    turns. pixels: least and most pixels of a resized image in the code of the model's authors,
+    which replace those of its processor.
+    """
+
+    encoder: CheckpointLayout
+    patch_size: int
+    frames: int
+    merge: int
+    grid: int
+    deepstack: tuple[int, ...]
+    id: int
+    sections: tuple[int, int, int]
+    pixels: tuple[int, int]
+    placeholder: str = "<|image_pad|>"
 
 
 def split(ours: str) -> list[str]:

@@ -29,7 +29,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Doubles, Floats
 
 
 class KernelEncoder:
@@ -95,17 +95,41 @@ class KernelEncoder:
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
         states = self._empty_states(batch)
-        self._run(batch, num_layers, states=states.ctypes.data)
+        self._run(batch, range(num_layers), states=states.ctypes.data)
         return states
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        return self._pooled(batch, poolings, range(len(self._layers.layers)))
+
+    def vectors_at(
+        self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
+    ) -> Floats:
+        """Pool the last hidden states; for the arguments see EncoderOfVectors."""
+        (cache,) = self._rope_caches
+        tables = cache.tables_of(angles)
+        for index, addition in enumerate(additions):
+            states = self._empty_states(batch)
+            layer = range(index, index + 1)
+            self._run(batch, layer, tables, states=states.ctypes.data)
+            batch = replace(batch, token_vectors=states + addition)
+        remaining = range(len(additions), len(self._layers.layers))
+        return self._pooled(batch, poolings, remaining, tables)
+
+    def _pooled(
+        self,
+        batch: Batch,
+        poolings: Sequence[str],
+        layers: range,
+        rotations: Floats | None = None,
+    ) -> Floats:
         indices = (c_int64 * len(poolings))(*map(_pooling_index, poolings))
         vectors = np.empty((len(batch.lengths), len(poolings) * self._width), dtype=np.float32)
         states = self._empty_states(batch) if batch.prompt_token_counts.any() else None
         self._run(
             batch,
-            len(self._layers.layers),
+            layers,
+            rotations,
             poolings=addressof(indices),
             num_poolings=len(poolings),
             vectors=vectors.ctypes.data,
@@ -122,7 +146,10 @@ class KernelEncoder:
     def _empty_states(self, batch: Batch) -> Floats:
         return np.empty((len(batch.ids), self._width), dtype=np.float32)
 
-    def _run(self, batch: Batch, num_layers: int, **outputs: int) -> None:
+    def _run(
+        self, batch: Batch, run: range, tables_of_rotations: Floats | None = None, **outputs: int
+    ) -> None:
+        # run: the layers. tables_of_rotations: in place of those of the positions.
         if self._factorized is not None:
             batch = self._factorized(batch)
         elif self._inputs.read_by_rows and batch.token_vectors is None:
@@ -131,14 +158,15 @@ class KernelEncoder:
         max_length = int(batch.lengths.max())
         relations, tables = self._relations(max_length), self._tables(batch)
         angles = [cache.tables(max_length) for cache in self._rope_caches]
+        angles = angles if tables_of_rotations is None else [tables_of_rotations]
         rotations = self._rotations(*map(_rotation, angles))
         caches = self._rope_caches  # if there are several, their rows are equal
         rows = caches[0].rows(batch) if caches else batch.ids  # unused without rotations
-        final_norm = self._layers.final_norm if num_layers == len(relations.layers) else Norm()
+        final_norm = self._layers.final_norm if run.stop == len(relations.layers) else Norm()
         call = ForwardCall(
             config=addressof(relations.config),
-            layers=addressof(relations.layers),
-            num_layers=num_layers,
+            layers=addressof(relations.layers) + run.start * ctypes.sizeof(abi.Layer),
+            num_layers=len(run),
             final_norm=addressof(final_norm),
             embedding_tables=addressof(tables),
             position_bias=relations.position_bias,

@@ -7,7 +7,7 @@ from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary, Scheme
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Doubles, Floats
 
 _MIN_POSITIONS = 512
 
@@ -67,8 +67,16 @@ class RopeCache:
         return np.concatenate([short, self._angles(rows, self._original + 1)], axis=1)
 
     def _angles(self, rows: int, length: int) -> Floats:
-        dim = self._scheme.dim
-        cos, sin = tables.rotary(np.arange(rows), self._scheme, length)
+        return self._paired(*tables.rotary(np.arange(rows), self._scheme, length))
+
+    def tables_of(self, angles: Doubles) -> Floats:
+        """Return cosines and sines (2, T, Dh) of other angles (T, dim / 2), see `tables`."""
+        scale = self._scheme.scaling.magnitude
+        cos, sin = ((each * scale).astype(np.float32) for each in (np.cos(angles), np.sin(angles)))
+        return self._paired(cos, sin)
+
+    def _paired(self, cos: Floats, sin: Floats) -> Floats:
+        rows, dim = len(cos), self._scheme.dim
         result = np.zeros((2, rows, self._head_size), dtype=np.float32)
         result[0] = 1.0  # features that are not rotated
         result[0, :, :dim] = cos.repeat(2, axis=1)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Doubles, Floats
 
 
 class Encoder(Protocol):
@@ -34,6 +34,21 @@ class Encoder(Protocol):
 
     def warm(self) -> None:
         """Prepare the encoder, so that the first batches need not wait."""
+        ...
+
+
+class EncoderOfVectors(Encoder, Protocol):
+    """Encoder that also reads token vectors at positions of several axes."""
+
+    def vectors_at(
+        self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
+    ) -> Floats:
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D).
+
+        batch: with token vectors, whose row numbers are its ids. angles: rotations (T, pairs of a
+        head) in place of those of the positions. additions: (T, D) each, added to the states after
+        the first layers.
+        """
         ...
 
 

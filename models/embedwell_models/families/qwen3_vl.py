@@ -1,13 +1,16 @@
-"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts; its image encoder is not read.
+"""Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts, with or without images.
 
-In a text the three positions of a token are equal, so the rotations are those of a Qwen3.
+In a text alone the three positions of a token are equal, so the rotations are those of a Qwen3.
 """
+
+from dataclasses import replace
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal
 from embedwell_models.families.family import Family, NextToken, Row
+from embedwell_models.families.qwen3_vl_images import image_tokens
 from embedwell_models.families.rope import rotary
 from embedwell_models.families.text_config import read_text_config
 
@@ -18,7 +21,8 @@ def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     if options["model_type"] == "qwen3_vl_text":
         return _text_only(options)
-    return read_text_config(options, "Qwen3VL", {"qwen3_vl_text": _text_only}, ("visual",))
+    spec = read_text_config(options, "Qwen3VL", {"qwen3_vl_text": _text_only}, ("visual",))
+    return replace(spec, image_tokens=image_tokens(options, spec.config.hidden_size))
 
 
 def _text_only(options: JsonConfig) -> CheckpointLayout:
@@ -43,10 +47,10 @@ FAMILIES = (
         instruction="Represent the user's input.",  # from github.com/QwenLM/Qwen3-VL-Embedding
         rows=(
             Row(
-                family="Qwen3-VL, [texts only](model-files.md#chat-templates)",
+                family="Qwen3-VL",
                 models="Qwen3-VL-Embedding",
                 positions="rotary",
-                layers="as Qwen 3, texts in a chat template",
+                layers="as Qwen 3, [texts and images](image-inputs.md#texts-with-images)",
             ),
         ),
     ),

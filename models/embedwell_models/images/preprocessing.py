@@ -93,18 +93,15 @@ class Preprocessing:
             )
         return cls(
             shortest_edge=_shortest_edge(options),
-            resample=_resampling(options),
+            resample=resampling(options),
             side=side,
             scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
-            **_normalization(options),
+            **normalization(options),
         )
 
     def table(self) -> Floats:
         """Normalised value for each channel and byte: (3, 256)."""
-        values = (np.arange(256) * np.float64(self.scale)).astype(np.float32)
-        mean, std = (np.array(part, dtype=np.float32)[:, None] for part in (self.mean, self.std))
-        table: Floats = (values - mean) / std
-        return table
+        return value_table(self.scale, self.mean, self.std)
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
         """Decode, resize and crop an encoded image: (side, side, 3).
@@ -148,7 +145,16 @@ def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
 
 
-def _resampling(options: JsonConfig) -> "Image.Resampling":
+def value_table(scale: float, mean: Sequence[float], std: Sequence[float]) -> Floats:
+    """Return (scale * byte - mean) / std for each channel and byte: (3, 256)."""
+    values = (np.arange(256) * np.float64(scale)).astype(np.float32)
+    means, deviations = (np.array(part, dtype=np.float32)[:, None] for part in (mean, std))
+    table: Floats = (values - means) / deviations
+    return table
+
+
+def resampling(options: JsonConfig) -> "Image.Resampling":
+    """Read the filter of resizing; raises ModelError for an unknown one."""
     from PIL import Image
 
     value, supported = options.get("resample", 3), {int(each) for each in Image.Resampling}
@@ -189,7 +195,8 @@ def _shortest_edge(options: JsonConfig) -> int | None:
     raise options.unsupported("size", value, "a shortest_edge, or both sides, that fill the result")
 
 
-def _normalization(options: JsonConfig) -> dict[str, tuple[float, ...]]:
+def normalization(options: JsonConfig) -> dict[str, tuple[float, ...]]:
+    """Read `mean` and `std` of the channels; raises ModelError."""
     if not _flag(options, "do_normalize"):
         return {"mean": (0.0,) * 3, "std": (1.0,) * 3}
     return {name: _triple(options, f"image_{name}") for name in ("mean", "std")}

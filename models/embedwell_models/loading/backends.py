@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 OUTSIDE_LAYERS = ("patch.", "pool.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
+IMAGE_ENCODER = "the image encoder"
+"""What torch computes of a model that reads images as tokens of a text, on every device."""
+
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
@@ -193,7 +196,7 @@ def expect_torch(
         reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
         if reason is not None:
             return reason
-    return None
+    return IMAGE_ENCODER if description.patches else None
 
 
 def expect_passes(description: ModelDescription, device: str, dtype: str) -> PassPlan | None:

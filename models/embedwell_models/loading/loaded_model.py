@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
@@ -17,6 +18,7 @@ from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.backends import (
+    IMAGE_ENCODER,
     RowExactLinear,
     choose_backend,
     choose_device,
@@ -34,6 +36,9 @@ from embedwell_models.precision.reference_sentences import (
 from embedwell_models.precision.trials import Trial, build_in_precision
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
+if TYPE_CHECKING:  # imported when the first image comes
+    from embedwell_models.torch_backend.texts_with_images import TextsWithImages
+
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +52,8 @@ class LoadedModel:
     None in another precision. linear: builds further float32 layers on a CPU; each row of their
     output is bit-identical in every batch. images: the image encoder; None if the model has none.
     graphs: how a GPU computes passes, after the encoder is warm.
+    load_texts_with_images: returns the encoder of texts with images, which the first call loads;
+    None if the model has none. dtype_of_images: precision of its image encoder.
     """
 
     description: ModelDescription
@@ -63,6 +70,8 @@ class LoadedModel:
     linear: LinearFactory
     images: ImageEmbedder | None
     graphs: RecordedShapes = field(default_factory=RecordedShapes)
+    load_texts_with_images: "Callable[[], TextsWithImages] | None" = None
+    dtype_of_images: str = "float32"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -108,6 +117,17 @@ class LoadedModel:
         free_cached_memory()  # of the precisions that were not chosen
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
+
+        def load_texts_with_images() -> "TextsWithImages":
+            from embedwell_models.loading import on_torch
+
+            parts = inputs, choice.encoder, backend.device, image_dtype, cpu_features
+            return on_torch.load_texts_with_images(description, *parts)
+
+        image_dtype = dtype_of_images(choice.dtype, cpu_features)
+        why_torch = backend.reason or (images.why_torch if images else None)
+        if description.patches:
+            why_torch = why_torch or IMAGE_ENCODER
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
             description=description,
@@ -118,12 +138,14 @@ class LoadedModel:
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
-            why_torch=backend.reason or (images.why_torch if images else None),
+            why_torch=why_torch,
             trials=choice.trials,
             input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
             linear=backend.linear,
             images=images,
             graphs=graphs,
+            load_texts_with_images=cache(load_texts_with_images) if description.patches else None,
+            dtype_of_images=image_dtype,
         )
 
     @classmethod
@@ -154,6 +176,13 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
+
+
+def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of an image encoder. dtype: that of texts; int8 is of texts alone."""
+    if dtype != "int8":
+        return dtype
+    return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"
 
 
 def _warn_of_unread_keys(description: ModelDescription) -> None:

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
-from embedwell_models.encoder.encoder import Inputs
+from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
@@ -16,13 +18,15 @@ from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.array_linear import device_linear
 from embedwell_models.torch_backend.device import resolve_device
-from embedwell_models.torch_backend.encoder import InputEmbeddings
+from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import AddHead, TorchEncoderFactory
+from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.latent_attention import (
     DeviceLatentEncoder,
     TorchLatentAttention,
 )
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
+from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,23 @@ class TorchBackend:
         return TorchEncoderFactory(
             weights, inputs, Calibration(lambda _: None), None, self.cpu_features
         )
+
+
+def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model
+    description: ModelDescription,
+    inputs: Inputs,
+    encoder: Encoder,
+    device: Device,
+    dtype: str,
+    cpu_features: frozenset[str],
+) -> TextsWithImages:
+    """Load the image encoder of a model whose images are tokens of a text.
+
+    inputs, encoder: those of the texts. dtype: precision of the image encoder. Raises ModelError
+    for tensors that are missing.
+    """
+    spec, place = description.spec.image_tokens, resolve_device(str(device))
+    assert spec is not None and isinstance(encoder, KernelEncoder | TorchEncoder)
+    linear = image_linear_factory(place, dtype, cpu_features)
+    tower = weights.load(description.encoder, spec.encoder)
+    return TextsWithImages(spec, ImageTokenEncoder(spec, tower, linear, place), inputs, encoder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from embedwell_models.cpu_backend.quantization import Magnitudes
-from embedwell_models.encoder.batch import Batch, Rows, truncate_after
+from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
@@ -39,7 +39,8 @@ class TokenIdEmbedder:
 
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
-    images: the image encoder; None if the model has none. graphs: how a GPU computes passes, after
+    images: the image encoder; None if the model has none. patches: the preprocessing of images that
+    are tokens of a text; None for a model without them. graphs: how a GPU computes passes, after
     `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
@@ -144,6 +145,11 @@ class TokenIdEmbedder:
         self.fingerprint = fingerprint or f"{description.fingerprint()}-{model.dtype}"
         self.output_names = description.outputs
         self.images, self._preprocessing = model.images, description.preprocessing
+        self.patches, self._load_texts_with_images = (
+            description.patches,
+            model.load_texts_with_images,
+        )
+        self._dtype_of_images = model.dtype_of_images
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
@@ -152,6 +158,13 @@ class TokenIdEmbedder:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which the first use loads; raises ModelError."""
         return self._load_tokenizer()
+
+    @property
+    def image_dtype(self) -> str | None:
+        """Precision of the image encoder; None without one."""
+        if self.patches is not None:
+            return self._dtype_of_images
+        return self.images.dtype if self.images else None
 
     @property
     def max_length(self) -> int:
@@ -243,6 +256,26 @@ class TokenIdEmbedder:
             raise ValueError("the model has no image encoder")
         return self.images.encode(images)
 
+    def encode_with_images(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
+        """Embed a text with images: (1, dim), not normalised.
+
+        The first call loads the image encoder, unless `warm` has done so.
+
+        ids: with the id of `config.json` for each token of an image. images: resized, (height,
+        width, 3). Raises ModelError if the encoder cannot be loaded, ImageTokensError for ids that
+        do not fit the images, and ValueError for other ids that the model does not have and for a
+        model without such an encoder.
+        """
+        if self.patches is None or self._load_texts_with_images is None:
+            raise ValueError("the model has no image encoder")
+        if not images:
+            return self.encode([ids], normalized=False)
+        self.patches.check_tokens(ids, images)
+        batch = self._batch([ids])
+        cut = [self.patches.cut(pixels) for pixels in images]
+        encoder = self._load_texts_with_images()
+        return self._head(encoder.vectors(batch, cut, self.sentence.pooling))
+
     def warm(self) -> None:
         """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
         self._encoder.warm()
@@ -250,6 +283,8 @@ class TokenIdEmbedder:
         if self.images is not None:
             side = self.images.spec.image_size
             self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
+        if self._load_texts_with_images is not None:
+            self._load_texts_with_images()
 
     def try_out(self, ids: Rows) -> None:
         """Compute the vectors of token ids as for a request, and discard them."""

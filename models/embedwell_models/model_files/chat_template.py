@@ -5,7 +5,7 @@ and before them an instruction as a message with the role system.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ _ROLES = {
 _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
 
 _Source = tuple[Path, str]  # the file of a template, and the template
+
+Content = str | Sequence[Mapping[str, str]]
+"""Content of a message: a text, or typed parts."""
 
 
 def template_files(folder: Path) -> list[Path]:
@@ -207,10 +210,10 @@ class Template:
     def _render(self, contents: Mapping[PromptSlot, str]) -> str:
         return self.render({_ROLES[slot]: s.format(_MARKS[slot]) for slot, s in contents.items()})
 
-    def render(self, contents: Mapping[str, str]) -> str:
+    def render(self, contents: Mapping[str, Content]) -> str:
         """Render one message for each role, in order. contents: role -> content."""
         messages = [
-            {"role": role, "content": self._content(text)} for role, text in contents.items()
+            {"role": role, "content": self._content(content)} for role, content in contents.items()
         ]
         options = {"tools": None, "documents": None, "add_generation_prompt": False}
         try:
@@ -218,8 +221,10 @@ class Template:
         except Exception as error:  # the template is code, which can raise any exception
             raise self._broken(error) from None
 
-    def _content(self, text: str) -> str | list[dict[str, str]]:
-        return [{"type": "text", "text": text}] if self._structured else text
+    def _content(self, content: Content) -> Content:
+        if isinstance(content, str) and self._structured:
+            return [{"type": "text", "text": content}]
+        return content
 
     def _broken(self, error: Exception) -> ModelError:
         reason = str(error) or type(error).__name__

@@ -38,7 +38,24 @@ def read_text_format(
         raise ModelError(
             f"{folder}: in its chat template, an instruction changes the text after it"
         )
-    return TextFormat(plain, (instructed[0], instructed[1]), after)
+    image = _image(template, plain, after)
+    return TextFormat(plain, (instructed[0], instructed[1]), after, image)
+
+
+def _image(template: chat_template.Template, plain: str, after: str) -> str:
+    """Return the text of an image between two texts; "" if the template has no images.
+
+    plain, after: the text around a text.
+    """
+    texts = [{"type": "text", "text": text} for text in (_TEXT, _INSTRUCTION)]
+    try:
+        rendered = template.render({"user": [texts[0], {"type": "image"}, texts[1]]})
+    except ModelError:
+        return ""
+    before, behind = plain + _TEXT, _INSTRUCTION + after
+    if not (rendered.startswith(before) and rendered.endswith(behind)):
+        return ""
+    return rendered[len(before) : len(rendered) - len(behind)]
 
 
 def _parts(folder: Path, rendered: str, *texts: str) -> list[str]:

@@ -8,12 +8,14 @@ class TextFormat:
     """The text around a text to embed.
 
     plain: text before a text without an instruction. instructed: text before an instruction, and
-    text between it and the text. after: text after the text.
+    text between it and the text. after: text after the text. image: text of an image among texts;
+    "" for a template without images.
     """
 
     plain: str
     instructed: tuple[str, str]
     after: str
+    image: str = ""
 
     def before(self, instruction: str) -> str:
         """Return the text before a text. instruction: "" for none."""

@@ -16,16 +16,18 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
+from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.async_copy import HostCopy
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
 from embedwell_models.torch_backend.pooling import pool
+from embedwell_models.torch_backend.position_hooks import set_angles
 from embedwell_models.torch_backend.position_tensors import input_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
-from embedwell_models.vectors import Floats
+from embedwell_models.vectors import Doubles, Floats
 
 
 class InputEmbeddings:
@@ -147,6 +149,22 @@ class TorchEncoder:
         return copy.wait()
 
     @torch.inference_mode()
+    def vectors_at(
+        self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
+    ) -> Floats:
+        """Pool the last hidden states; for the arguments see EncoderOfVectors."""
+        layout, layers = self._layout(batch, BatchShape.of), self._layers
+        scheme = self._embeddings.config.attention.positions
+        assert isinstance(scheme, Rotary) and batch.token_vectors is not None
+        set_angles(layout, scheme, self._padded(angles, layout), layers.dtype)
+        hidden = self._padded(batch.token_vectors, layout)
+        added = [self._padded(each, layout).to(layers.dtype) for each in additions]
+        with self._lock:
+            states = layers(hidden.to(layers.dtype), layout, len(layers), added)
+            copy = HostCopy(pool(states, layout, poolings))
+        return copy.wait()
+
+    @torch.inference_mode()
     def warm(self) -> None:
         """Prepare the encoder, so that the first batches need not wait."""
         self._layers.warm()
@@ -165,9 +183,12 @@ class TorchEncoder:
 
     def _rows(self, batch: Batch, layout: SequenceLayout) -> Tensor:
         # The ids, (rows,), or token vectors in place of them, (rows, D).
-        if (vectors := batch.token_vectors) is None:
-            return layout.ids
-        rows = torch.from_numpy(vectors).to(self._embeddings.device)
+        vectors = batch.token_vectors
+        return layout.ids if vectors is None else self._padded(vectors, layout)
+
+    def _padded(self, array: Floats | Doubles, layout: SequenceLayout) -> Tensor:
+        # (T, D) -> (rows, D) on the device.
+        rows = torch.from_numpy(array).to(self._embeddings.device)
         return F.pad(rows, (0, 0, 0, layout.rows - layout.tokens))
 
 

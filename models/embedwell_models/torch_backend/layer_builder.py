@@ -1,7 +1,7 @@
 """Construction of an encoder's layers from the tensors of a checkpoint."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -101,16 +101,40 @@ class TorchLayers:
         if any(each.attend is padded_attention for each in self._attentions):
             _ = layout.groups
 
-    def __call__(self, hidden: Tensor, layout: SequenceLayout, num_layers: int) -> Tensor:
-        """Apply the first `num_layers` layers; after all, also the final norm: (T, D) -> (T, D)."""
+    def __call__(
+        self,
+        hidden: Tensor,
+        layout: SequenceLayout,
+        num_layers: int,
+        additions: Sequence[Tensor] = (),
+    ) -> Tensor:
+        """Apply the first `num_layers` layers; after all, also the final norm: (T, D) -> (T, D).
+
+        additions: (T, D) each, added to the states after the first layers.
+        """
+        states = Sum(hidden)
+        for states in self.after_each(hidden, layout, num_layers, additions):  # noqa: B007
+            pass
+        if num_layers < len(self):
+            return states.evaluate()
+        return self._sum_and_norm(states, self._final)[1]
+
+    def after_each(
+        self,
+        hidden: Tensor,
+        layout: SequenceLayout,
+        num_layers: int,
+        additions: Sequence[Tensor] = (),
+    ) -> Iterator[Sum]:
+        """Yield the states after each layer, without the final norm; see `__call__`."""
         states = Sum(hidden)
         for index, layer in enumerate(self._layers[:num_layers]):
             states = layer(states, layout)
             if self._gates:
                 states = Sum(self._gates[index](states.evaluate(), hidden))
-        if num_layers < len(self):
-            return states.evaluate()
-        return self._sum_and_norm(states, self._final)[1]
+            if index < len(additions):
+                states = Sum(states.evaluate() + additions[index])
+            yield states
 
     @torch.inference_mode()
     def warm(self) -> None:

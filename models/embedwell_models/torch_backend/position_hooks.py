@@ -181,7 +181,7 @@ class Rotary(PositionHooks):
         key = (max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length()), dtype, device)
         if key not in self._tables:
             radians = torch.from_numpy(tables.radians(np.arange(key[0]), self.scheme))
-            table = self._scaled_cos_sin(radians)
+            table = _scaled_cos_sin(self.scheme, radians)
             self._tables[key] = table.to(dtype).to(device)
         return self._tables[key].index_select(1, layout.positions)
 
@@ -195,10 +195,22 @@ class Rotary(PositionHooks):
         of_tokens = frequencies.repeat_interleave(layout.lengths, 0, output_size=layout.tokens)
         angles = frequencies.new_zeros(layout.rows, frequencies.shape[1])
         angles[: layout.tokens] = of_tokens * layout.positions[: layout.tokens, None]
-        return self._scaled_cos_sin(angles)
+        return _scaled_cos_sin(self.scheme, angles)
 
-    def _scaled_cos_sin(self, angles: Tensor) -> Tensor:
-        return torch.stack([angles.cos(), angles.sin()]) * self.scheme.scaling.magnitude
+
+def set_angles(
+    layout: SequenceLayout, scheme: schemes.Rotary, angles: Tensor, dtype: torch.dtype
+) -> None:
+    """Let `Rotary` rotate by these angles (rows, dim / 2), in place of those of the positions.
+
+    dtype: type of queries and keys.
+    """
+    cos_sin = _scaled_cos_sin(scheme, angles).to(dtype)
+    layout.cached((scheme, dtype), lambda _: cos_sin.unbind())
+
+
+def _scaled_cos_sin(scheme: schemes.Rotary, angles: Tensor) -> Tensor:
+    return torch.stack([angles.cos(), angles.sin()]) * scheme.scaling.magnitude
 
 
 class Alibi(PositionHooks):

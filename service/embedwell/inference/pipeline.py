@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from embedwell.engine.wire.messages import IMAGE, Job, Result
+from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result
 from embedwell.engine.wire.sizes import size_class
 from embedwell.errors import (
     BadRequest,
@@ -225,13 +225,17 @@ class Pipeline:
     async def _submit_with_images(
         self, context: RequestContext, rows: Sequence[InputRow], output: str | int
     ) -> Result:
-        """Submit images and texts as one job each, and return their vectors in order."""
+        """Submit texts, and inputs with equally many tokens of images, as one job each.
+
+        Returns their vectors in order.
+        """
         if output != DENSE:
             _check_texts(rows)
         tokens = sum(row.tokens for row in rows)
-        texts = [index for index, row in enumerate(rows) if not row.image_tokens]
-        images = [index for index, row in enumerate(rows) if row.image_tokens]
-        groups = [group for group in (texts, images) if group]
+        by_tokens: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            by_tokens.setdefault(row.image_tokens, []).append(index)
+        groups = [*by_tokens.values()]
         jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in groups]
         results = await self._compute_each(context, jobs)
         parts = [_checked(result, group) for result, group in zip(results, groups, strict=True)]
@@ -343,12 +347,12 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
 
 
 def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
-    """Build a job of texts, or of images.
+    """Build a job of texts, of images, or of texts with images.
 
     tokens: tokens of all jobs of the request.
     """
     prompt_token_counts = [row.prompt_token_count for row in rows]
     ids, image_tokens = FlatRows.of([row.ids for row in rows]), rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    kind = IMAGE if image_tokens else output
+    kind = CONTENT if rows[0].content else IMAGE if image_tokens else output
     return Job(kind, ids, counts, size_class(tokens), image_tokens=image_tokens)

@@ -176,6 +176,8 @@ def _reader(
             queue,
             model.images,
             model.preprocessing,
+            model.patches,
+            name=settings.name,
             max_pixels=settings.max_image_pixels,
             max_texts=settings.max_texts,
             max_tokens=settings.max_tokens,

@@ -2,13 +2,17 @@
 
 import base64
 import binascii
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
-from embedwell.errors import ServiceError
+from embedwell.engine.wire.messages import pack_content
+from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.input_row import InputRow
-from embedwell_models.errors import ImageError
+from embedwell_models.errors import ImageError, ImageTokensError
+from embedwell_models.images.patches import PatchPreprocessing
+from embedwell_models.images.preprocessing import Pixels
 
 _SCHEME = 20  # characters within which another URL's scheme ends
 
@@ -47,8 +51,46 @@ class ImageInput(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedContent:
+    """A text with images, whose pixels are prepared.
+
+    text: with the tokens of the images as text. images: (height, width, 3).
+    """
+
+    text: str
+    images: Sequence[Pixels]
+    patches: PatchPreprocessing
+
+    def __len__(self) -> int:
+        """Return the number of characters to tokenize."""
+        return len(self.text)
+
+    def row(self, text: InputRow, index: int) -> InputRow:
+        """Return the tokenized input; raises BadRequest if its tokens do not fit the images.
+
+        text: the tokenized text. index: of the input.
+        """
+        try:
+            self.patches.check_tokens(text.ids, self.images)
+        except ImageTokensError as error:
+            message = f"input {index}: {error}"
+            raise BadRequest(message, code="input_too_long", index=index) from None
+        if not self.images:
+            return text
+        tokens = sum(map(self.patches.tokens, self.images))
+        return replace(
+            text,
+            ids=pack_content(text.ids, self.images),
+            image_tokens=len(text.ids),
+            text_tokens=len(text.ids) - tokens,
+            image_pixels=sum(pixels.size // 3 for pixels in self.images),
+            content=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedImage:
-    """An image as a tokenized input, or the error of an image that cannot be read."""
+    """An image as a tokenized input, or the error of an input whose images cannot be read."""
 
     result: InputRow | ServiceError
 

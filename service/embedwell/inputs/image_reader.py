@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from embedwell.engine.wire.messages import pack_pixels
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.image_input import ImageInput, PreparedImage
+from embedwell.inputs.content_input import ContentInput
+from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, TextOrIds
 from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError
-from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.images.patches import PatchPreprocessing
+from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.tokenizer.steps import Steps
+
+_WITH_PARTS = (ImageInput, ContentInput)
 
 
 class ImageReader:
@@ -25,7 +29,9 @@ class ImageReader:
         queue: WorkQueue,
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
+        patches: PatchPreprocessing | None = None,
         *,
+        name: str = "",
         max_pixels: int,
         max_texts: int,
         max_tokens: int,
@@ -34,39 +40,60 @@ class ImageReader:
 
         spec: configuration of the model's image encoder, None without one.
         preprocessing: preparation of the pixels.
+        patches: the same, for a model whose images are tokens of a text.
+        name: the model's, for errors.
         max_pixels: limit of one image.
         max_texts, max_tokens: limits of a request.
         """
-        self._spec, self._preprocessing = spec, preprocessing
+        self._spec, self._preprocessing, self._patches = spec, preprocessing, patches
+        self._name = name
         self._queue, self._max_pixels = queue, max_pixels
         self._max_texts, self._max_tokens = max_texts, max_tokens
 
     async def prepare(
         self, context: RequestContext, inputs: Sequence[Input]
-    ) -> Sequence[TextOrIds | PreparedImage]:
+    ) -> Sequence[TextOrIds | PreparedImage | PreparedContent]:
         """Prepare the images of a request; texts are returned unchanged.
 
         Raises BadRequest for a model without images, TooLarge, Overloaded and TimedOut. An image
         that cannot be read raises its error when its row is requested.
         """
-        images = {i: item for i, item in enumerate(inputs) if isinstance(item, ImageInput)}
-        if not images:
-            return [item for item in inputs if not isinstance(item, ImageInput)]
+        items = [_only_part(item) if isinstance(item, ContentInput) else item for item in inputs]
+        contents = {i: item for i, item in enumerate(items) if isinstance(item, _WITH_PARTS)}
+        if not contents:
+            return [item for item in items if not isinstance(item, _WITH_PARTS)]
         check_input_count(len(inputs), self._max_texts)
-        self._check(context, images)
+        steps = self._check(context, contents)
         start = time.perf_counter()
         context.tokenize_start = context.tokenize_start or start
-        size = sum(len(item.image) for item in images.values())
+        size = sum(len(image.image) for item in contents.values() for image in _images(item))
         try:
-            prepared = await self._queue.run(self._run(images), size, context.tokenize_us / 1e6)
+            prepared = await self._queue.run(steps, size, context.tokenize_us / 1e6)
         finally:
             context.tokenize_us += round((time.perf_counter() - start) * 1e6)
+        cut = [item for item in prepared.values() if isinstance(item, PreparedContent)]
+        context.memory.grow(sum(pixels.nbytes for item in cut for pixels in item.images))
         return [
-            prepared[index] if isinstance(item, ImageInput) else item
-            for index, item in enumerate(inputs)
+            prepared[index] if isinstance(item, _WITH_PARTS) else item
+            for index, item in enumerate(items)
         ]
 
-    def _check(self, context: RequestContext, images: Mapping[int, ImageInput]) -> None:
+    def _check(
+        self, context: RequestContext, contents: Mapping[int, ImageInput | ContentInput]
+    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+        """Return the steps that prepare the images; raises BadRequest and TooLarge."""
+        if self._patches is not None:
+            return self._run_contents(self._patches, contents, context.tokens)
+        images = {i: item for i, item in contents.items() if isinstance(item, ImageInput)}
+        for index, item in contents.items():
+            if isinstance(item, ContentInput):
+                raise BadRequest(
+                    f"input {index} has {len(item.content)} parts of content, but the model "
+                    f"{self._name!r} embeds one text or one image at a time; send each part as an "
+                    "input of its own",
+                    code="not_offered",
+                    index=index,
+                )
         if self._spec is None:
             raise BadRequest(
                 "this model reads texts only; send no images",
@@ -75,9 +102,12 @@ class ImageReader:
             )
         check_tokens(context.tokens + len(images) * self._spec.tokens, self._max_tokens)
         context.memory.grow(len(images) * 3 * self._spec.image_size**2)
+        return self._run(images)
 
-    def _run(self, images: Mapping[int, ImageInput]) -> Steps[dict[int, PreparedImage]]:
-        prepared = {}
+    def _run(
+        self, images: Mapping[int, ImageInput]
+    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+        prepared: dict[int, PreparedImage | PreparedContent] = {}
         for index, image in images.items():
             prepared[index] = self._prepared(image, index)
             yield
@@ -88,11 +118,56 @@ class ImageReader:
         try:
             pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
         except ImageError as error:
-            return PreparedImage(
-                BadRequest(
-                    f"input {index}: the image cannot be read: {error}",
-                    code="invalid_image",
-                    index=index,
-                )
-            )
-        return PreparedImage(InputRow(pack_pixels(pixels), 0, image_tokens=self._spec.tokens))
+            return PreparedImage(_unreadable(index, error))
+        tokens, read = self._spec.tokens, pixels.size // 3
+        return PreparedImage(
+            InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
+        )
+
+    def _run_contents(
+        self,
+        patches: PatchPreprocessing,
+        contents: Mapping[int, ImageInput | ContentInput],
+        tokens: int,
+    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+        """Prepare the images one by one; raises TooLarge.
+
+        tokens: those that the request has already.
+        """
+        prepared: dict[int, PreparedImage | PreparedContent] = {}
+        for index, item in contents.items():
+            parts: list[str | Pixels] = []
+            try:
+                for part in _parts(item):
+                    if isinstance(part, str):
+                        parts.append(part)
+                        continue
+                    pixels = patches.pixels(part.file_bytes(), self._max_pixels)
+                    parts.append(pixels)
+                    tokens += patches.tokens(pixels)
+                    check_tokens(tokens, self._max_tokens)  # limits the memory, too
+                    yield
+            except ImageError as error:
+                prepared[index] = PreparedImage(_unreadable(index, error))
+                continue
+            images = [part for part in parts if not isinstance(part, str)]
+            prepared[index] = PreparedContent(patches.text(parts), images, patches)
+        return prepared
+
+
+def _only_part(item: ContentInput) -> Input:
+    return item if len(item.content) > 1 else item.content[0].value
+
+
+def _parts(item: ImageInput | ContentInput) -> Sequence[str | ImageInput]:
+    return [item] if isinstance(item, ImageInput) else item.parts
+
+
+def _images(item: ImageInput | ContentInput) -> Sequence[ImageInput]:
+    return [part for part in _parts(item) if isinstance(part, ImageInput)]
+
+
+def _unreadable(index: int, error: ImageError) -> BadRequest:
+    return BadRequest(
+        f"input {index}: the image cannot be read: {error}", code="invalid_image", index=index
+    )

@@ -1,4 +1,4 @@
-"""The token ids of one input, or the pixels of an image."""
+"""The token ids of one input, or the pixels of an image, or both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,19 @@ from embedwell.engine.wire.messages import TokenIds
 
 @dataclass(slots=True)
 class InputRow:
-    """Token ids of one input, or an image: see embedwell.engine.wire.messages.pack_pixels.
+    """Token ids of one input, an image, or a text with images.
+
+    ids: an image is packed by embedwell.engine.wire.messages.pack_pixels, a text with images by
+    pack_content.
 
     dropped: number of tokens that were cut off; a lower bound unless all were counted.
     prompt_token_count: number of leading ids (of each window) that are not pooled.
     windows: ids of each window, whose concatenation is `ids`; () if the input is not split.
     weights: for each window, the number of ids that are not prompt or special tokens.
-    image_tokens: number of tokens of an image; 0 for a text.
+    image_tokens: number of tokens of an image, or of a text with images; 0 for a text.
+    text_tokens: number of those that are of the text beside images.
+    image_pixels: number of pixels that the model reads.
+    content: whether it is a text with images.
     """
 
     ids: TokenIds
@@ -23,6 +29,9 @@ class InputRow:
     windows: Sequence[TokenIds] = ()
     weights: Sequence[int] = ()
     image_tokens: int = 0
+    text_tokens: int = 0
+    image_pixels: int = 0
+    content: bool = False
 
     @property
     def tokens(self) -> int:

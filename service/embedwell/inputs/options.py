@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass, replace
 
+from embedwell.inputs.content_input import ContentInput
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.prompts import Role
 from embedwell_models.tokenizer.tokenizer import Side
 
 TextOrIds = str | list[int]
 """An input: a text, or token ids."""
-Input = TextOrIds | ImageInput
-"""An input of a model that may also embed images."""
+Input = TextOrIds | ImageInput | ContentInput
+"""An input of a model that may also embed images, or texts with images."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
-from embedwell.inputs.image_input import PreparedImage
+from embedwell.inputs.image_input import PreparedContent, PreparedImage
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions, TextOrIds
 from embedwell.inputs.windows import WindowSplitter
@@ -22,8 +22,8 @@ from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, Truncat
 
 R = TypeVar("R")
 
-TextOrImage = TextOrIds | PreparedImage
-"""A text, token ids, or an image whose pixels are prepared."""
+TextOrImage = TextOrIds | PreparedImage | PreparedContent
+"""A text, token ids, or an image or a text with images, whose pixels are prepared."""
 
 
 class RowTokenizer:
@@ -163,18 +163,19 @@ class RowTokenizer:
     def _read(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Steps[list[InputRow]]:
-        texts = [prompt + item for item in inputs if isinstance(item, str)]
+        contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
+        texts = [prompt + item for item in contents if isinstance(item, str)]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
         start = yield from self._template_start(prompt)
-        for index, item in enumerate(inputs, first_index):
+        for index, (given, item) in enumerate(zip(inputs, contents, strict=True), first_index):
             if isinstance(item, PreparedImage):
                 rows.append(item.row())
                 continue
             is_text = isinstance(item, str)
             ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
-            if ids.dropped and options.windows:
+            if ids.dropped and options.windows and given is item:
                 rows.append(
                     (yield from self._split_windows(index, item, prompt, prompt_token_count))
                 )
@@ -185,7 +186,8 @@ class RowTokenizer:
                 ids = self._tokenizer.with_start(ids, start, side, options.max_length)
             prompted = is_text and prompt_token_count
             prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
-            rows.append(self.checked_row(index, ids, options, prompt_tokens))
+            row = self.checked_row(index, ids, options, prompt_tokens)
+            rows.append(given.row(row, index) if isinstance(given, PreparedContent) else row)
         return rows
 
     def _template_start(self, prompt: str) -> Steps[Sequence[int]]:

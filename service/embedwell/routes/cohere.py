@@ -10,13 +10,14 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import CohereError, forbid_extra
 from embedwell.http.request_context import RequestContext
+from embedwell.inputs.content_input import Content
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
-from embedwell.routes.common.content_parts import Content, only_part
+from embedwell.routes.common.content_parts import input_of_parts
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
@@ -43,7 +44,7 @@ class CohereInput(Body):
 
 
 class CohereRequest(Body):
-    """Request body of /v2/embed: texts, images, or inputs of one text or image each.
+    """Request body of /v2/embed: texts, images, or inputs of texts and images.
 
     - `images`: data URLs.
     - `max_tokens`, `priority`: must be null.
@@ -75,25 +76,20 @@ class CohereRequest(Body):
     max_tokens: None = None
     priority: None = None
 
-    def content(self, model: str) -> list[Input]:
-        """Return the texts and images; raises BadRequest unless exactly one of the three is set.
-
-        model: the model's name, for the error of an input with several parts.
-        """
+    def content(self) -> list[Input]:
+        """Return the texts and images; raises BadRequest unless exactly one of the three is set."""
         if [self.texts, self.images, self.inputs].count(None) != 2:
             raise BadRequest("give exactly one of texts, images and inputs", param="texts")
         if self.texts is not None:
             return [*self.texts]
         if self.images is not None:
             return [ImageInput(image=url) for url in self.images]
-        return [
-            only_part(item.content, index, model) for index, item in enumerate(self.inputs or ())
-        ]
+        return [input_of_parts(item.content) for item in self.inputs or ()]
 
-    def to_embed_request(self, model: str) -> EmbedRequest:
-        """Convert to a request of /embed; raises BadRequest. model: see `content`."""
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed; raises BadRequest."""
         return EmbedRequest(
-            inputs=self.content(model),
+            inputs=self.content(),
             on_overflow=OVERFLOW[self.truncate or "END"],
             input_type=ROLES.get(self.input_type),
             dimensions=self.output_dimension,
@@ -193,7 +189,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     @routes.post("/v2/embed", summary="Create embeddings (Cohere)")
     async def cohere(context: RequestDep, body: CohereRequest) -> CohereResponse:
         embedding = models.choose(body.model)
-        request = body.to_embed_request(embedding.model.name)
+        request = body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
         return {
             "id": context.id,

@@ -7,10 +7,11 @@ from pydantic import AfterValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 from embedwell.errors import BadRequest
+from embedwell.inputs.content_input import Content
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import Input
 from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, input_kind
-from embedwell.routes.common.content_parts import Content, only_part
+from embedwell.routes.common.content_parts import input_of_parts
 
 
 class InputObject(Body):
@@ -59,7 +60,7 @@ def _content_kind(value: Any) -> str:
 
 
 class Message(Body):
-    """A message of a chat, with a text or an image."""
+    """A message of a chat, with texts and images."""
 
     role: Literal["user"]
     content: Annotated[
@@ -69,7 +70,7 @@ class Message(Body):
 
 
 def input_of_messages(messages: Sequence[Message], model: str) -> Input:
-    """Return the text or image of the only message; raises BadRequest for several, or none.
+    """Return the content of the only message; raises BadRequest for several, or none.
 
     model: its name, for the errors.
     """
@@ -81,7 +82,7 @@ def input_of_messages(messages: Sequence[Message], model: str) -> Input:
             param="messages",
         )
     content = messages[0].content
-    return content if isinstance(content, str) else only_part(content, 0, model)
+    return content if isinstance(content, str) else input_of_parts(content)
 
 
 def _modality_kind(value: Any) -> str:

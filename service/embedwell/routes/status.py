@@ -294,7 +294,7 @@ def server_info(
         "adapter": model.spec.adapter,
         "adapters": [*adapters],
         "outputs": list(model.outputs),
-        "modalities": ["text", "image"] if model.images else ["text"],
+        "modalities": ["text", "image"] if model.reads_images else ["text"],
         "labels": list(classifier.labels) if classifier else None,
         "rerank_score": rerank_score(model.outputs, classifier),
         "source": settings.model,

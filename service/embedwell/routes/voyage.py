@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
+from embedwell.inputs.content_input import TextPart
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.array_format import (
@@ -18,7 +19,7 @@ from embedwell.routes.common.array_format import (
     encode_rows,
 )
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
-from embedwell.routes.common.content_parts import TextPart, only_part
+from embedwell.routes.common.content_parts import input_of_parts
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW
@@ -61,7 +62,7 @@ class VoyageInput(Body):
 
 
 class VoyageRequest(Body):
-    """Request body of /v1/multimodalembeddings: inputs of one text or one image each.
+    """Request body of /v1/multimodalembeddings: inputs of texts and images.
 
     - `encoding_format`, `output_encoding`: `base64`, or numbers.
     """
@@ -83,14 +84,11 @@ class VoyageRequest(Body):
     encoding_format: EncodingFormat | None = None
     output_encoding: Literal["base64"] | None = None
 
-    def to_embed_request(self, model: str) -> EmbedRequest:
-        """Convert to a request of /embed; raises BadRequest for an input of several parts.
-
-        model: the model's name, for the error.
-        """
-        dtype, inputs = self.output_dtype or "float", enumerate(self.inputs)
+    def to_embed_request(self) -> EmbedRequest:
+        """Convert to a request of /embed."""
+        dtype = self.output_dtype or "float"
         return EmbedRequest(
-            inputs=[only_part(item.content, index, model) for index, item in inputs],
+            inputs=[input_of_parts(item.content) for item in self.inputs],
             on_overflow=OVERFLOW[self.truncation],
             input_type=ROLES.get(self.input_type),
             dimensions=self.output_dimension,
@@ -129,7 +127,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     @routes.post("/v1/multimodalembeddings", summary="Embed texts and images (Voyage)")
     async def multimodal_embeddings(context: RequestDep, body: VoyageRequest) -> VoyageResponse:
         embedding = models.choose(body.model or None)
-        request = body.to_embed_request(embedding.model.name)
+        request = body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
         values = convert_vectors(vectors, request.output_dtype)
         encoded: Sequence[Vector] = encode_rows(values, request.encoding_format)
@@ -149,8 +147,8 @@ def router(registry: ModelRegistry) -> APIRouter:
 def _usage(rows: Sequence[InputRow], context: RequestContext) -> VoyageImageUsage:
     images = [row for row in rows if row.image_tokens]
     return {
-        "text_tokens": context.tokens - sum(row.tokens for row in images),
-        "image_pixels": sum(4 * len(row.ids) // 3 for row in images),  # see pack_pixels
+        "text_tokens": context.tokens - sum(row.tokens - row.text_tokens for row in images),
+        "image_pixels": sum(row.image_pixels for row in images),
         "video_pixels": 0,
         "total_tokens": context.tokens,
     }

@@ -91,7 +91,7 @@ def test_a_table_needs_torch_for_its_later_layers_where_there_are_no_kernels(
 
 
 def test_kernels_that_are_not_compiled_are_another_remedy(tmp_path: Path) -> None:
-    lowest = next(reversed(library.ISAS.values()))
+    lowest = library.ISAS["avx2"]
     assert or_compile(lowest, tmp_path).endswith("make kernels, in a checkout")
     assert or_compile(frozenset(), tmp_path) == ""
 

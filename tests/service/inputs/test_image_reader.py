@@ -4,6 +4,7 @@ import asyncio
 import base64
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +12,15 @@ import pytest
 from embedwell.engine.wire.messages import unpack_pixels
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.image_input import ImageInput, PreparedImage
+from embedwell.inputs.content_input import ContentInput
+from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.options import Input
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_description import ModelDescription
 from tests.models.image_models import SIDE, encoded, picture, write_clip
+from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
 
 DATA = encoded(picture(70, 90))
 IMAGE = ImageInput(image=base64.b64encode(DATA).decode())
@@ -94,3 +97,57 @@ def test_a_model_of_texts_alone_takes_no_image() -> None:
     with pytest.raises(BadRequest, match="reads texts only") as caught:
         asyncio.run(without.prepare(RequestContext("a"), ["a text", IMAGE]))
     assert (caught.value.code, caught.value.index) == ("not_offered", 1)
+
+
+def test_several_parts_are_refused_by_the_models_name(folder: ModelDescription) -> None:
+    queue = WorkQueue(timeout=60, max_wait=60)
+    options: dict[str, Any] = {"max_pixels": 9, "max_texts": 9, "max_tokens": 99}
+    clip = ImageReader(queue, folder.images, folder.preprocessing, name="clip", **options)
+    for each in (clip, ImageReader(queue, name="clip", **options)):
+        with pytest.raises(
+            BadRequest, match=r"input 1 has 2 parts .* model 'clip' embeds one"
+        ) as caught:
+            asyncio.run(each.prepare(RequestContext("a"), ["x", ContentInput.of(["a", IMAGE])]))
+        assert (caught.value.code, caught.value.index) == ("not_offered", 1)
+        text = ContentInput.of(["a"])
+        assert asyncio.run(each.prepare(RequestContext("a"), ["x", text])) == ["x", "a"]
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> ModelDescription:
+    path: Path = tmp_path_factory.mktemp("qwen3_vl")
+    write_qwen3_vl(path)
+    save(path, "preprocessor_config.json", PROCESSOR)
+    return ModelDescription.read(path)
+
+
+def content_reader(qwen: ModelDescription, max_tokens: int = 100) -> ImageReader:
+    queue = WorkQueue(timeout=60, max_wait=60)
+    options: dict[str, Any] = {"max_pixels": 10_000, "max_texts": 9, "max_tokens": max_tokens}
+    return ImageReader(queue, None, None, qwen.patches, **options)
+
+
+def test_texts_with_images_have_the_tokens_of_their_images(qwen: ModelDescription) -> None:
+    context, parts = RequestContext("a"), ContentInput.of(["a", IMAGE, "b", IMAGE])
+    inputs: list[Input] = ["a text", parts, IMAGE, ContentInput.of(["a", "b"]), [1, 2]]
+    text, both, image, texts, ids = asyncio.run(content_reader(qwen).prepare(context, inputs))
+    assert (text, ids) == ("a text", [1, 2])
+    around = "<|vision_start|>" + "<|image_pad|>" * 6 + "<|vision_end|>"  # 64 x 96 pixels
+    assert isinstance(both, PreparedContent) and both.text == f"a{around}b{around}"
+    assert isinstance(image, PreparedContent) and image.text == around
+    assert isinstance(texts, PreparedContent) and texts.text == "ab"
+    assert context.memory.size == 3 * 64 * 96 * 3
+
+
+def test_images_of_too_many_tokens_are_refused_while_they_are_decoded(
+    qwen: ModelDescription,
+) -> None:
+    broken = ImageInput(image="?")
+    for inputs in ([IMAGE, IMAGE, broken], [ContentInput.of([IMAGE, IMAGE, broken])]):
+        with pytest.raises(TooLarge, match="12 tokens or more, but the limit is 11"):
+            asyncio.run(content_reader(qwen, 11).prepare(RequestContext("a"), inputs))
+        prepared = asyncio.run(content_reader(qwen, 12).prepare(RequestContext("a"), inputs))
+        last = prepared[-1]
+        assert isinstance(last, PreparedImage)
+        with pytest.raises(BadRequest, match="the image cannot be read"):
+            last.row()

@@ -18,6 +18,9 @@ TokenIds = npt.NDArray[np.int32]
 IMAGE = "image"
 """The output of a job of images: a dense vector for each."""
 
+CONTENT = "content"
+"""The output of a job of texts with images: a dense vector for each, see `pack_content`."""
+
 _INPUT_PARTS = ("token", "position", "segment")
 
 
@@ -31,14 +34,15 @@ class Job:
     """Token ids of texts, or pixels of images, whose vectors the engine computes.
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
-        input embeddings ('token', 'position', 'segment'); IMAGE; or names of `outputs.names`,
-        joined by '+'.
-    texts_ids: token ids of each text, or an image, see `pack_pixels`.
+        input embeddings ('token', 'position', 'segment'); IMAGE; CONTENT; or names of
+        `outputs.names`, joined by '+'.
+    texts_ids: token ids of each text, an image, see `pack_pixels`, or a text with images, see
+        `pack_content`.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
     size_class: class of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
-    image_tokens: tokens of each image; 0 for texts.
+    image_tokens: tokens of each image or text with images; 0 for texts.
     """
 
     output: str | int
@@ -64,7 +68,7 @@ class Job:
     @property
     def is_packed(self) -> bool:
         """Whether each text's result is one column of several outputs."""
-        return self.output not in (DENSE, IMAGE) and not is_hidden_state(self.output)
+        return self.output not in (DENSE, IMAGE, CONTENT) and not is_hidden_state(self.output)
 
 
 @dataclass(slots=True)
@@ -104,15 +108,40 @@ Results = Sequence[tuple[int, Result | Failure]]
 
 
 def pack_pixels(pixels: npt.NDArray[np.uint8]) -> TokenIds:
-    """Store the pixels of a square (side, side, 3) as token ids, four numbers in one id."""
+    """Store the pixels of an image (height, width, 3) as token ids, four numbers in one id."""
     return np.frombuffer(pixels.tobytes() + bytes(-pixels.size % 4), dtype=np.int32)
 
 
 def unpack_pixels(packed: TokenIds) -> npt.NDArray[np.uint8]:
-    """Restore the pixels: (side, side, 3)."""
+    """Restore the pixels of a square: (side, side, 3)."""
     flat = packed.view(np.uint8)
     side = isqrt(len(flat) // 3)
     return flat[: 3 * side**2].reshape(side, side, 3)
+
+
+def pack_content(ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> TokenIds:
+    """Store a text with images (height, width, 3) as one row of ids.
+
+    Before the token ids and the pixels are their numbers: of the ids, of the images, and the height
+    and width of each image.
+    """
+    sizes = [length for image in images for length in image.shape[:2]]
+    header = np.array([len(ids), len(images), *sizes], dtype=np.int32)
+    return np.concatenate([header, ids, *map(pack_pixels, images)], dtype=np.int32)
+
+
+def unpack_content(packed: TokenIds) -> tuple[TokenIds, list[npt.NDArray[np.uint8]]]:
+    """Restore the token ids and the images."""
+    count, images = packed[:2].tolist()
+    sizes = packed[2 : 2 + 2 * images].reshape(-1, 2).tolist()
+    start = 2 + 2 * images + count
+    ids, pixels = packed[start - count : start], packed[start:].view(np.uint8)
+    restored, end = list[npt.NDArray[np.uint8]](), 0
+    for height, width in sizes:
+        size = height * width * 3
+        restored.append(pixels[end : end + size].reshape(height, width, 3))
+        end += -(-size // 4) * 4
+    return ids, restored
 
 
 def pack_jobs(jobs: Jobs) -> MessageToSend:

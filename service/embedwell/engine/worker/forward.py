@@ -8,9 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from embedwell.engine.wire.messages import (
+    CONTENT,
     IMAGE,
     TokenIds,
     is_hidden_state,
+    unpack_content,
     unpack_pixels,
 )
 from embedwell_models.encoder.batch import FlatRows
@@ -48,6 +50,7 @@ class ForwardModel(Protocol):
         prompt_token_counts: Sequence[int] = (),
     ) -> list[TextOutputs]: ...
     def encode_images(self, images: Sequence[Pixels]) -> Floats: ...
+    def encode_with_images(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class BatchTexts:
 
     output: see embedwell.engine.wire.messages.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
-    image_tokens: tokens of each image; 0 for texts.
+    image_tokens: tokens of each image or text with images; 0 for texts.
     """
 
     output: str | int
@@ -172,6 +175,9 @@ def _encode(model: ForwardModel, texts: BatchTexts) -> BatchVectors:
     if output == IMAGE:
         images = [unpack_pixels(row) for row in rows]
         return BatchVectors(np.ascontiguousarray(model.encode_images(images)))
+    if output == CONTENT:
+        contents = map(unpack_content, rows)
+        return BatchVectors(np.concatenate([model.encode_with_images(*each) for each in contents]))
     if isinstance(output, int) or is_hidden_state(output):
         return BatchVectors.of_each(model.hidden(rows, output))
     outputs = model.outputs(rows, output.split("+"), prompt_token_counts=counts)

@@ -81,7 +81,8 @@ class JobTable:
         """Queue the texts of a job."""
         rows = FlatRows.of(job.texts_ids)
         self._open_jobs[key] = added = OpenJob(*key, job, rows)
-        kind = (job.output, key) if job.exclusive else job.output
+        # Texts with images have different numbers of tokens in different jobs.
+        kind = (job.output, key) if job.exclusive else (job.output, job.image_tokens)
         lengths = job.lengths if job.image_tokens else rows.lengths
         self._scheduler.add(added, lengths, kind, job.size_class)
 

@@ -121,7 +121,7 @@ def describe(embedder: TokenIdEmbedder, choices: StartupChoices) -> EngineDescri
         kernels=embedder.isa,
         labels=list(embedder.classifier.labels) if embedder.classifier else None,
         outputs=embedder.output_names,
-        image_dtype=embedder.images.dtype if embedder.images else None,
+        image_dtype=embedder.image_dtype,
         graphs=embedder.graphs.as_json(),
         measured_at=choices.measured_at,
         torch=embedder.why_torch,

@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
+from embedwell.inputs.content_input import ContentInput
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import Input
 
@@ -94,6 +95,8 @@ def input_kind(value: Any) -> str:
         return "<text>"
     if isinstance(value, list) and value and isinstance(value[0], int):
         return "<ids>"
+    if is_content(value):
+        return "<content>"
     return "<image>" if is_image(value) else "<batch>"
 
 
@@ -102,16 +105,24 @@ def is_image(value: Any) -> bool:
     return isinstance(value, ImageInput) or (isinstance(value, dict) and "image" in value)
 
 
+def is_content(value: Any) -> bool:
+    """Return whether a value is meant to be a ContentInput."""
+    return isinstance(value, ContentInput) or (isinstance(value, dict) and "content" in value)
+
+
 def _item_kind(value: Any) -> str:
     if isinstance(value, list):
         return "<ids>"
+    if is_content(value):
+        return "<content>"
     return "<image>" if is_image(value) else "<text>"
 
 
 TokenIds = Annotated[list[int], FAIL_FAST]
 Image = Annotated[ImageInput, Tag("<image>")]
+_Content = Annotated[ContentInput, Tag("<content>")]
 _InputItem = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | Image,
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | Image | _Content,
     Discriminator(_item_kind),
 ]
 
@@ -119,10 +130,11 @@ Inputs = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[TokenIds, Tag("<ids>")]
     | Image
+    | _Content
     | Annotated[list[_InputItem], FAIL_FAST, Tag("<batch>")],
     Discriminator(input_kind),
 ]
-"""A text, its token ids, an image, or a list of these."""
+"""A text, its token ids, an image, a text with images, or a list of these."""
 
 
 def input_list(inputs: Any) -> list[Input]:
@@ -154,11 +166,12 @@ _TextOrIds = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")], Discriminator(_text_kind)
 ]
 
+_TEXT_KINDS = ("<text>", "<ids>")
 TextInputs = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[TokenIds, Tag("<ids>")]
     | Annotated[list[_TextOrIds], FAIL_FAST, Tag("<batch>")],
-    Discriminator(lambda value: "<batch>" if input_kind(value) == "<image>" else input_kind(value)),
+    Discriminator(lambda value: kind if (kind := input_kind(value)) in _TEXT_KINDS else "<batch>"),
 ]
 """A text, its token ids, or a list of these."""
 

@@ -32,7 +32,7 @@ class EmbedParameters(ReadingBody):
 class EmbedRequest(InputBody):
     """Request body of /embed.
 
-    - `inputs`: a text, its token ids, an image, or a list of these.
+    - `inputs`: a text, its token ids, an image, a text with images, or a list of these.
     - `late_chunking`: the inputs are consecutive chunks of one text. Each chunk is embedded with
       the whole text as context.
     - `details`: describe each input in the response.

@@ -7,13 +7,16 @@ import pytest
 
 from embedwell.engine.wire.framing import Message, MessageReader, MessageToSend, pack
 from embedwell.engine.wire.messages import (
+    CONTENT,
     IMAGE,
     Failure,
     Job,
     Result,
+    pack_content,
     pack_jobs,
     pack_pixels,
     pack_results,
+    unpack_content,
     unpack_jobs,
     unpack_pixels,
     unpack_results,
@@ -73,3 +76,20 @@ def test_pixels_travel_as_token_ids(side: int) -> None:
     assert (received.output, received.lengths, received.tokens) == (IMAGE, [5, 5, 5], 15)
     for packed, image in zip(received.texts_ids, images, strict=True):
         np.testing.assert_array_equal(unpack_pixels(packed), image)
+
+
+def test_texts_with_images_travel_as_token_ids() -> None:
+    noise = np.random.default_rng(0)
+    sizes = [[], [(1, 1)], [(32, 64), (3, 5), (64, 32)]]
+    contents = [
+        [noise.integers(0, 256, (*size, 3), dtype=np.uint8) for size in each] for each in sizes
+    ]
+    ids = [np.arange(count, dtype=np.int32) for count in (4, 0, 7)]
+    rows = [pack_content(*each) for each in zip(ids, contents, strict=True)]
+    ((_, received),) = unpack_jobs(*transfer(pack_jobs([(1, Job(CONTENT, rows, image_tokens=9))])))
+    assert (received.output, received.tokens, received.is_packed) == (CONTENT, 27, False)
+    for packed, row, images in zip(received.texts_ids, ids, contents, strict=True):
+        found_ids, found = unpack_content(packed)
+        np.testing.assert_array_equal(found_ids, row)
+        for mine, image in zip(found, images, strict=True):
+            np.testing.assert_array_equal(mine, image)

@@ -4,7 +4,15 @@ import time
 
 import numpy as np
 
-from embedwell.engine.wire.messages import IMAGE, Failure, Job, Result, pack_pixels
+from embedwell.engine.wire.messages import (
+    CONTENT,
+    IMAGE,
+    Failure,
+    Job,
+    Result,
+    pack_content,
+    pack_pixels,
+)
 from embedwell.engine.worker.forward import BatchVectors, TextFailure
 from embedwell.engine.worker.job_table import JobTable, texts_of
 from tests.service.rig import FakeConnection, ids
@@ -138,3 +146,12 @@ def test_an_image_counts_as_its_tokens_and_not_as_its_pixels() -> None:
     ((_, result),) = results[CONNECTION]
     assert isinstance(result, Result) and result.vectors.shape == (3, 2)
     assert not result.row_counts
+
+
+def test_texts_with_different_numbers_of_images_share_no_batch() -> None:
+    job_table, pixels = JobTable(), np.zeros((8, 8, 3), dtype=np.uint8)
+    for number, tokens in enumerate((5, 7, 5)):
+        row = pack_content(ids([1] * tokens), [pixels])
+        job_table.add((CONNECTION, number), Job(CONTENT, [row], image_tokens=tokens))
+    taken = [texts_of(job_table.take_batch(100)).tokens for _ in range(2)]
+    assert sorted(taken) == [7, 10] and job_table.nothing_waits

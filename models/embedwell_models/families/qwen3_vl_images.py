@@ -1,0 +1,128 @@
+"""Image encoder of Qwen3-VL, whose vectors are tokens of a text (arXiv 2511.21631).
+
+States of earlier layers are added to the text encoder's states (DeepStack; arXiv 2406.04334).
+"""
+
+from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.checkpoint_layout import (
+    CheckpointLayout,
+    ImageTokenSpec,
+    affine,
+    affine_shapes,
+)
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.positions.schemes import Learned, Rotary
+
+_LAYER = "blocks.{}"
+_TENSORS = {
+    **affine("patch_embed.proj", "patch"),
+    "pos_embed.weight": "position_table",
+    **affine(f"{_LAYER}.norm1", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.norm2", "layers.{}.ffn_norm"),
+    **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),
+    **affine(f"{_LAYER}.attn.proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.mlp.linear_fc1", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.linear_fc2", "layers.{}.down"),
+}
+_MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
+_UNUSED = ("language_model.*", "model.language_model.*", "lm_head.weight")
+_CHANNELS = 3
+_EPS = 1e-6
+_SECTIONS = (24, 20, 20)
+_PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
+
+
+def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
+    """Build the spec from config.json; None for a file without vision_config.
+
+    width: of the text encoder's states. Raises ModelError for an option that is not supported.
+    """
+    if not options.get("vision_config", {}):
+        return None
+    vision = options.nested("vision_config")
+    vision.require("model_type", "qwen3_vl_vision", "qwen3_vl")
+    vision.require("in_channels", _CHANNELS)
+    if vision.get("out_hidden_size", 3584) != width:
+        raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
+    config, grid = _config(vision), _grid(vision)
+    patch, frames = vision.get("patch_size", 16), vision.get("temporal_patch_size", 2)
+    merge = vision.get("spatial_merge_size", 2)
+    deepstack = tuple(vision.get("deepstack_visual_indexes", [8, 16, 24]))
+    if not all(index in range(config.num_layers) for index in deepstack):
+        raise vision.unsupported("deepstack_visual_indexes", deepstack, "numbers of layers")
+    names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(len(deepstack)))]
+    encoder = CheckpointLayout(
+        config=config,
+        tensors=_TENSORS | _mergers(names),
+        unused=_UNUSED,
+        prefixes=("model.visual.", "visual."),
+        shapes=_shapes(config, _CHANNELS * frames * patch**2, merge, names, width),
+    )
+    return ImageTokenSpec(
+        encoder=encoder,
+        patch_size=patch,
+        frames=frames,
+        merge=merge,
+        grid=grid,
+        deepstack=deepstack,
+        id=options.get("image_token_id", 151_655),
+        sections=_sections(options.nested("text_config")),
+        pixels=_PIXELS,
+    )
+
+
+def _config(vision: JsonConfig) -> EncoderConfig:
+    width, heads = vision.get("hidden_size", 1152), vision.get("num_heads", 16)
+    rotation = vision.nested("rope_parameters")
+    rotation.require("rope_type", "axial")
+    return plain_config(
+        vocab_size=0,
+        hidden_size=width,
+        num_layers=vision.get("depth", 27),
+        num_heads=heads,
+        intermediate_size=vision.get("intermediate_size", 4304),
+        max_positions=_grid(vision) ** 2,
+        activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
+        norm_eps=_EPS,
+        input_positions=Learned(),
+        positions=Rotary(dim=width // heads, base=float(rotation.get("rope_theta", 10_000.0))),
+        arrangement="pre",
+    )
+
+
+def _grid(vision: JsonConfig) -> int:
+    return int(vision.get("num_position_embeddings", 2304) ** 0.5)
+
+
+def _mergers(names: list[str]) -> dict[str, str]:
+    return {
+        theirs: ours
+        for name in names
+        for part, own in _MERGER.items()
+        for theirs, ours in affine(f"{name}.{part}", f"{name}.{own}").items()
+    }
+
+
+def _shapes(
+    config: EncoderConfig, pixels: int, merge: int, names: list[str], out: int
+) -> dict[str, tuple[int, ...]]:
+    width, joined = config.hidden_size, config.hidden_size * merge**2
+    shapes = affine_shapes("patch", (width, pixels))
+    for name in names:
+        normed = width if name == "merger" else joined
+        shapes |= {f"{name}.norm.{part}": (normed,) for part in ("weight", "bias")}
+        shapes |= affine_shapes(f"{name}.up", (joined, joined))
+        shapes |= affine_shapes(f"{name}.down", (out, joined))
+    return shapes
+
+
+def _sections(text: JsonConfig) -> tuple[int, int, int]:
+    older = text.nested("rope_scaling") if text.get("rope_scaling", {}) else None
+    settings = older or text.nested("rope_parameters")
+    settings.require("mrope_interleaved", True)
+    sections = settings.get("mrope_section", list(_SECTIONS))
+    if len(sections) != len(_SECTIONS) or not all(type(each) is int for each in sections):
+        raise settings.unsupported("mrope_section", sections, "three whole numbers")
+    time, row, column = sections
+    return time, row, column

@@ -1,0 +1,230 @@
+"""Preprocessing of images of any size to patches, as Qwen's processor does it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from embedwell_models.config.checkpoint_layout import ImageTokenSpec
+from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.errors import ImageError, ImageTokensError
+from embedwell_models.images.decoding import check_pixels, decode
+from embedwell_models.images.preprocessing import (
+    FILES,
+    Pixels,
+    normalization,
+    resampling,
+    value_table,
+)
+from embedwell_models.vectors import Floats
+
+Row = Sequence[int] | npt.NDArray[np.integer]
+
+if TYPE_CHECKING:  # imported when a model with images is loaded
+    from PIL import Image
+
+_MAX_RATIO = 200  # of the sides of an image
+_CLASSES = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil")
+_CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
+_DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+    "patch_size": 14,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+}
+_SIZE = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+_READ = {
+    *("do_resize", "size", "min_pixels", "max_pixels", "resample", "do_convert_rgb"),
+    *("do_rescale", "rescale_factor", "do_normalize", *_DEFAULTS, *_CLASS_KEYS),
+}
+# Options of the Python classes that do not change the pixels of a single image.
+_IGNORED = {
+    *("processor_class", "use_fast", "data_format", "device", "default_to_square"),
+    *("_valid_processor_keys", "disable_grouping", "return_tensors", "input_data_format"),
+    *("do_center_crop", "crop_size", "do_pad", "pad_size"),
+}
+
+
+@dataclass(frozen=True)
+class Patches:
+    """An image as N = rows * columns patches, those of a block of merged patches side by side.
+
+    values: (N, channels * frames * patch side * patch side).
+    """
+
+    values: Floats
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchPreprocessing:
+    """Resizing to whole blocks of patches, and normalisation of the pixel values.
+
+    min_pixels, max_pixels: bounds of the resized image. resample: Pillow's filter. scale, mean,
+    std: see Preprocessing. patch, merge: pixels of a patch's side, and patches of a block's side.
+    frames: frames of a patch; an image has the same in each. id, placeholder: id and text of each
+    token of an image. around: text before and after the tokens of an image.
+    """
+
+    min_pixels: int
+    max_pixels: int
+    resample: "Image.Resampling"
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    patch: int
+    merge: int
+    frames: int
+    id: int
+    placeholder: str
+    around: tuple[str, str]
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        spec: ImageTokenSpec,
+        around: tuple[str, str],
+        bounds: tuple[int | None, int | None],
+    ) -> "PatchPreprocessing | None":
+        """Read the options of a folder; return None if it has no such file.
+
+        bounds: least and most pixels in place of those of the file. Raises ModelError for an
+        unknown option, and for an option that does not fit the encoder.
+        """
+        stated = _options(folder)
+        if stated is None:
+            return None
+        options = stated.with_defaults(_DEFAULTS)
+        for key in ("do_resize", "do_convert_rgb"):
+            options.require(key, True)
+        for key, expected in (
+            ("patch_size", spec.patch_size),
+            ("merge_size", spec.merge),
+            ("temporal_patch_size", spec.frames),
+        ):
+            if options[key] != expected:
+                raise options.unsupported(key, options[key], expected)
+        least, most = (
+            of_file if bound is None else bound
+            for of_file, bound in zip(_bounds(options), bounds, strict=True)
+        )
+        rescales = options.get("do_rescale", True)
+        return cls(
+            min_pixels=least,
+            max_pixels=most,
+            resample=resampling(options),
+            scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
+            patch=spec.patch_size,
+            merge=spec.merge,
+            frames=spec.frames,
+            id=spec.id,
+            placeholder=spec.placeholder,
+            around=around,
+            **normalization(options),
+        )
+
+    def pixels(self, data: bytes, max_pixels: int) -> Pixels:
+        """Decode and resize an encoded image: (height, width, 3).
+
+        max_pixels: maximum for the image and for its resized copy. Raises ImageError.
+        """
+        image = decode(data, max_pixels)
+        width, height = self.resized(image.width, image.height)
+        check_pixels(width, height, max_pixels)
+        return np.asarray(image.resize((width, height), self.resample))
+
+    def resized(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height of the resized image; raises ImageError for a strip."""
+        if max(width, height) > _MAX_RATIO * min(width, height):
+            raise ImageError(f"one of its sides is more than {_MAX_RATIO} times the other")
+        side, area, lengths = self.patch * self.merge, width * height, (width, height)
+        sizes = [round(length / side) * side for length in lengths]
+        if math.prod(sizes) > self.max_pixels:
+            shrink = math.sqrt(area / self.max_pixels)
+            sizes = [max(side, math.floor(length / shrink / side) * side) for length in lengths]
+        elif math.prod(sizes) < self.min_pixels:
+            stretch = math.sqrt(self.min_pixels / area)
+            sizes = [math.ceil(length * stretch / side) * side for length in lengths]
+        return sizes[0], sizes[1]
+
+    def tokens(self, pixels: Pixels) -> int:
+        """Return the number of tokens of a resized image."""
+        height, width, _ = pixels.shape
+        return int(height * width // (self.patch * self.merge) ** 2)
+
+    def text(self, parts: Sequence[str | Pixels]) -> str:
+        """Return the text of an input of texts and resized images, in order."""
+        before, after = self.around
+        return "".join(
+            part
+            if isinstance(part, str)
+            else f"{before}{self.placeholder * self.tokens(part)}{after}"
+            for part in parts
+        )
+
+    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+        """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
+        is_image = np.concatenate([[False], np.asarray(ids) == self.id, [False]])
+        starts, ends = np.flatnonzero(np.diff(is_image)).reshape(-1, 2).T
+        found, expected = (ends - starts).tolist(), [self.tokens(pixels) for pixels in images]
+        if sum(found) < sum(expected):
+            raise ImageTokensError(
+                f"the images have {sum(expected)} tokens, of which {sum(found)} fit into the "
+                f"{len(ids)} tokens that are read: make them smaller, or put texts after them"
+            )
+        if found != expected:
+            raise ImageTokensError(
+                f"a text beside images has the token {self.placeholder}; leave it out"
+            )
+
+    def cut(self, pixels: Pixels) -> Patches:
+        """Normalise a resized image and cut it to patches."""
+        merge, patch = self.merge, self.patch
+        rows, columns = (length // patch for length in pixels.shape[:2])
+        blocks = pixels.reshape(
+            *(rows // merge, merge, patch, columns // merge, merge, patch, pixels.shape[2])
+        )
+        # Axes: block row and column, row and column in the block, channel, pixel row and column.
+        ordered = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
+        table = value_table(self.scale, self.mean, self.std)
+        values: Floats = table[np.arange(3)[:, None, None], ordered]
+        repeated = np.repeat(values[..., None, :, :], self.frames, axis=-3)
+        return Patches(repeated.reshape(rows * columns, -1), rows, columns)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the options file of a folder as a list; the list is empty if there is none."""
+    options = _options(folder)
+    return [] if options is None else [options.path]
+
+
+def _options(folder: Path) -> JsonConfig | None:
+    joint, own = (folder / name for name in FILES)
+    values = read_object(joint).get("image_processor") if joint.exists() else None
+    if values is None and not own.exists():
+        return None
+    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
+    options.refuse_unknown(_READ | _IGNORED)
+    key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
+    options.require(key, *_CLASSES)
+    return options
+
+
+def _bounds(options: JsonConfig) -> tuple[int, int]:
+    size = options.get("size", _SIZE)
+    if not isinstance(size, dict) or size.keys() != _SIZE.keys():
+        raise options.unsupported("size", size, "an object with shortest_edge and longest_edge")
+    bounds = (
+        options.get("min_pixels", size["shortest_edge"]),
+        options.get("max_pixels", size["longest_edge"]),
+    )
+    if not all(type(bound) is int and bound > 0 for bound in bounds):
+        raise options.unsupported("size", size, "whole numbers above 0")
+    return bounds

@@ -1,0 +1,106 @@
+"""Texts with images, whose tokens the text encoder of the same model reads.
+
+T tokens, D hidden size.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from embedwell_models.config.checkpoint_layout import ImageTokenSpec
+from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.encoder import EncoderOfVectors, Inputs
+from embedwell_models.images.patches import Patches
+from embedwell_models.positions import tables
+from embedwell_models.positions.schemes import Rotary
+from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
+from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
+from embedwell_models.torch_backend.linear import LinearFactory, torch_linear_factory
+from embedwell_models.vectors import Doubles, Floats
+
+
+class TextsWithImages:
+    """Encoder of texts with images, one at a time, so that no vector depends on a batch."""
+
+    def __init__(
+        self,
+        spec: ImageTokenSpec,
+        images: ImageTokenEncoder,
+        inputs: Inputs,
+        encoder: EncoderOfVectors,
+    ) -> None:
+        """inputs, encoder: the text encoder's."""
+        self._spec, self._images, self._lock = spec, images, threading.Lock()
+        self._inputs, self._encoder = inputs, encoder
+
+    def vectors(self, batch: Batch, images: Sequence[Patches], poolings: Sequence[str]) -> Floats:
+        """Pool the last hidden states of a text with images: (1, poolings * D).
+
+        batch: of one text, with `spec.id` for each token of an image.
+        """
+        is_image, merge = batch.ids == self._spec.id, self._spec.merge
+        grids = [(image.rows // merge, image.columns // merge) for image in images]
+        vectors = self._inputs.part("token", batch).copy()
+        with self._lock:  # an image takes all threads
+            computed = [self._images(image) for image in images]
+        vectors[is_image] = np.concatenate([image.tokens for image in computed])
+        additions = []
+        for parts in zip(*(image.additions for image in computed), strict=True):
+            additions.append(np.zeros_like(vectors))
+            additions[-1][is_image] = np.concatenate(parts)
+        read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
+        angles = self._angles(axis_positions(is_image, grids))
+        return self._encoder.vectors_at(read, angles, additions, poolings)
+
+    def _angles(self, positions: Integers) -> Doubles:
+        scheme = self._inputs.config.attention.positions
+        assert isinstance(scheme, Rotary)
+        frequencies = tables.frequencies(scheme)
+        axes = np.zeros(len(frequencies), dtype=np.int64)
+        for axis in (1, 2):
+            axes[axis : 3 * self._spec.sections[axis] : 3] = axis
+        angles: Doubles = np.ascontiguousarray(positions[axes].T * frequencies)
+        return angles
+
+
+def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Integers:
+    """Return the time, row and column of each token: (3, T).
+
+    Those of a token of text are equal. An image takes as many positions as its longer side.
+
+    is_image: (T,) whether a token is one of an image; two images are never side by side. grids: of
+    the images, in order.
+    """
+    parts, start, remaining = [], 0, iter(grids)
+    for image, group in groupby(is_image.tolist()):
+        if image:
+            rows, columns = next(remaining)
+            row, column = np.divmod(np.arange(rows * columns), columns)
+            parts.append(start + np.stack([np.zeros_like(row), row, column]))
+            start += max(rows, columns)
+        else:
+            count = len(list(group))
+            parts.append(np.tile(np.arange(start, start + count), (3, 1)))
+            start += count
+    return np.concatenate(parts, axis=1)
+
+
+def image_linear_factory(
+    device: torch.device, dtype: str, cpu_features: frozenset[str]
+) -> LinearFactory:
+    """Return the factory of linear layers in a floating-point precision.
+
+    cpu_features: see embedwell_models.cpu_backend.library.
+    """
+    isa = library.best_isa(dtype, cpu_features) if device.type == "cpu" else None
+    if isa is None:
+        return torch_linear_factory(device, getattr(torch, dtype))
+    return TensorKernelLinearFactory(KernelLinearFactory(isa, Packing(dtype)))
