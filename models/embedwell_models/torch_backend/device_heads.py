@@ -91,4 +91,5 @@ def normalize(rows: Tensor) -> Tensor:
     """Divide each row by its Euclidean length; a row of zeros stays zero: (T, D) -> (T, D)."""
     # In float32 the squares of components beyond 1e19 would overflow.
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64)
-    return rows / lengths.clamp(min=1e-12).float()
+    units: Tensor = rows / lengths.clamp(min=1e-12).float()
+    return units
