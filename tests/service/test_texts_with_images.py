@@ -1,6 +1,8 @@
 """Inputs of texts and images in the requests of each API, against the model's own vectors."""
 
 import base64
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,20 @@ def test_embed_takes_texts_images_and_both(server: HttpServer, expected: Floats)
     results = server.post("/embed", body).json()["results"]
     np.testing.assert_allclose([r["embedding"] for r in results[:4]], expected, atol=1e-6)
     assert results[4]["error"]["code"] == "invalid_image"
+
+
+@pytest.mark.full
+def test_the_examples_of_the_page_run(server: HttpServer, folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    [body] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    inputs = json.loads(body.replace("data:…", data_url(WIDE)))
+    assert len(vectors(server.post("/embed", inputs))) == 3
+    programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    [program] = [program for program in programs if "Qwen3-VL" in program]
+    program = program.replace("Qwen/Qwen3-VL-Embedding-2B", str(folder))
+    names: dict[str, Any] = {"image": WIDE}
+    exec(program, names)
+    assert names["vectors"].shape == (3, 64)
 
 
 def test_an_instruction_precedes_texts_and_images(server: HttpServer, embedder: Embedder) -> None:
