@@ -165,8 +165,8 @@ class Embedder(TokenIdEmbedder):
         """
         if self.patches is not None:
             each = [images] if isinstance(images, bytes) else images
-            found = self.embed_contents([[image] for image in each], max_pixels=max_pixels)
-            return found[0] if isinstance(images, bytes) else found
+            vectors = self.embed_contents([[image] for image in each], max_pixels=max_pixels)
+            return vectors[0] if isinstance(images, bytes) else vectors
         if self._preprocessing is None:
             raise ValueError(f"the model has no image encoder; for texts use {self._right_call()}")
         if isinstance(images, bytes):

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -15,15 +14,15 @@ from embedwell_models import families
 from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
-from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
 from embedwell_models.images import patches, preprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.model_files import chat_template, modules, router
+from embedwell_models.model_files import chat_template, image_options, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
-from embedwell_models.model_files.card import CARD, has_modules, read_kind
+from embedwell_models.model_files.card import CARD, read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
     Task,
@@ -44,7 +43,7 @@ from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import Splade, sparse_files
-from embedwell_models.model_files.transformer import options_file, read_options
+from embedwell_models.model_files.transformer import options_file
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets, Disentangled
@@ -129,7 +128,7 @@ class ModelDescription:
         images = path / IMAGE_ENCODER if has_other else encoder
         if has_other:
             spec = replace(spec, images=families.read_images(images), image_tokens=None)
-        reads_contents = not classifier and not multi_vector
+        text_format = None if classifier or multi_vector else sentence.text_format
         description = cls(
             path=path,
             encoder=encoder,
@@ -137,8 +136,8 @@ class ModelDescription:
             sentence=sentence,
             image_encoder=images,
             classifier=classifier,
-            preprocessing=_preprocessing(images, spec),
-            patches=_patches(path, entries[0].path, spec, sentence) if reads_contents else None,
+            preprocessing=image_options.read_preprocessing(images, spec),
+            patches=image_options.read_patches(path, entries[0].path, spec, text_format),
             multi_vector=multi_vector,
         )
         if has_other:
@@ -364,33 +363,6 @@ def _check_other_image_encoder(description: ModelDescription) -> None:
             f"{description.path}: vectors of texts have {description.dim} dimensions, those of the "
             f"image encoder {spec.width}: they cannot be compared"
         )
-
-
-def _preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing | None:
-    images = spec.images
-    return None if images is None else Preprocessing.read(encoder, images)
-
-
-def _patches(
-    folder: Path, path: str, spec: CheckpointLayout, sentence: VectorRecipe
-) -> PatchPreprocessing | None:
-    """Read the preprocessing of images that are tokens of a text; None for a model of texts alone.
-
-    path: the encoder's folder, relative to the model's.
-    """
-    images, text_format = spec.image_tokens, sentence.text_format
-    if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
-        return None
-    if find_spec("torch") is None:
-        log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
-        return None
-    bounds: tuple[int | None, int | None] = images.pixels
-    if has_modules(folder):
-        options = read_options(folder, path)
-        stated = options.nested("processor_kwargs")
-        bounds = stated.get("min_pixels"), stated.get("max_pixels")
-    before, after = text_format.image.split(images.placeholder)
-    return PatchPreprocessing.read(folder / path, images, (before, after), bounds)
 
 
 def _classifier(

@@ -54,7 +54,7 @@ def test_a_row_has_the_threads_the_balances_and_the_memory() -> None:
     assert Division(12, 3_400_000, 1.25, 1.0).row() == ["12", "1.25", "1.00", "3 MB"]
 
 
-@pytest.mark.skipif(not FLOAT32, reason="needs compiled kernels, with whose functions it counts")
+@pytest.mark.skipif(not FLOAT32, reason="the compiled kernels count, and there are none")
 def test_the_table_has_every_case(capsys: pytest.CaptureFixture[str]) -> None:
     main()
     lines = capsys.readouterr().out.splitlines()

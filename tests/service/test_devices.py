@@ -195,7 +195,7 @@ def test_the_first_engine_decides_the_precision(tiny_bert: Folder, tmp_path: Pat
         assert len(trials) == len(info(server)["engine"]["trials"]) - 1
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the missing devices exist here")
 def test_devices_that_the_machine_lacks_end_the_server(tiny_bert: Folder, tmp_path: Path) -> None:
     server = Server(tmp_path / "log", model=tiny_bert(), devices="cuda:0,cuda:1")
     server.launch()

@@ -1,7 +1,7 @@
 """Creation of a folder that appears only when it is complete."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,3 +22,20 @@ def new_folder(target: Path) -> Iterator[Path]:
         scratch.mkdir()
         yield scratch
         scratch.rename(target)
+
+
+def cached_folder(target: Path, write: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache, which the first call creates.
+
+    write: writes the contents into an empty folder. Raises ModelError if it cannot be written.
+    """
+    if not target.is_dir():
+        try:
+            with new_folder(target) as scratch:
+                write(scratch)
+        except OSError as error:
+            if not target.is_dir():  # otherwise another process has just written the same
+                raise ModelError(
+                    f"{target} cannot be written: {error}; set a cache folder"
+                ) from None
+    return target

@@ -111,8 +111,8 @@ class PeftAdapter:
         changed: dict[str, StoredTensor] = {}
         for name, replacement in self.replacements.items():
             changed[self._find(name, tensors) or name] = replacement
-        found = {name: self._find(name, tensors) for name in self.additions}
-        matrices = {name: theirs for name, theirs in found.items() if theirs is not None}
+        names = {name: self._find(name, tensors) for name in self.additions}
+        matrices = {name: theirs for name, theirs in names.items() if theirs is not None}
         for name, theirs in matrices.items():
             changed[theirs] = self._add(theirs, tensors[theirs], self.additions[name])
         if len(changed) < len(self.replacements) + len(matrices):

@@ -39,7 +39,7 @@ def rounded_rows(tokens: int) -> int:
 
 @dataclass(frozen=True)
 class PassPlan:
-    """How a GPU computes the forward passes of an encoder.
+    """Plan of an encoder's forward passes on a GPU.
 
     attention: numbers of layers by the kernel of their attention: flash, triton, or padded, which
     is slow. kernels: triton, or why torch computes a norm, rotation or pooling in several kernels.
@@ -71,12 +71,12 @@ class RecordedShapes:
 
     def as_json(self) -> dict[str, Any]:
         """Describe them, and the passes; the state is "off" if no shape has a graph."""
-        found: dict[str, Any] = {"state": "on" if self.recorded else "off"}
-        found["failed"] = [
+        description: dict[str, Any] = {"state": "on" if self.recorded else "off"}
+        description["failed"] = [
             {"tokens": each.rows, "texts": each.max_sequences, "longest": each.max_length}
             for each in self.failed
         ]
         if self.plan:
-            found |= {"attention": dict(self.plan.attention), "kernels": self.plan.kernels}
-            found |= {"reason": self.plan.no_graphs} if self.plan.no_graphs else {}
-        return found
+            description |= {"attention": dict(self.plan.attention), "kernels": self.plan.kernels}
+            description |= {"reason": self.plan.no_graphs} if self.plan.no_graphs else {}
+        return description

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.new_folder import new_folder
+from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.errors import ModelError
 from embedwell_models.gguf import architectures, tokenizer_files
 from embedwell_models.gguf.file import GgufFile
@@ -34,16 +34,7 @@ def gguf_folder(file: Path, cache: Path) -> Path:
     parts = (_LAYOUT, file, state.st_size, state.st_mtime_ns)
     key = hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:16]
     folder = cache / "gguf" / f"{file.stem}-{key}"
-    if not folder.is_dir():
-        try:
-            with new_folder(folder) as scratch:
-                _write(file, scratch)
-        except OSError as error:
-            if not folder.is_dir():  # otherwise another process has just put the same files there
-                raise ModelError(
-                    f"{folder} cannot be written: {error}; set a cache folder"
-                ) from None
-    return folder
+    return cached_folder(folder, lambda scratch: _write(file, scratch))
 
 
 def _write(file: Path, folder: Path) -> None:

@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.errors import ModelError
+from embedwell_models.checkpoint.new_folder import cached_folder
 
 
 def linked_folder(
@@ -20,19 +19,13 @@ def linked_folder(
     texts = written or {}
     content = repr(sorted(links.items())) + "".join(texts.values())
     key = hashlib.sha256(content.encode()).hexdigest()[:16]
-    target = parent / f"{name}-{key}"
-    if not target.is_dir():
-        try:
-            with new_folder(target) as scratch:
-                for path, source in links.items():
-                    (scratch / path).parent.mkdir(parents=True, exist_ok=True)
-                    if path in texts:
-                        (scratch / path).write_text(texts[path], encoding="utf-8")
-                    else:
-                        (scratch / path).symlink_to(source)
-        except OSError as error:
-            if not target.is_dir():  # otherwise another process has just put the same links there
-                raise ModelError(
-                    f"{target} cannot be written: {error}; set a cache folder"
-                ) from None
-    return target
+
+    def write(folder: Path) -> None:
+        for path, source in links.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            if path in texts:
+                (folder / path).write_text(texts[path], encoding="utf-8")
+            else:
+                (folder / path).symlink_to(source)
+
+    return cached_folder(parent / f"{name}-{key}", write)

@@ -173,13 +173,13 @@ class PatchPreprocessing:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
         is_image = np.concatenate([[False], np.asarray(ids) == self.id, [False]])
         starts, ends = np.flatnonzero(np.diff(is_image)).reshape(-1, 2).T
-        found, expected = (ends - starts).tolist(), [self.tokens(pixels) for pixels in images]
-        if sum(found) < sum(expected):
+        present, expected = (ends - starts).tolist(), [self.tokens(pixels) for pixels in images]
+        if sum(present) < sum(expected):
             raise ImageTokensError(
-                f"the images have {sum(expected)} tokens, of which {sum(found)} fit into the "
+                f"the images have {sum(expected)} tokens, of which {sum(present)} fit into the "
                 f"{len(ids)} tokens that are read: make them smaller, or put texts after them"
             )
-        if found != expected:
+        if present != expected:
             raise ImageTokensError(
                 f"a text beside images has the token {self.placeholder}; leave it out"
             )

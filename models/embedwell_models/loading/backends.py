@@ -41,7 +41,7 @@ OUTSIDE_LAYERS = ("patch.", "pool.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
 IMAGE_ENCODER = "the image encoder"
-"""What torch computes of a model that reads images as tokens of a text, on every device."""
+"""The part that torch computes on every device, of a model whose images are tokens of a text."""
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"

@@ -1,4 +1,4 @@
-"""Where the engines compute: on which device, on which processors, and with how many threads."""
+"""Placement of the engines: the device, the processors and the number of threads of each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.encoder.threads import allowed_cpus
 
 SYSTEM = Path("/sys/devices/system")
-"""Where Linux describes NUMA nodes."""
+"""The folder in which Linux describes NUMA nodes."""
 
 Placed = tuple[Settings, Path, Sequence[int]]
 """An engine's settings, the folder of its model, and the processors that it is bound to, if any."""

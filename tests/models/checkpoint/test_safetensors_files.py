@@ -102,7 +102,7 @@ def resident_file_pages() -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile:"))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts pages of files")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads RssFile of /proc, which only Linux has")
 def test_pages_that_were_read_are_released_and_read_again(tmp_path: Path) -> None:
     table = torch.arange(1 << 22, dtype=torch.float32).reshape(1 << 12, -1)
     save_file({"table": table}, tmp_path / "model.safetensors")

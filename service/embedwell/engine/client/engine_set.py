@@ -107,7 +107,7 @@ class EngineSet:
 
 
 Engine = EngineSession | EngineSet
-"""What computes the jobs of a model."""
+"""The engine that computes the jobs of a model, or its engines on several devices."""
 
 
 async def _first(waits: Iterable[Coroutine[None, None, None]]) -> None:

@@ -1,0 +1,29 @@
+"""Tests of the preprocessing of images, in the description of a model."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedwell_models.model_description import ModelDescription
+from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_qwen3_vl(tmp_path)
+    save(tmp_path, "preprocessor_config.json", PROCESSOR)
+    return tmp_path
+
+
+def test_images_that_are_tokens_are_read_beside_a_template_for_them(folder: Path) -> None:
+    description = ModelDescription.read(folder)
+    assert description.patches and description.reads_images and not description.preprocessing
+
+
+def test_where_torch_is_missing_texts_alone_are_read_and_the_log_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert not ModelDescription.read(folder).reads_images
+    assert "texts only, because images need PyTorch" in caplog.text
