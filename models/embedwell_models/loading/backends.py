@@ -213,8 +213,13 @@ def expect_passes(description: ModelDescription, device: str, dtype: str) -> Pas
 
 
 @contextmanager
-def explain_missing_torch(description: ModelDescription, device: str, isa: str) -> Iterator[None]:
-    """Load a model of a folder; raises ModelError if that needs torch, which is not installed."""
+def explain_missing_torch(
+    description: ModelDescription, device: str, isa: str, kernels: Path = library.FOLDER
+) -> Iterator[None]:
+    """Load a model of a folder; raises ModelError if that needs torch, which is not installed.
+
+    kernels: the folder of the compiled kernels.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -224,13 +229,9 @@ def explain_missing_torch(description: ModelDescription, device: str, isa: str) 
         cpu_features = library.features(isa)
         reason = expect_torch(description, device, cpu_features) or _WITHOUT_KERNELS
         need = f"needs PyTorch for {reason}, and {TORCH_MISSING}"
-        remedy = or_compile(cpu_features) if reason == _WITHOUT_KERNELS else ""
+        missing = reason == _WITHOUT_KERNELS and library.kernels_missing(cpu_features, kernels)
+        remedy = f"; or {_COMPILE}" if missing else ""
         raise ModelError(f"{description.path}: {need}{remedy}") from None
-
-
-def or_compile(cpu_features: frozenset[str], folder: Path = library.FOLDER) -> str:
-    """Return another remedy for missing torch: to compile kernels that this CPU could run."""
-    return f"; or {_COMPILE}" if library.kernels_missing(cpu_features, folder) else ""
 
 
 def _without_memory(shapes: Mapping[str, tuple[int, ...]]) -> Weights:

@@ -16,7 +16,6 @@ from embedwell_models.loading.backends import (
     choose_backend,
     choose_device,
     explain_missing_torch,
-    or_compile,
     why_torch,
 )
 from embedwell_models.loading.on_kernels import KernelBackend
@@ -90,10 +89,16 @@ def test_a_table_needs_torch_for_its_later_layers_where_there_are_no_kernels(
         raise ModuleNotFoundError(TORCH_MISSING, name="torch")
 
 
-def test_kernels_that_are_not_compiled_are_another_remedy(tmp_path: Path) -> None:
-    lowest = library.ISAS["avx2"]
-    assert or_compile(lowest, tmp_path).endswith("make kernels, in a checkout")
-    assert or_compile(frozenset(), tmp_path) == ""
+@pytest.mark.parametrize("isa", ["auto", "none"])
+def test_kernels_that_this_processor_could_run_are_another_remedy(tmp_path: Path, isa: str) -> None:
+    description = ModelDescription.read(write_static_model(tmp_path / "model"))
+    with (
+        pytest.raises(ModelError) as raised,
+        explain_missing_torch(description, "cpu", isa, kernels=tmp_path),
+    ):
+        raise ModuleNotFoundError(TORCH_MISSING, name="torch")
+    could = library.processor_has_kernels(library.features(isa))
+    assert str(raised.value).endswith("make kernels, in a checkout") == could
 
 
 def test_another_module_that_is_missing_is_a_fault_of_ours(tiny_bert: Folder) -> None:
