@@ -91,7 +91,7 @@ def test_a_table_needs_torch_for_its_later_layers_where_there_are_no_kernels(
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
 def test_kernels_that_this_processor_could_run_are_another_remedy(tmp_path: Path, isa: str) -> None:
-    description = ModelDescription.read(write_static_model(tmp_path / "model"))
+    description = ModelDescription.read(write_static_model(tmp_path))
     with (
         pytest.raises(ModelError) as raised,
         explain_missing_torch(description, "cpu", isa, kernels=tmp_path),
