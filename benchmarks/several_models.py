@@ -20,7 +20,7 @@ import psutil
 from benchmarks import heads, options, rerank, sparse
 from benchmarks.machine import describe, line
 from benchmarks.tables import table
-from embedwell.launch.supervised import FORK_SERVER
+from embedwell.launch.supervised import ENGINE
 from embedwell_models.hub.sources import resolve
 
 _PORT, _KEY = 8091, "operator"
@@ -98,13 +98,8 @@ def _first_use(process: psutil.Process, name: str) -> dict[str, float]:
 
 
 def _engines(process: psutil.Process) -> set[psutil.Process]:
-    """Return the engine processes: the children of the fork server."""
-    return {
-        engine
-        for child in process.children()
-        if child.name() == FORK_SERVER
-        for engine in child.children()
-    }
+    """Return the engine processes."""
+    return {child for child in process.children() if child.name() == ENGINE}
 
 
 def _ask(name: str) -> float:

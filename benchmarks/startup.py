@@ -23,17 +23,17 @@ from benchmarks import options
 from benchmarks.environments import ROOT
 from benchmarks.machine import describe, line
 from benchmarks.tables import spread, summary, table
-from embedwell.launch.supervised import FORK_SERVER, HTTP_PROCESS
+from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.hub.sources import resolve
 
 _PORT = 8093
 _TIMEOUT = 120.0  # seconds until the first answer
 _TEXT = "how are shared objects released"
 _PARTS = {
-    **{HTTP_PROCESS: "HTTP", FORK_SERVER: "fork server"},
-    **{"http_worker": "HTTP", "fork_server": "fork server"},
+    **{HTTP_PROCESS: "HTTP", ENGINE: "engine"},
+    **{"http_worker": "HTTP", "embedwell-fork": "fork server", "fork_server": "fork server"},
 }
-"""Names of processes, or modules that older ones ran; the fork server's children are engines."""
+"""Names of processes, or modules that older ones ran, which had engines as grandchildren."""
 
 Starts = list[dict[str, Any]]
 
@@ -175,7 +175,7 @@ def report(results: Mapping[str, Any]) -> str:
 _COLUMNS = [
     (key, part, digits)
     for key, digits in (("cpu_s", 2), ("pss_mb", 0))
-    for part in ("first", "HTTP", "fork server", "engine")
+    for part in ("first", "HTTP", "engine")
 ]
 
 

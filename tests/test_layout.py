@@ -182,7 +182,7 @@ def test_only_the_packages_on_torch_import_it(path: Path) -> None:
 
 @pytest.mark.needs("opentelemetry.exporter")
 def test_the_imports_of_the_core_do_not_load_torch() -> None:
-    others = {"__main__", "on_torch"}  # which is imported for a model that needs torch
+    others = {"__main__", "on_torch", "torch_engine_process"}  # imported for models that need torch
     paths = [path for path in OF_CORE if path in WITHOUT_TORCH and path.stem not in others]
     imported = [module_name(path).removesuffix(".__init__") for path in paths]
     program = "import importlib, sys\n" + "\n".join(
@@ -233,7 +233,7 @@ def test_the_supervisor_loads_no_large_packages() -> None:
 @pytest.mark.parametrize(
     ("module", "others"),
     [
-        ("embedwell.launch.fork_server", "PIL asyncio click fastapi pydantic torch tqdm"),
+        ("embedwell.launch.engine_process", "PIL asyncio click fastapi pydantic torch tqdm"),
         ("embedwell_models.embedder", "PIL asyncio email subprocess torch tqdm zipfile"),
     ],
 )

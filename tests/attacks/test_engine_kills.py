@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from embedwell.launch.supervised import FORK_SERVER, HTTP_PROCESS
+from embedwell.launch.supervised import HTTP_PROCESS
 from tests.attacks.harness import unread_bytes
 from tests.attacks.load import Load
 from tests.models.sparse_encoder import write_bge_m3
@@ -75,15 +75,15 @@ def test_no_request_fails_in_a_process_that_starts_while_the_engine_restarts(
     with ThreadPoolExecutor(1) as pool:
         pausing = pool.submit(pause_second_process, server)
         with server:
-            second, [fork_server] = pausing.result(), server.children(FORK_SERVER)
+            second, first = pausing.result(), psutil.Process(server.process.pid)
             engine = server.engine
-            fork_server.suspend()
+            first.suspend()  # it starts no engine
             os.kill(engine, signal.SIGKILL)
             with Load(server.url, 32) as load:
                 server.wait_until(lambda: unread_bytes(server.url))
                 second.resume()
                 server.wait_until(lambda: not unread_bytes(server.url))
-                fork_server.resume()
+                first.resume()
                 server.wait_until(lambda: load.statuses[200] > 64, 120)
         sys.stdout.write(f"\na process that starts late: {load.report()}\n")
         assert not load.failures

@@ -15,7 +15,7 @@ from typing import Any, Self
 import httpx
 import psutil
 
-from embedwell.launch.supervised import FORK_SERVER
+from embedwell.launch.supervised import ENGINE
 
 MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
@@ -102,8 +102,7 @@ class Server(HttpServer):
         deadline = time.monotonic() + 60
         while True:  # a restarted engine may not be forked yet
             with contextlib.suppress(ValueError, psutil.Error):
-                [fork_server] = self.children(FORK_SERVER)
-                [engine] = fork_server.children()
+                [engine] = self.children(ENGINE)
                 return engine.pid
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)

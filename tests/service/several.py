@@ -1,14 +1,11 @@
 """A server process with several small models of random weights."""
 
-import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from embedwell.launch.supervised import FORK_SERVER
+from embedwell.launch.supervised import ENGINE
 from tests.service.server import Server
 
 Options = Mapping[str, object]
@@ -33,11 +30,7 @@ class SeveralModels(Server):
 
     def engines(self) -> set[int]:
         """Return the process ids of the engines."""
-        pids = set()
-        with contextlib.suppress(psutil.Error):
-            for fork_server in self.children(FORK_SERVER):
-                pids |= {engine.pid for engine in fork_server.children()}
-        return pids
+        return {engine.pid for engine in self.children(ENGINE)}
 
     def load(self, name: str) -> int:
         """Load a model that is not loaded by a request, and return the process id of its engine."""

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from embedwell.launch.supervised import FORK_SERVER
+from embedwell.launch.supervised import ENGINE
 from tests.conftest import Folder
 from tests.service.server import Server
 
@@ -63,8 +63,7 @@ def restarts(server: Server) -> int:
 
 
 def engines(server: Server) -> list[psutil.Process]:
-    [fork_server] = server.children(FORK_SERVER)
-    return fork_server.children()
+    return server.children(ENGINE)
 
 
 def kill_an_engine(server: Server) -> None:

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
-from embedwell.launch.supervised import FORK_SERVER
 from tests.conftest import Folder
 from tests.service.responses import error
 from tests.service.several import Options, SeveralModels
@@ -119,23 +117,6 @@ def test_the_death_of_an_engine_disturbs_no_other_model(source: str, tmp_path: P
         assert "the engine of a was killed by signal 9" in server.log
         assert 'engine_restarts{model="b"} 0.0' in metrics(server)
         assert 'replayed_requests_total{model="b"} 0.0' in metrics(server)
-
-
-@pytest.mark.full
-def test_all_engines_are_replaced_when_the_fork_server_dies(source: str, tmp_path: Path) -> None:
-    models = {name: {"source": source} for name in NAMES[:2]}
-    with SeveralModels(tmp_path, models) as server:
-        before = server.engines()
-        # A fork server, an engine for each model, and an HTTP process.
-        assert len(psutil.Process(server.process.pid).children(recursive=True)) == 1 + 2 + 1
-        with requests_of(server, "a") as statuses:
-            server.wait_until(more_than(statuses))
-            [fork_server] = server.children(FORK_SERVER)
-            fork_server.kill()
-            server.wait_until(lambda: len(server.engines() - before) == 2)
-            server.wait_until(more_than(statuses))
-        assert set(statuses) == {200}
-        assert not before & server.engines()
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
-from embedwell.launch.early_fork import fork_early
+from embedwell.launch.forked_process import forked
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.placement import SYSTEM, place
 from embedwell.launch.watcher import Watcher
@@ -70,7 +70,7 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Pat
             port=sockets[0][0].getsockname()[1],
             listener_fds=[[listener.fileno() for listener in group] for group in sockets],
         )
-        watcher = Watcher(context, [*chain(*sockets)], engine_fds, fork_early)
+        watcher = Watcher(context, [*chain(*sockets)], engine_fds, forked)
         return asyncio.run(watcher.run())
 
 

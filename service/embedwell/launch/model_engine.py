@@ -28,7 +28,7 @@ class ModelEngine:
         model: InheritedModel,
         engine_fd: int,
         title: str,
-        fork: Spawn,
+        spawn: Spawn,
         *,
         on_end: Callable[["ModelEngine"], None],
         on_ready: Callable[["ModelEngine"], None],
@@ -36,12 +36,13 @@ class ModelEngine:
         """engine_fd: the engine's end of the socket pair that hands over connections.
 
         title: name of the engine in the log.
+        spawn: starts its process.
         on_end: called when the engine has been unloaded, or cannot be started.
         on_ready: called when an engine is ready, also one that replaces another.
         """
         self.model, self._on_end, self._on_ready = model, on_end, on_ready
         limits = HangLimits(model.settings.load_timeout, "EMBEDWELL_LOAD_TIMEOUT")
-        self._child = ChildSpec(title, fork, self._engine_config, limits)
+        self._child = ChildSpec(title, spawn, self._engine_config, limits)
         self._spec = _engine_spec(model, engine_fd)
         self._counters = model.counters(model.rows - 1)
         self.state = ModelState(self._counters)
@@ -170,7 +171,8 @@ class ModelEngine:
         self._counters.row[CounterSlot.ENGINE_RESTARTS] += 1
 
     def _engine_config(self) -> bytes:
-        return orjson.dumps(self._spec)
+        settings = self.model.settings
+        return orjson.dumps([settings.log_level, settings.log_format, self._spec])
 
 
 def _engine_spec(model: InheritedModel, engine_fd: int) -> EngineSpec:

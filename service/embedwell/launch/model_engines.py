@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from embedwell.engine.wire.model_state import EngineState
 from embedwell.inherited import InheritedServer
-from embedwell.launch.fork_server_supervisor import ForkServerSupervisor
 from embedwell.launch.model_engine import ModelEngine
 from embedwell.launch.supervisor import Launch, program
 from embedwell.launch.unloading import idle_models, models_to_replace
@@ -35,20 +34,13 @@ class ModelEngines:
         self, context: InheritedServer, engine_fds: Sequence[int], launch: Launch = program
     ) -> None:
         """engine_fds: for each model, the engine's end of the socket pair for connections."""
-        inherited = [*engine_fds, *(model.counters_fd for model in context.models)]
-        self._fork_server = ForkServerSupervisor(
-            context.settings,
-            inherited,
-            engines_need_torch=any(needs_torch(model.settings) for model in context.models),
-            launch=launch,
-        )
         several = len(context.models) > 1
         self._engines = [
             ModelEngine(
                 model,
                 fd,
                 f"the engine of {model.label}" if several else "the engine",
-                self._fork_server.fork,
+                launch(engine_module(model.settings), [fd, model.counters_fd]),
                 on_end=self._on_end,
                 on_ready=self._on_ready,
             )
@@ -63,7 +55,6 @@ class ModelEngines:
 
     async def run(self) -> None:
         """Run until all engines are stopped, or an engine fails that the server needs."""
-        fork_server = asyncio.create_task(self._run_fork_server())
         for engine in self._engines[:1] if self._alike else self._engines:
             if engine.kept and not self._stopped.is_set():
                 engine.load()
@@ -73,8 +64,6 @@ class ModelEngines:
                 await asyncio.wait_for(self._stopped.wait(), _TICK)
         for engine in self._engines:
             await engine.wait_ended()
-        self._fork_server.stop()
-        await fork_server
 
     def load(self, index: int) -> None:
         """Load a model once there is room for it; do nothing if it is loaded."""
@@ -107,22 +96,14 @@ class ModelEngines:
     def stop(self) -> None:
         """Let all engines end."""
         self._stopped.set()
-        self._fork_server.stop_forking()
         for engine in self._engines:
             engine.unload()
 
     def kill(self) -> None:
-        """Kill all engines immediately, and the process that forks them."""
+        """Kill all engines immediately."""
         self.stop()
         for engine in self._engines:
             engine.kill()
-        self._fork_server.stop()
-        self._fork_server.kill()
-
-    async def _run_fork_server(self) -> None:
-        await self._fork_server.run()
-        self.failure = self.failure or self._fork_server.failure
-        self.stop()
 
     def _on_end(self, engine: ModelEngine) -> None:
         if self._stopped.is_set():
@@ -185,6 +166,16 @@ class ModelEngines:
         return replaced == []
 
 
+def engine_module(settings: Settings) -> str:
+    """Return the module of a model's engine."""
+    module = "torch_engine_process" if needs_torch(settings) else "engine_process"
+    return f"embedwell.launch.{module}"
+
+
 def needs_torch(settings: Settings) -> bool:
     """Whether the settings of a model are for torch: with a GPU, or without compiled kernels."""
-    return may_be_gpu(settings.device) or settings.isa == "none"
+    if may_be_gpu(settings.device) or settings.isa == "none":
+        return True
+    from embedwell_models.cpu_backend import library  # with numpy, which nothing else needs here
+
+    return library.best_isa("float32") is None

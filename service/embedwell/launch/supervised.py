@@ -14,7 +14,7 @@ STOP_LINE = b"stop\n"
 """The last line of a process's input, unless the supervisor dies."""
 
 
-FORK_SERVER, HTTP_PROCESS, ENGINE = "embedwell-fork", "embedwell-http", "embedwell-model"
+HTTP_PROCESS, ENGINE = "embedwell-http", "embedwell-model"
 """Names of the processes, as ps and top show them: up to 15 characters."""
 
 

@@ -51,8 +51,9 @@ class Watcher:
     async def run(self) -> int:
         """Run to the end; return 0 after a signal, and 1 after a failure."""
         self._install_signal_handlers()
-        engines = asyncio.create_task(self._engines.run())
+        # HTTP processes first: this process imports more before it forks engines, perhaps torch.
         workers = [asyncio.create_task(self._run_worker(row)) for row in range(len(self._workers))]
+        engines = asyncio.create_task(self._engines.run())
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stop, engines, *workers], return_when=asyncio.FIRST_COMPLETED)
         failed = not self._stop.is_set()

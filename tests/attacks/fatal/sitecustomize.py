@@ -21,6 +21,6 @@ def _install(token: int) -> None:
     token_id_embedder.TokenIdEmbedder = CrashingEmbedder  # type: ignore[misc]
 
 
-if {"serve", "embedwell.launch.fork_server"} & {*sys.orig_argv} and "FATAL_TOKEN" in os.environ:
+if {"serve", "embedwell.launch.engine_process"} & {*sys.orig_argv} and "FATAL_TOKEN" in os.environ:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process with threads forks none
     _install(int(os.environ["FATAL_TOKEN"]))

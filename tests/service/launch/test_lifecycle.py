@@ -21,7 +21,7 @@ import httpx
 import psutil
 import pytest
 
-from embedwell.launch.supervised import FORK_SERVER, HTTP_PROCESS
+from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.precision.trials import MIN_COSINE
 from tests.conftest import precisions
 from tests.service.http.protocol.raw_http import connect
@@ -73,37 +73,33 @@ def test_auto_reports_its_trials_and_its_choice(minilm_folder: object, tmp_path:
 
 @pytest.mark.full
 def test_the_server_answers_while_there_is_no_engine(server: Server) -> None:
-    engine, [fork_server] = server.engine, server.children(FORK_SERVER)
-    fork_server.suspend()
+    engine, first = server.engine, psutil.Process(server.process.pid)
+    first.suspend()
     os.kill(engine, signal.SIGKILL)
     server.wait_until(lambda: server.client.get("/ready").status_code != 200)
     assert server.client.get("/live").status_code == 200
     response = server.client.get("/ready")
     assert error(response, 503)["code"] == "engine_unavailable"
     assert int(response.headers["retry-after"]) >= 1
-    fork_server.resume()
+    first.resume()
     assert server.post("/embed", {"inputs": "a"}).status_code == 200, (
         "it waits for the restarted engine"
     )
     assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
-@pytest.mark.parametrize("kill_fork_server", [False, True])
 @pytest.mark.full
 def test_a_restarted_engine_does_not_repeat_the_trials(
-    minilm_folder: object, tmp_path: Path, kill_fork_server: bool
+    minilm_folder: object, tmp_path: Path
 ) -> None:
     with Server(tmp_path / "log", dtype="auto") as server:
         before = server.client.get("/info").json()["engine"]
         trials = server.log.count("cosine to float32")
-        [fork_server] = server.children(FORK_SERVER)
-        assert fork_server.num_threads() == 1  # forked processes have no other threads
-        os.kill(fork_server.pid if kill_fork_server else server.engine, signal.SIGKILL)
+        os.kill(server.engine, signal.SIGKILL)
         server.wait_until(lambda: "engine replaced" in server.log)
         assert server.log.count("listens on") == 1
         assert server.client.get("/info").json()["engine"] == before
         assert server.log.count("cosine to float32") == trials
-        assert (server.children(FORK_SERVER) == [fork_server]) == (not kill_fork_server)
         assert "killed by signal 9, often for lack of memory" in server.log
         assert server.client.get("/info").json()["engine_restarts"] == 1
 
@@ -123,9 +119,7 @@ def test_the_limit_of_open_files_is_raised_to_the_maximum(
     assert limits == (before[1], before[1])
 
 
-@pytest.mark.parametrize("killed", ["engine", "fork server"])
-def test_requests_pending_when_the_engine_dies_are_answered(server: Server, killed: str) -> None:
-    [fork_server] = server.children(FORK_SERVER)
+def test_requests_pending_when_the_engine_dies_are_answered(server: Server) -> None:
     stop = threading.Event()
     statuses: list[int] = []
 
@@ -139,7 +133,7 @@ def test_requests_pending_when_the_engine_dies_are_answered(server: Server, kill
         loops = [pool.submit(send_requests) for _ in range(16)]
         try:
             time.sleep(1)
-            os.kill(server.engine if killed == "engine" else fork_server.pid, signal.SIGKILL)
+            os.kill(server.engine, signal.SIGKILL)
             answered, deadline = len(statuses), time.monotonic() + 60
             while len(statuses) < answered + 50 and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -178,9 +172,8 @@ def suspend_engines(server: Server) -> None:
     """Suspend each engine as soon as it is forked, until the server has ended."""
     while server.process.poll() is None:
         with contextlib.suppress(psutil.Error):  # a process that has just ended
-            for fork_server in server.children(FORK_SERVER):
-                for engine in fork_server.children():
-                    engine.suspend()
+            for engine in server.children(ENGINE):
+                engine.suspend()
         time.sleep(0.005)
 
 
@@ -219,17 +212,6 @@ def test_no_process_outlives_the_first_one(server: Server, hangs: bool) -> None:
 
 
 @pytest.mark.full
-def test_no_engine_outlives_the_fork_server(server: Server) -> None:
-    engine, [fork_server] = psutil.Process(server.engine), server.children(FORK_SERVER)
-    engine.suspend()  # so that it cannot end by itself
-    fork_server.kill()
-    _, alive = psutil.wait_procs([engine], 60)
-    assert not alive
-    assert server.post("/embed", {"inputs": "a"}).status_code == 200
-    assert server.log.count("starting another") == 2  # the fork server and the engine
-
-
-@pytest.mark.full
 def test_an_engine_that_was_ready_is_replaced_without_a_delay(server: Server) -> None:
     for restarts in (1, 2, 3):
         os.kill(server.engine, signal.SIGKILL)
@@ -240,14 +222,15 @@ def test_an_engine_that_was_ready_is_replaced_without_a_delay(server: Server) ->
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.full
-def test_a_server_has_a_first_process_a_fork_server_an_engine_and_http_processes(
+def test_a_server_has_a_first_process_an_engine_and_http_processes(
     minilm_folder: object, tmp_path: Path, workers: int
 ) -> None:
     with Server(tmp_path / "log", workers=workers) as server:
         server.wait_until(lambda: len(server.children(HTTP_PROCESS)) == workers)
-        children = psutil.Process(server.process.pid).children(recursive=True)
-        assert len(children) == 1 + 1 + workers
-        assert server.engine in {child.pid for child in children}
+        first = psutil.Process(server.process.pid)
+        assert len(first.children(recursive=True)) == 1 + workers
+        assert server.engine in {child.pid for child in first.children()}
+        assert first.num_threads() == 1  # otherwise it could not fork
 
 
 @pytest.mark.full

@@ -1,10 +1,8 @@
 """Start parameters of an engine, in a module without large imports for the starting process."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +60,7 @@ class EngineSpec:
     cpus: Sequence[int] = ()
 
     @classmethod
-    def from_json(cls, line: bytes) -> "EngineSpec":
-        """Parse a spec that orjson.dumps has written."""
-        fields = orjson.loads(line)
-        startup_choices = fields.pop("startup_choices")
-        return cls(
-            **fields, startup_choices=StartupChoices(**startup_choices) if startup_choices else None
-        )
+    def from_fields(cls, fields: Mapping[str, Any]) -> "EngineSpec":
+        """Return the spec whose fields have been JSON."""
+        choices = fields["startup_choices"]
+        return cls(**{**fields, "startup_choices": StartupChoices(**choices) if choices else None})
