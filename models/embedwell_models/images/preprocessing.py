@@ -24,6 +24,7 @@ FILES = ("processor_config.json", "preprocessor_config.json")
 """The first of these files that exists and describes images is read."""
 
 _CLIP, _SIGLIP = "CLIPImageProcessor", "SiglipImageProcessor"
+_JINA = "JinaCLIPImageProcessor"
 _CLIP_DEFAULTS: Mapping[str, Any] = {
     "do_center_crop": True,
     "size": {"shortest_edge": 224},
@@ -41,9 +42,14 @@ _CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers cl
     _CLIP: _CLIP_DEFAULTS,
     "CLIPImageProcessorFast": _CLIP_DEFAULTS,
     "CLIPFeatureExtractor": _CLIP_DEFAULTS,
+    _JINA: _CLIP_DEFAULTS,
     _SIGLIP: _SIGLIP_DEFAULTS,
     "SiglipImageProcessorFast": _SIGLIP_DEFAULTS,
 }
+_JINA_KEYS: Mapping[str, str] = {"mean": "image_mean", "std": "image_std", "size": "size"}
+_JINA_FILTERS: Mapping[str, int] = {"bicubic": 3, "bilinear": 2}
+# Options of Jina's class beside these; fill_color is for images that are padded.
+_JINA_OTHERS = {"interpolation", "resize_mode", "fill_color", "auto_map"}
 _CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
 _READ = {
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_convert_rgb"),
@@ -64,6 +70,8 @@ class Preprocessing:
     shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
     stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
     scale, mean, std: a value becomes (scale * value - mean) / std in each of the three channels.
+    rounds: whether half a pixel before the centre is rounded to an even number, as in torchvision,
+    and not down.
     """
 
     shortest_edge: int | None
@@ -72,6 +80,7 @@ class Preprocessing:
     scale: float
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    rounds: bool = False
 
     @classmethod
     def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
@@ -96,6 +105,7 @@ class Preprocessing:
             resample=resampling(options),
             side=side,
             scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
+            rounds=options.get(_CLASS_KEYS[0]) == _JINA,
             **normalization(options),
         )
 
@@ -115,7 +125,7 @@ class Preprocessing:
         width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
-        return _centre(pixels, self.side)
+        return _centre(pixels, self.side, self.rounds)
 
 
 def files(folder: Path) -> list[Path]:
@@ -133,10 +143,26 @@ def _options(folder: Path) -> JsonConfig | None:
 
 def _checked(path: Path, values: Any) -> JsonConfig:
     options = JsonConfig(path, values)
+    if options.get(_CLASS_KEYS[0]) == _JINA:
+        values = _in_words_of_clip(options, values)
+        options = JsonConfig(path, values)
     for key, value in values.items():
         if key not in _READ | _IGNORED and value not in (None, False):
             raise options.unsupported(key, value, sorted(_READ))
     return options
+
+
+def _in_words_of_clip(options: JsonConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of Jina's class in the words of CLIP's; raises ModelError."""
+    options.require("resize_mode", "shortest")
+    size = options.get("size", 224)
+    others = {key: value for key, value in values.items() if key not in _JINA_OTHERS}
+    return {
+        **{_JINA_KEYS.get(key, key): value for key, value in others.items()},
+        "size": {"shortest_edge": size},
+        "crop_size": size,
+        "resample": options.choice("interpolation", _JINA_FILTERS, "bicubic"),
+    }
 
 
 def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
@@ -217,6 +243,7 @@ def _resized(width: int, height: int, shortest_edge: int | None, side: int) -> t
     return (shortest_edge, longest) if width <= height else (longest, shortest_edge)
 
 
-def _centre(pixels: Pixels, side: int) -> Pixels:
-    top, left = ((length - side) // 2 for length in pixels.shape[:2])
+def _centre(pixels: Pixels, side: int, rounds: bool) -> Pixels:
+    halves = ((length - side) / 2 for length in pixels.shape[:2])
+    top, left = (round(half) if rounds else int(half) for half in halves)
     return pixels[top : top + side, left : left + side]

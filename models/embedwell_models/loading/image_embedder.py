@@ -106,7 +106,7 @@ class ImageParts:
         modules = projection_modules(path, config.hidden_size, spec.projection)
         self._head = PooledVectorHead(description.path, modules, backend.linear)
         self._pool = None
-        if spec.projection is None:
+        if spec.projection is None and not spec.class_token:
             self._pool = AttentionPooling(
                 config, tensors, backend.linear, adds_class_token=spec.adds_class_token
             )
