@@ -140,6 +140,8 @@ def write_v1(folder: Path, **options: Any) -> tuple[jina.Reference, ImageReferen
     vision, images = write_images(4, intp_freq=False, pt_hw_seq_len=SIDE // PATCH, **options)
     named = {**TEXTS, "hf_model_name_or_path": "jinaai/jina-bert-flash-implementation"}
     named["hf_model_config_kwargs"] = {"use_flash_attn": False}
+    named |= {"_name_or_path": "", "output_attentions": False, "output_scores": False}
+    named |= {"pad_token_id": None, "transformers_version": "4.36.2", "use_bfloat16": False}
     _write(folder, named, vision, _names_of_v1(found), images)
     (folder / "text_config.json").write_text(json.dumps(OF_V1))
     return texts, images
