@@ -167,8 +167,8 @@ KERNELS_USABLE = $(BIN)/python -c 'from embedwell_models.cpu_backend.library imp
 # Each includes the one before it, and is installed in one go: every time, the kernels are compiled.
 # Whether they can be used, and torch is not needed, shows only after that.
 .venv/runtime: $(if $(GPU),.venv/torch) .venv/python $(PACKAGE)
-	@echo "With a C++ compiler, the kernels compile for a minute or two, in which pip prints nothing"
-	$(PIP) -e .
+	@echo "With a C++ compiler, the kernels of this processor compile for half a minute, in which pip prints nothing"
+	KERNELS=best $(PIP) -e .
 	@$(KERNELS_USABLE) || { echo "No compiled kernels for this machine: PyTorch is installed to compute"; $(MAKE) .venv/torch; }
 	@touch $@
 

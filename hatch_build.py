@@ -1,7 +1,8 @@
 """Compile the kernels for each instruction set; without a compiler the package does without.
 
 `python hatch_build.py [ISA]...` compiles them, or those of some instruction sets, in this checkout,
-and the threads that they share.
+and the threads that they share. With KERNELS=best in the environment, pip compiles those that this
+processor runs, which takes less time.
 """
 
 import hashlib
@@ -61,17 +62,32 @@ class Compile(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         wheel_target = target(compiler())
-        built = compile_kernels(Path(self.root) / KERNELS)
+        every = [*TARGETS.get(wheel_target, X86)]
+        isas = best_isas(every, Path(self.root)) if os.environ.get("KERNELS") == "best" else every
+        built = compile_kernels(Path(self.root) / KERNELS, isas)
         if built:
             build_data["artifacts"] += [f"{KERNELS}/{library}" for library in built]
             build_data["pure_python"] = False
             tag = platform_tag(Path(self.root) / KERNELS, built, wheel_target)
             build_data["tag"] = f"py3-none-{tag}"
-        if missing := {*libraries(TARGETS.get(wheel_target, X86))} - {*built}:
+        if missing := {*libraries(isas)} - {*built}:
             self.app.display_warning(
                 f"{KERNELS}: {', '.join(sorted(missing))} not compiled (see {KERNELS}/{LOG}); "
                 "where none fits the processor, encoders run on torch alone"
             )
+
+
+def best_isas(isas: Collection[str], root: Path) -> list[str]:
+    """The best two of some instruction sets that this processor has; all if it has none.
+
+    The second is for compilers and systems that lack the first.
+    """
+    sys.path.insert(0, str(root / "models"))
+    from embedwell_models.cpu_backend import library  # which needs no other package
+
+    available = library.features()
+    best = [isa for isa, needed in library.ISAS.items() if needed <= available and isa in isas]
+    return best[:2] or [*isas]
 
 
 def platform_tag(folder: Path, libraries: Collection[str], target: str) -> str:

@@ -58,6 +58,17 @@ def build(target: Path, **environment: str) -> Path:
     return path
 
 
+def test_an_installation_for_this_machine_alone_has_its_best_kernels() -> None:
+    best = hatch_build.best_isas(library.ISAS, ROOT)
+    assert len(best) <= 2 or not library.processor_has_kernels()
+    assert library.best_isa("float32") in {*best, None}
+
+
+def test_for_another_processor_all_kernels_are_compiled() -> None:
+    others = hatch_build.ARM if library.ISAS["avx2"] <= library.features() else hatch_build.X86
+    assert hatch_build.best_isas(others, ROOT) == [*others]
+
+
 @pytest.mark.full
 def test_the_wheel_has_three_packages_and_runs_with_any_python(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:

@@ -11,7 +11,7 @@ GPU = [*Path("/dev").glob("nvidia[0-9]*"), *Path("/dev").glob("dxg")]
 PYTHON = """#!/bin/sh
 case "$*" in
   *best_isa*) exit {status} ;;
-  *) echo "$*" >> asked ;;
+  *) echo "$*" >> asked; echo "$KERNELS" > kernels ;;
 esac
 """
 WITHOUT_GPU = "GPU="
@@ -66,6 +66,13 @@ def test_a_server_on_kernels_needs_no_pytorch(checkout: Path) -> None:
     asked, output = installed(checkout, WITHOUT_GPU, ".venv/runtime")
     assert asked == ["-e ."]
     assert "PyTorch" not in output
+
+
+def test_a_server_compiles_the_kernels_of_this_processor_and_tests_all(checkout: Path) -> None:
+    installed(checkout, WITHOUT_GPU, ".venv/runtime")
+    assert (checkout / "kernels").read_text() == "best\n"
+    installed(checkout, "TORCH_INDEX=", ".venv/test")
+    assert (checkout / "kernels").read_text() == "\n"
 
 
 def test_a_server_without_kernels_gets_pytorch_and_says_so(checkout: Path) -> None:
