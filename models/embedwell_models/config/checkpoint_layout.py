@@ -259,7 +259,8 @@ class ImageSpec:
     the class token's state. class_token: whether this state itself is the vector. With neither, a
     head pools all patches by attention, with the encoder's `num_heads`. adds_class_token: whether
     that head adds its network's output to the state of the class token, and not to the pooled
-    state.
+    state. positions: side of a table of positions that is stretched to the proportions of each
+    image, which then has at most as many patches as the square; 0 for square images.
     """
 
     encoder: CheckpointLayout
@@ -268,6 +269,7 @@ class ImageSpec:
     projection: Projection | None = None
     class_token: bool = False
     adds_class_token: bool = False
+    positions: int = 0
 
     @property
     def grid(self) -> int:
@@ -276,7 +278,7 @@ class ImageSpec:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of an image: the patches and the class token."""
+        """Greatest number of tokens of an image: the patches and the class token."""
         return self.grid**2 + self.encoder.config.vocab_size
 
     @property

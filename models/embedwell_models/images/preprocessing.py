@@ -12,6 +12,7 @@ from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
+from embedwell_models.images.native_shape import native_size
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
@@ -38,6 +39,15 @@ _SIGLIP_DEFAULTS: Mapping[str, Any] = {
     "image_mean": [0.5, 0.5, 0.5],
     "image_std": [0.5, 0.5, 0.5],
 }
+_NATIVE_DEFAULTS: Mapping[str, Any] = {
+    "resample": 2,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "patch_size": 16,
+    "max_num_patches": 256,
+}
+_NATIVE = ("Siglip2ImageProcessor", "Siglip2ImageProcessorFast", "Siglip2ImageProcessorPil")
+_OF_NATIVE = {"patch_size", "max_num_patches"}
 _CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers classes
     _CLIP: _CLIP_DEFAULTS,
     "CLIPImageProcessorFast": _CLIP_DEFAULTS,
@@ -45,6 +55,7 @@ _CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers cl
     _JINA: _CLIP_DEFAULTS,
     _SIGLIP: _SIGLIP_DEFAULTS,
     "SiglipImageProcessorFast": _SIGLIP_DEFAULTS,
+    **dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS),
 }
 _JINA_KEYS: Mapping[str, str] = {"mean": "image_mean", "std": "image_std", "size": "size"}
 _JINA_FILTERS: Mapping[str, int] = {"bicubic": 3, "bilinear": 2}
@@ -70,6 +81,8 @@ class Preprocessing:
     shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
     stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
     scale, mean, std: a value becomes (scale * value - mean) / std in each of the three channels.
+    patch: pixels of a patch's side for an image that keeps its proportions, and of whose patches
+    there are at most as many as `side` has; None for a square.
     rounds: whether half a pixel before the centre is rounded to an even number, as in torchvision,
     and not down.
     """
@@ -81,6 +94,7 @@ class Preprocessing:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     rounds: bool = False
+    patch: int | None = None
 
     @classmethod
     def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
@@ -94,6 +108,8 @@ class Preprocessing:
         options = options.with_defaults(_defaults(options, spec))
         for key in ("do_resize", "do_convert_rgb"):
             options.require(key, True)
+        if spec.positions:
+            return cls._read_native(options, spec)
         side = _side(options)
         if side != spec.image_size:
             raise ModelError(
@@ -106,6 +122,22 @@ class Preprocessing:
             side=side,
             scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
             rounds=options.get(_CLASS_KEYS[0]) == _JINA,
+            patch=None,
+            **normalization(options),
+        )
+
+    @classmethod
+    def _read_native(cls, options: JsonConfig, spec: ImageSpec) -> "Preprocessing":
+        for key, value in (("patch_size", spec.patch_size), ("max_num_patches", spec.tokens)):
+            if options.get(key, value) != value:
+                raise options.unsupported(key, options.get(key), value)
+        return cls(
+            shortest_edge=None,
+            resample=resampling(options),
+            side=spec.image_size,
+            patch=spec.patch_size,
+            rounds=False,
+            scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
             **normalization(options),
         )
 
@@ -114,7 +146,7 @@ class Preprocessing:
         return value_table(self.scale, self.mean, self.std)
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
-        """Decode, resize and crop an encoded image: (side, side, 3).
+        """Decode, resize and crop an encoded image: (side, side, 3), or (height, width, 3).
 
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
@@ -122,10 +154,14 @@ class Preprocessing:
 
     def resize(self, image: "Image.Image", max_pixels: int) -> Pixels:
         """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
-        width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
+        if self.patch:
+            most = (self.side // self.patch) ** 2
+            width, height = native_size(image.width, image.height, self.patch, most)
+        else:
+            width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
-        return _centre(pixels, self.side, self.rounds)
+        return pixels if self.patch else _centre(pixels, self.side, self.rounds)
 
 
 def files(folder: Path) -> list[Path]:
@@ -147,7 +183,8 @@ def _checked(path: Path, values: Any) -> JsonConfig:
         values = _in_words_of_clip(options, values)
         options = JsonConfig(path, values)
     for key, value in values.items():
-        if key not in _READ | _IGNORED and value not in (None, False):
+        known = _READ | _IGNORED | (_OF_NATIVE if options.get(_CLASS_KEYS[0]) in _NATIVE else set())
+        if key not in known and value not in (None, False):
             raise options.unsupported(key, value, sorted(_READ))
     return options
 
@@ -167,6 +204,8 @@ def _in_words_of_clip(options: JsonConfig, values: Mapping[str, Any]) -> dict[st
 
 def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
+    if spec.positions:
+        return options.choice(key, dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS), _NATIVE[0])
     has_class_token = spec.encoder.config.vocab_size > 0
     return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
 
