@@ -107,7 +107,8 @@ class ModelDescription:
         refuse_changed_weights(encoder)
         read = _TABLES.get(entries[0].kind, families.read)
         spec = _with_tasks(path, read(encoder), tasks).with_adapter(adapter)
-        if entries[0].custom and not spec.adapters:
+        replaced = spec.adapters or families.named(spec.config.family).replaces_module
+        if entries[0].custom and not replaced:
             raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:

@@ -13,6 +13,9 @@ from transformers import (
     CLIPModel,
     MetaClip2Config,
     MetaClip2Model,
+    Siglip2Config,
+    Siglip2ImageProcessorPil,
+    Siglip2Model,
     SiglipConfig,
     SiglipImageProcessorPil,
     SiglipModel,
@@ -71,6 +74,18 @@ def write_siglip(folder: Path, *, text: Any = (), **vision: Any) -> Any:
     side = options["image_size"]
     SiglipImageProcessorPil(size={"height": side, "width": side}).save_pretrained(folder)
     return _write(folder, SiglipModel(config))
+
+
+def write_siglip2(folder: Path, **vision: Any) -> Any:
+    """Save a SigLIP 2 for images of any proportions, of random weights; SIDE has 16 patches."""
+    own = {key: value for key, value in VISION.items() if key != "image_size"}
+    options = {**own, "num_patches": (SIDE // 16) ** 2, **vision}
+    config = Siglip2Config(text_config=TEXT, vision_config=options)
+    processor = Siglip2ImageProcessorPil(
+        patch_size=options["patch_size"], max_num_patches=options["num_patches"]
+    )
+    processor.save_pretrained(folder)
+    return _write(folder, Siglip2Model(config))
 
 
 def picture(width: int, height: int, seed: int = 0, mode: str = "RGB") -> Image.Image:

@@ -86,6 +86,18 @@ def deberta(**different: Any) -> EncoderConfig:
     return shape(segments=False, input_positions=Scheme(), positions=scheme, scale=0.1)
 
 
+def eva(**different: Any) -> EncoderConfig:
+    """An EVA-02 as in Jina CLIP: both parts of a layer normalise before their last matrix."""
+    fields: dict[str, Any] = {
+        "inner": 192,
+        "activation": "silu",
+        "arrangement": "pre",
+        "gated": True,
+        "inner_norm_eps": 0.1,
+    }
+    return shape(**{**fields, **different})
+
+
 def shared(config: EncoderConfig) -> EncoderConfig:
     """Let all layers have the weights of the first, as in ALBERT."""
     return replace(config, layers=tuple(replace(layer, weights=0) for layer in config.layers))
@@ -166,6 +178,7 @@ KINDS = {
     "lfm2": convolving(llama(windows=()), 3, 0, 2),
     "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
     "convolutions alone": convolving(modern(windows=(), causal=True), 4, 0, 1, 2),
+    "eva": eva(),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
     "content to position": deberta(position_to_content=False, buckets=8, shared=False),
@@ -309,6 +322,8 @@ def _layer_norms(config: EncoderConfig, layer: LayerSpec, normed: bool) -> dict[
             sizes[f"{part}_norm"] = config.hidden_size
         if part in output_norms.get(config.arrangement, ()):
             sizes[f"{part}_output_norm"] = config.hidden_size
+    if layer.feed_forward.inner_norm_eps:
+        sizes |= {"mixed_norm": config.hidden_size, "inner_norm": layer.feed_forward.inner}
     if normed and isinstance(layer.mixer, AttentionSpec):
         sizes |= dict.fromkeys(("query_norm", "key_norm"), layer.mixer.head_size)
     return sizes

@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
-from tests.models.image_models import encoded, picture, write_siglip
+from tests.models.image_models import encoded, picture, write_siglip, write_siglip2
 from tests.service.bulk.jobs import vectors_of
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
@@ -309,8 +309,9 @@ def test_info_tells_of_images(server: HttpServer) -> None:
     assert info["limits"]["max_image_pixels"] == 1 << 16
 
 
-def test_a_siglip_embeds_texts_and_images(tmp_path: Path) -> None:
-    write_siglip(tmp_path)
+@pytest.mark.parametrize("write", [write_siglip, write_siglip2])
+def test_a_siglip_embeds_texts_and_images(write: Callable[[Path], Any], tmp_path: Path) -> None:
+    write(tmp_path)
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     both = np.concatenate([embedder.embed(TEXTS), embedder.embed_images(FILES)])
     with local_server(tmp_path) as server:

@@ -45,12 +45,14 @@ class Adapters:
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
+    always: whether the model has no other vectors than those of the chosen task.
     """
 
     names: tuple[str, ...]
     scale: float | None = None
     chosen: int | None = None
     folder: str = ""
+    always: bool = False
 
     @property
     def chosen_folder(self) -> str | None:
@@ -110,8 +112,8 @@ class CheckpointLayout:
 
         Raises ModelError for an unknown adapter.
         """
-        if self.adapters is None:
-            if name in (AUTO, NO_ADAPTER):
+        if self.adapters is None or self.adapters.always:
+            if name == AUTO or (self.adapters is None and name == NO_ADAPTER):
                 return self
             raise ModelError(f"the model has no adapters; remove EMBEDWELL_ADAPTER={name}")
         names = self.adapters.names
@@ -131,8 +133,8 @@ class CheckpointLayout:
 
     @property
     def adapter(self) -> str | None:
-        """Name of the chosen adapter, or `none`; None for a checkpoint without adapters."""
-        if self.adapters is None:
+        """Name of the chosen adapter, or `none`; None for a checkpoint without a choice."""
+        if self.adapters is None or self.adapters.always:
             return None
         chosen = self.adapters.chosen
         return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
@@ -254,16 +256,20 @@ class ImageSpec:
 
     encoder: configuration and tensors; the token table holds only the class token, or no row if
     there is no class token. image_size, patch_size: pixels of a side. projection: the projection of
-    the class token's state; None for a head that pools all patches by attention, with the encoder's
-    `num_heads`. adds_class_token: whether that head adds its network's output to the state of the
-    class token, and not to the pooled state.
+    the class token's state. class_token: whether this state itself is the vector. With neither, a
+    head pools all patches by attention, with the encoder's `num_heads`. adds_class_token: whether
+    that head adds its network's output to the state of the class token, and not to the pooled
+    state. positions: side of a table of positions that is stretched to the proportions of each
+    image, which then has at most as many patches as the square; 0 for square images.
     """
 
     encoder: CheckpointLayout
     image_size: int
     patch_size: int
     projection: Projection | None = None
+    class_token: bool = False
     adds_class_token: bool = False
+    positions: int = 0
 
     @property
     def grid(self) -> int:
@@ -272,7 +278,7 @@ class ImageSpec:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of an image: the patches and the class token."""
+        """Greatest number of tokens of an image: the patches and the class token."""
         return self.grid**2 + self.encoder.config.vocab_size
 
     @property

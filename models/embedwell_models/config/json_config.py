@@ -66,6 +66,10 @@ class JsonConfig:
         """Return these options with defaults for missing keys."""
         return JsonConfig(self.path, {**defaults, **self._values}, self._prefix, self._read)
 
+    def with_values(self, values: Mapping[str, Any]) -> "JsonConfig":
+        """Return these options with some values replaced."""
+        return JsonConfig(self.path, {**self._values, **values}, self._prefix, self._read)
+
     def without(self, key: str) -> "JsonConfig":
         """Return these options without a key."""
         remaining = {name: value for name, value in self._values.items() if name != key}

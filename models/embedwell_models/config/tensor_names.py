@@ -27,6 +27,7 @@ OF_LAYER = {
     "value": "projection of the values",
     "query_norm": "norm of the queries",
     "key_norm": "norm of the keys",
+    "mixed_norm": "norm of the results of all heads (EVA-02 of Jina)",
     "output": "projection after attention",
     "attention_output_norm": "second norm, of the output of attention",
     "layer_bias_table": "biases by distance, of one layer (umT5)",

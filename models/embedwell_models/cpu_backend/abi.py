@@ -18,7 +18,10 @@ class Matrix(ctypes.Structure):
 class Norm(ctypes.Structure):
     """See rows.h. Null addresses mean no norm."""
 
-    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("subtract_mean", c_int64)]
+    _fields_ = [
+        *((name, c_void_p) for name in ("weight", "bias")),
+        *((name, c_int64) for name in ("subtract_mean", "padding")),
+    ]
 
 
 class PartNorms(ctypes.Structure):
@@ -84,7 +87,7 @@ class Layer(ctypes.Structure):
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
         *((name, PartNorms) for name in ("attention_norms", "ffn_norms")),
-        ("inner_norm", Norm),
+        *((name, Norm) for name in ("inner_norm", "mixed_norm")),
         ("relative", RelativeTables),
         ("gate", InputGate),
         *((name, c_int64) for name in ("rotation_index", "window", "first_bias")),

@@ -21,7 +21,7 @@ from embedwell_models.cpu_backend.abi import (
 from embedwell_models.cpu_backend.disentangled import Distances, padded_buckets
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights
+from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights, padding_of
 from embedwell_models.cpu_backend.linear import ACTIVATIONS
 from embedwell_models.cpu_backend.position_bias import PositionBias, flat
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
@@ -66,7 +66,7 @@ class KernelEncoder:
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
             heads=_most_heads(config),
-            intermediate_size=network.inner,
+            intermediate_size=network.inner + padding_of(network),
             gate_size=layers.gate_size,
             experts=max((each.experts for each in networks), default=0),
             top=max((each.top for each in networks), default=0),

@@ -46,6 +46,7 @@ NORMS: Mapping[str, Mapping[str, str]] = {  # arrangement -> the norms of a laye
     "parallel": {"input": "{}_norm"},
     "parallel_one_norm": {"input": "{}_norm"},
 }
+_WHOLE = 64  # features of whole tiles
 _UNLIMITED = 1 << 32  # a window that is wider than any text
 
 
@@ -92,7 +93,8 @@ class _Builder:
             **self._network(name, spec.feed_forward),
             attention_norms=self._norms(f"{name}.attention"),
             ffn_norms=self._norms(f"{name}.{'attention' if shares_norm else 'ffn'}"),
-            inner_norm=self.norm(f"{name}.inner_norm"),
+            inner_norm=self.norm(f"{name}.inner_norm", padding=padding_of(spec.feed_forward)),
+            mixed_norm=self.norm(f"{name}.mixed_norm"),
             gate=self._gate(name, index),
         )
 
@@ -156,8 +158,19 @@ class _Builder:
     def _network(self, layer: str, spec: FeedForwardSpec) -> dict[str, Matrix | Experts]:
         if spec.experts:
             return {"experts": self._experts(layer, spec)}
-        up = self._gated(layer) if spec.gated else self._matrix(layer, "up")
+        parts = [self._padded_up(layer, name, spec) for name in ("gate", "up")[not spec.gated :]]
+        weight, bias = (
+            interleave_panels(*part) if spec.gated else part[0] for part in zip(*parts, strict=True)
+        )
+        up = self.packer.matrix(weight, bias, f"{layer}.up")
         return {"up": up, "down": self._matrix(layer, "down")}
+
+    def _padded_up(self, layer: str, name: str, spec: FeedForwardSpec) -> tuple[Floats, Floats]:
+        weight, bias = self._fused(layer, name)
+        rows = padding_of(spec)
+        if not rows:
+            return weight, bias
+        return np.pad(weight, ((0, rows), (0, 0))), np.pad(bias, (0, rows))
 
     def _experts(self, layer: str, spec: FeedForwardSpec) -> Experts:
         ups, downs = (
@@ -179,11 +192,6 @@ class _Builder:
 
     def _expert(self, name: str, up: Floats, down: Floats) -> Expert:
         return Expert(self._unbiased(up, f"{name}.up"), self._unbiased(down, f"{name}.down"))
-
-    def _gated(self, layer: str) -> Matrix:
-        gate, up = (self._fused(layer, part) for part in ("gate", "up"))
-        weight, bias = (interleave_panels(*parts) for parts in zip(gate, up, strict=True))
-        return self.packer.matrix(weight, bias, f"{layer}.up")
 
     def _matrix(self, layer: str, name: str, reads_attention: bool = False) -> Matrix:
         weight, bias = self._fused(layer, name)
@@ -228,11 +236,20 @@ class _Builder:
         names = NORMS[self.config.arrangement]
         return PartNorms(**{place: self.norm(name.format(part)) for place, name in names.items()})
 
-    def norm(self, name: str, order: Integers | None = None) -> Norm:
-        """Pack a norm with its features in this order; a null norm if the checkpoint has none."""
+    def norm(self, name: str, order: Integers | None = None, padding: int = 0) -> Norm:
+        """Pack a norm with its features in this order; a null norm if the checkpoint has none.
+
+        padding: number of zeros at the end of the rows that it normalises.
+        """
         weight = self.weights.get(f"{name}.weight")
         if weight is None:
             return Norm()
         bias = self.weights.get(f"{name}.bias", np.zeros_like(weight))
         parts = (part if order is None else part[order] for part in (weight, bias))
-        return Norm(*map(self.packer.retain, parts), self.config.norm == "layer")
+        padded = (self.packer.retain(np.pad(part, (0, padding))) for part in parts)
+        return Norm(*padded, self.config.norm == "layer", padding)
+
+
+def padding_of(spec: FeedForwardSpec) -> int:
+    """Return the number of zeros after the features of a network, for products of whole tiles."""
+    return -spec.inner % _WHOLE

@@ -21,7 +21,7 @@ def kernels_support(config: EncoderConfig, weights: Weights) -> bool:
     layers, usual = config.layers, config.attention
     return all(
         (
-            config.hidden_size % 64 == config.feed_forward.inner % 64 == 0,
+            config.hidden_size % 64 == 0,
             all(_network_fits(layer, config) for layer in layers),
             all(_mixer_fits(layer, usual, weights) for layer in layers),
             _gates_fit(config, weights),
@@ -54,7 +54,8 @@ def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
     if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0):
         return False
     # Experts read the rows that their results are added to.
-    return not network.experts or (config.arrangement == "post" and not network.gated)
+    fits = network.inner % 64 == 0 and config.arrangement == "post" and not network.gated
+    return not network.experts or fits
 
 
 def _tables_fit(config: EncoderConfig, weights: Weights) -> bool:

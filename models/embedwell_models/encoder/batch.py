@@ -105,12 +105,11 @@ class Batch:
         return cls(ids, lengths, counts)
 
     @classmethod
-    def of_vectors(cls, vectors: Floats) -> "Batch":
-        """Concatenate B sequences of equal length, given as token vectors (B, length, D)."""
-        count, length, _ = vectors.shape
-        lengths = np.full(count, length, dtype=np.int64)
-        ids = np.arange(count * length, dtype=np.int64)
-        rows = np.ascontiguousarray(vectors).reshape(count * length, -1)
+    def of_vectors(cls, vectors: Sequence[Floats]) -> "Batch":
+        """Concatenate B sequences, given as token vectors (length, D)."""
+        lengths = np.array([len(each) for each in vectors], dtype=np.int64)
+        ids = np.arange(lengths.sum(), dtype=np.int64)
+        rows = np.concatenate(vectors)
         return cls(ids, lengths, np.zeros_like(lengths), token_vectors=rows)
 
     @property

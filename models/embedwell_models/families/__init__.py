@@ -29,6 +29,7 @@ from embedwell_models.families import (
     gptj,
     gte,
     jina_bert,
+    jina_clip,
     jina_v3,
     jina_v5,
     lfm2,
@@ -98,6 +99,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *lfm2.FAMILIES,
     *clip.FAMILIES,
     *siglip.FAMILIES,
+    *jina_clip.FAMILIES,
     *static.FAMILIES,
     *classic.FAMILIES,
 )
@@ -153,7 +155,7 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
         raise ModelError(f"{options.path}: {error}") from None
     refuse_unknown_code(options, family.replaced_code)
     config = replace(spec.config, family=family.name or options["model_type"])
-    unread = unread_keys(options, family.ignored_keys)
+    unread = (*spec.unread_keys, *unread_keys(options, family.ignored_keys))
     code = "" if family.replaced_code else bidirectional_code(options)
     return replace(spec, config=config, bidirectional_code=code, unread_keys=unread)
 

@@ -94,6 +94,8 @@ class Family:
     encoder_loader: loader of an encoder with layers of its own, as "module:function"; "" for the
     common layers. on_torch: whether torch computes these layers.
     replaced_code: classes of remote code (`auto_map`) that the family replaces.
+    replaces_module: whether it also replaces the first module of modules.json, if that is code of
+    the model.
     ignored_keys: patterns of keys of config.json that change no vector of this family.
     """
 
@@ -118,6 +120,7 @@ class Family:
     encoder_loader: str = ""
     on_torch: bool = False
     replaced_code: tuple[str, ...] = ()
+    replaces_module: bool = False
     ignored_keys: tuple[str, ...] = ()
 
     @property

@@ -1,10 +1,10 @@
-"""SigLIP and SigLIP 2 of a fixed resolution, which embed texts and images in one space.
+"""SigLIP and SigLIP 2, which embed texts and images in one space.
 
 Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
 
 from embedwell_models.config.activations import ACTIVATIONS
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -21,7 +21,17 @@ def text_and_images(options: JsonConfig) -> CheckpointLayout:
 
     Raises ModelError if text and image vectors have different widths.
     """
-    text, images = options.nested("text_config"), vision.siglip(options.nested("vision_config"))
+    text, images = options.nested("text_config"), options.nested("vision_config")
+    return _both(options, text, vision.siglip(images))
+
+
+def of_any_proportions(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model of texts and of images that keep their proportions (NaFlex)."""
+    text, images = options.nested("text_config"), options.nested("vision_config")
+    return _both(options, text, vision.siglip2(images))
+
+
+def _both(options: JsonConfig, text: JsonConfig, images: ImageSpec) -> CheckpointLayout:
     config = _text_config(text)
     width = text.get("projection_size", config.hidden_size)
     if width != images.width:
@@ -67,6 +77,19 @@ FAMILIES = (
                 models="siglip-base-patch16-224",
                 positions="learned",
                 layers="pre-norm; images pooled by attention",
+            ),
+        ),
+    ),
+    Family(
+        model_types=("siglip2",),
+        read=of_any_proportions,
+        rows=(
+            Row(
+                family="SigLIP 2 with images of any proportions (NaFlex), "
+                "[texts and images](image-inputs.md)",
+                models="siglip2-base-patch16-naflex",
+                positions="learned, stretched to the image",
+                layers="as SigLIP",
             ),
         ),
     ),

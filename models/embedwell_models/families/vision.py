@@ -1,5 +1,8 @@
 """Image encoders of CLIP and SigLIP, which share a transformer over the patches of an image."""
 
+import math
+from dataclasses import replace
+
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
@@ -9,7 +12,7 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.positions.schemes import Learned
+from embedwell_models.positions.schemes import Learned, Scheme
 
 LAYER = "encoder.layers.{}"
 LAYERS = {
@@ -54,6 +57,7 @@ _UNUSED = (
     "logit_bias",
 )
 CHANNELS = 3
+_GELU = "gelu_pytorch_tanh"
 
 
 def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
@@ -65,8 +69,31 @@ def clip(options: JsonConfig, projection: Projection) -> ImageSpec:
 def siglip(options: JsonConfig) -> ImageSpec:
     """Build the spec from SigLIP's vision_config: patches are pooled by attention."""
     options.require("vision_use_head", True)
-    config = _config(options, class_tokens=0, patch=16, activation="gelu_pytorch_tanh", eps=1e-6)
+    config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
     return _spec(options, config, 16, _SIGLIP, None)
+
+
+def siglip2(options: JsonConfig) -> ImageSpec:
+    """Build the spec from SigLIP 2's vision_config: images of any proportions (NaFlex)."""
+    options.require("vision_use_head", True)
+    options.require("num_channels", CHANNELS)
+    side, patches = options.get("patch_size", 16), options.get("num_patches", 256)
+    grid = math.isqrt(patches)
+    if grid**2 != patches:
+        raise options.unsupported("num_patches", patches, "the square of a whole number")
+    config = _layers(options, class_tokens=0, grid=grid, activation=_GELU, eps=1e-6)
+    config = replace(config, input_positions=Scheme())
+    encoder = CheckpointLayout(
+        config=config,
+        tensors={**_SIGLIP, "embeddings.position_embedding.weight": "patch.positions"},
+        unused=_UNUSED,
+        prefixes=("vision_model.",),
+        shapes={
+            **shapes(config, CHANNELS * side**2),
+            "patch.positions": (patches, config.hidden_size),
+        },
+    )
+    return ImageSpec(encoder=encoder, image_size=grid * side, patch_size=side, positions=grid)
 
 
 def _config(
@@ -75,6 +102,12 @@ def _config(
     # The defaults are those of the smallest published models.
     options.require("num_channels", CHANNELS)
     grid = options.get("image_size", 224) // options.get("patch_size", patch)
+    return _layers(options, class_tokens=class_tokens, grid=grid, activation=activation, eps=eps)
+
+
+def _layers(
+    options: JsonConfig, *, class_tokens: int, grid: int, activation: str, eps: float
+) -> EncoderConfig:
     return plain_config(
         vocab_size=class_tokens,
         hidden_size=options.get("hidden_size", 768),

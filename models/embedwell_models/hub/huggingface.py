@@ -43,12 +43,23 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
 
     Raises ModelError if the model cannot be fetched.
     """
+    weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
+    weights += PICKLED_HEADS if pickled else ()
+    return _snapshot(model, revision, cache, [*_PATTERNS, *weights])
+
+
+def fetch_config(model: str, cache: Path) -> Path:
+    """Return config.json of organisation/name; the first use fetches this file alone.
+
+    cache: one of such files, where no model is taken for whole. Raises ModelError as `fetch` does.
+    """
+    return _snapshot(model, None, cache, ["config.json"]) / "config.json"
+
+
+def _snapshot(model: str, revision: str | None, cache: Path, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
-    weights += PICKLED_HEADS if pickled else ()
-    patterns = [*_PATTERNS, *weights]
     snapshot = partial(
         snapshot_download, model, revision=revision, cache_dir=cache, allow_patterns=patterns
     )

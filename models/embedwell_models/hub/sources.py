@@ -88,7 +88,8 @@ def resolve(
     """Return the folder of a model; the first use fetches it.
 
     model: a folder, a GGUF file, a name in BUNDLES, or `organisation/name` on the Hugging Face hub.
-    The folder of an adapter alone, as PEFT saves it, is joined with its base model. image_model:
+    The folder of an adapter alone, as PEFT saves it, is joined with its base model, and one whose
+    text encoder is described by another model with the config.json of that. image_model:
     a model whose image encoder is joined with it; None to join none.
     Raises ModelError if the model does not exist, cannot be fetched or cannot be verified.
     """
@@ -109,7 +110,18 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
         if peft_folder.has_adapter_alone(folder):
             find = partial(_find, cache=cache)
             return peft_folder.peft_folder(folder, find, cache)
+    if _names_other_config(folder):
+        from embedwell_models.hub import text_config_folder  # imports numpy
+
+        return text_config_folder.with_text_config(folder, cache)
     return folder
+
+
+def _names_other_config(folder: Path) -> bool:
+    try:
+        return b'"hf_model_name_or_path"' in (folder / "config.json").read_bytes()
+    except OSError:
+        return False
 
 
 def _find_images(model: str, cache: Path) -> Path:

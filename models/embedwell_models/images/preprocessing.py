@@ -12,6 +12,7 @@ from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
+from embedwell_models.images.native_shape import native_size
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
@@ -24,6 +25,7 @@ FILES = ("processor_config.json", "preprocessor_config.json")
 """The first of these files that exists and describes images is read."""
 
 _CLIP, _SIGLIP = "CLIPImageProcessor", "SiglipImageProcessor"
+_JINA = "JinaCLIPImageProcessor"
 _CLIP_DEFAULTS: Mapping[str, Any] = {
     "do_center_crop": True,
     "size": {"shortest_edge": 224},
@@ -37,13 +39,28 @@ _SIGLIP_DEFAULTS: Mapping[str, Any] = {
     "image_mean": [0.5, 0.5, 0.5],
     "image_std": [0.5, 0.5, 0.5],
 }
+_NATIVE_DEFAULTS: Mapping[str, Any] = {
+    "resample": 2,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+    "patch_size": 16,
+    "max_num_patches": 256,
+}
+_NATIVE = ("Siglip2ImageProcessor", "Siglip2ImageProcessorFast", "Siglip2ImageProcessorPil")
+_OF_NATIVE = {"patch_size", "max_num_patches"}
 _CLASSES: Mapping[str, Mapping[str, Any]] = {  # defaults of the transformers classes
     _CLIP: _CLIP_DEFAULTS,
     "CLIPImageProcessorFast": _CLIP_DEFAULTS,
     "CLIPFeatureExtractor": _CLIP_DEFAULTS,
+    _JINA: _CLIP_DEFAULTS,
     _SIGLIP: _SIGLIP_DEFAULTS,
     "SiglipImageProcessorFast": _SIGLIP_DEFAULTS,
+    **dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS),
 }
+_JINA_KEYS: Mapping[str, str] = {"mean": "image_mean", "std": "image_std", "size": "size"}
+_JINA_FILTERS: Mapping[str, int] = {"bicubic": 3, "bilinear": 2}
+# Options of Jina's class beside these; fill_color is for images that are padded.
+_JINA_OTHERS = {"interpolation", "resize_mode", "fill_color", "auto_map"}
 _CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
 _READ = {
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_convert_rgb"),
@@ -64,6 +81,10 @@ class Preprocessing:
     shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
     stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
     scale, mean, std: a value becomes (scale * value - mean) / std in each of the three channels.
+    patch: pixels of a patch's side for an image that keeps its proportions, and of whose patches
+    there are at most as many as `side` has; None for a square.
+    rounds: whether half a pixel before the centre is rounded to an even number, as in torchvision,
+    and not down.
     """
 
     shortest_edge: int | None
@@ -72,6 +93,8 @@ class Preprocessing:
     scale: float
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    rounds: bool = False
+    patch: int | None = None
 
     @classmethod
     def read(cls, folder: Path, spec: ImageSpec) -> "Preprocessing | None":
@@ -85,6 +108,8 @@ class Preprocessing:
         options = options.with_defaults(_defaults(options, spec))
         for key in ("do_resize", "do_convert_rgb"):
             options.require(key, True)
+        if spec.positions:
+            return cls._read_native(options, spec)
         side = _side(options)
         if side != spec.image_size:
             raise ModelError(
@@ -96,6 +121,23 @@ class Preprocessing:
             resample=resampling(options),
             side=side,
             scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
+            rounds=options.get(_CLASS_KEYS[0]) == _JINA,
+            patch=None,
+            **normalization(options),
+        )
+
+    @classmethod
+    def _read_native(cls, options: JsonConfig, spec: ImageSpec) -> "Preprocessing":
+        for key, value in (("patch_size", spec.patch_size), ("max_num_patches", spec.tokens)):
+            if options.get(key, value) != value:
+                raise options.unsupported(key, options.get(key), value)
+        return cls(
+            shortest_edge=None,
+            resample=resampling(options),
+            side=spec.image_size,
+            patch=spec.patch_size,
+            rounds=False,
+            scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
             **normalization(options),
         )
 
@@ -104,7 +146,7 @@ class Preprocessing:
         return value_table(self.scale, self.mean, self.std)
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
-        """Decode, resize and crop an encoded image: (side, side, 3).
+        """Decode, resize and crop an encoded image: (side, side, 3), or (height, width, 3).
 
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
@@ -112,10 +154,14 @@ class Preprocessing:
 
     def resize(self, image: "Image.Image", max_pixels: int) -> Pixels:
         """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
-        width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
+        if self.patch:
+            most = (self.side // self.patch) ** 2
+            width, height = native_size(image.width, image.height, self.patch, most)
+        else:
+            width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
         pixels: Pixels = np.asarray(image.resize((width, height), self.resample))
-        return _centre(pixels, self.side)
+        return pixels if self.patch else _centre(pixels, self.side, self.rounds)
 
 
 def files(folder: Path) -> list[Path]:
@@ -133,14 +179,33 @@ def _options(folder: Path) -> JsonConfig | None:
 
 def _checked(path: Path, values: Any) -> JsonConfig:
     options = JsonConfig(path, values)
+    if options.get(_CLASS_KEYS[0]) == _JINA:
+        values = _in_words_of_clip(options, values)
+        options = JsonConfig(path, values)
     for key, value in values.items():
-        if key not in _READ | _IGNORED and value not in (None, False):
+        known = _READ | _IGNORED | (_OF_NATIVE if options.get(_CLASS_KEYS[0]) in _NATIVE else set())
+        if key not in known and value not in (None, False):
             raise options.unsupported(key, value, sorted(_READ))
     return options
 
 
+def _in_words_of_clip(options: JsonConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of Jina's class in the words of CLIP's; raises ModelError."""
+    options.require("resize_mode", "shortest")
+    size = options.get("size", 224)
+    others = {key: value for key, value in values.items() if key not in _JINA_OTHERS}
+    return {
+        **{_JINA_KEYS.get(key, key): value for key, value in others.items()},
+        "size": {"shortest_edge": size},
+        "crop_size": size,
+        "resample": options.choice("interpolation", _JINA_FILTERS, "bicubic"),
+    }
+
+
 def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
     key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
+    if spec.positions:
+        return options.choice(key, dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS), _NATIVE[0])
     has_class_token = spec.encoder.config.vocab_size > 0
     return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
 
@@ -217,6 +282,7 @@ def _resized(width: int, height: int, shortest_edge: int | None, side: int) -> t
     return (shortest_edge, longest) if width <= height else (longest, shortest_edge)
 
 
-def _centre(pixels: Pixels, side: int) -> Pixels:
-    top, left = ((length - side) // 2 for length in pixels.shape[:2])
+def _centre(pixels: Pixels, side: int, rounds: bool) -> Pixels:
+    halves = ((length - side) / 2 for length in pixels.shape[:2])
+    top, left = (round(half) if rounds else int(half) for half in halves)
     return pixels[top : top + side, left : left + side]

@@ -47,6 +47,7 @@ struct Layer {
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
   PartNorms attention_norms, ffn_norms;
   Norm inner_norm;  // of the features that down reads, or null
+  Norm mixed_norm;  // of the results of all heads that output reads, or null
   RelativeTables relative;
   InputGate gate;
   int64_t rotation_index;  // into the call's rotations

@@ -9,6 +9,7 @@
 struct Norm {  // a null norm leaves a row unchanged
   const float *weight, *bias;
   int64_t subtract_mean;
+  int64_t padding;  // zeros at the end of a row, which do not count
 
   explicit operator bool() const { return weight; }
 };
@@ -45,12 +46,15 @@ INLINE void normalise(const float* x, long width, const Norm& norm, float eps, f
   Floats total{}, squares{};
   if (norm.subtract_mean)
     for (long d = 0; d < width; d += W) total += load(x + d);
-  const float mean = sum(total) / static_cast<float>(width);
+  const auto padding = static_cast<float>(norm.padding);
+  const auto count = static_cast<float>(width - norm.padding);
+  const float mean = sum(total) / count;
   for (long d = 0; d < width; d += W) {
     const Floats centred = load(x + d) - mean;
     squares = fma(centred, centred, squares);
   }
-  const float scale = 1.0f / std::sqrt(sum(squares) / static_cast<float>(width) + eps);
+  const float counted = sum(squares) - padding * mean * mean;
+  const float scale = 1.0f / std::sqrt(counted / count + eps);
   for (long d = 0; d < width; d += W)
     store(out + d, fma((load(x + d) - mean) * scale, load(norm.weight + d), load(norm.bias + d)));
 }

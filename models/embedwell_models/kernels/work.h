@@ -76,6 +76,8 @@ class Work {
     if (single) keep_pooled();
     each_block([&](Range rows) {
       Stage* staged = space_.stage + rows.first * width;
+      if (layer.mixed_norm)
+        normalise_staged(layer.mixed_norm, staged, rows.last - rows.first, width, eps());
 #ifdef BFLOAT16_PRODUCTS
       // Of a model with massive activations, see quantization.py.
       if constexpr (std::is_same_v<Kind, Int8>)
@@ -289,25 +291,26 @@ class Work {
       else
         activate_rows(layer.up, space_.narrow, rows);
       group().wait();
-      if (layer.inner_norm) normalise_staged(layer.inner_norm, rows.last - rows.first);
-      add(layer.down, stage(), rows, config_.intermediate_size);
+      const long inner = config_.intermediate_size;
+      if (layer.inner_norm)
+        normalise_staged(layer.inner_norm, stage(), rows.last - rows.first, inner,
+                         static_cast<float>(config_.inner_norm_eps));
+      add(layer.down, stage(), rows, inner);
     });
   }
 
-  // Normalises the features of a block of rows, which wait in the stage.
-  void normalise_staged(const Norm& norm, long count) {
-    const long inner = config_.intermediate_size;
-    const auto eps = static_cast<float>(config_.inner_norm_eps);
+  // Normalises rows that wait in a stage.
+  void normalise_staged(const Norm& norm, Stage* staged, long count, long width, float eps) {
     const auto [first, last] = group().share(count);
     for (long row = first; row < last; row++) {
-      Stage* x = stage() + row * inner;
+      Stage* x = staged + row * width;
       if constexpr (std::is_same_v<Stage, float>) {
-        normalise(x, inner, norm, eps, x);
+        normalise(x, width, norm, eps, x);
       } else {
-        float* floats = own_row(inner);
-        for (long d = 0; d < inner; d += W) store(floats + d, load(x + d));
-        normalise(floats, inner, norm, eps, floats);
-        for (long d = 0; d < inner; d += W) store(x + d, load(floats + d));
+        float* floats = own_row(width);
+        for (long d = 0; d < width; d += W) store(floats + d, load(x + d));
+        normalise(floats, width, norm, eps, floats);
+        for (long d = 0; d < width; d += W) store(x + d, load(floats + d));
       }
     }
     group().wait();

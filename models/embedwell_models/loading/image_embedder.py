@@ -17,6 +17,7 @@ from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import projection_modules
+from embedwell_models.positions.stretched_table import stretched_table
 from embedwell_models.precision.reference_images import ReferenceImageEmbedder
 from embedwell_models.precision.trials import (
     MIN_COSINE,
@@ -81,7 +82,7 @@ class ImageEmbedder:
         return cls(spec, parts, encoder, chosen, backend.reason)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
-        """Embed images of (side, side, 3) pixels in one forward pass: (B, dim)."""
+        """Embed images of (height, width, 3) pixels in one forward pass: (B, dim)."""
         return self._parts.embed(self._encoder, images)
 
 
@@ -101,12 +102,15 @@ class ImageParts:
         self._classes = tensors["token_table"]
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
+        self._positions = tensors.get("patch.positions")
+        if spec.positions:  # its patches have the channels last
+            weight = _channels_first(weight, spec.patch_size)
         self._project = backend.device_linear(weight, bias)
         path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
         self._head = PooledVectorHead(description.path, modules, backend.linear)
         self._pool = None
-        if spec.projection is None:
+        if spec.projection is None and not spec.class_token:
             self._pool = AttentionPooling(
                 config, tensors, backend.linear, adds_class_token=spec.adds_class_token
             )
@@ -117,26 +121,36 @@ class ImageParts:
         if self._pool is None:
             return self._head(encoder.vectors(batch, ("cls",)))
         states = encoder.states(batch, self._spec.encoder.config.num_layers)
-        return np.stack([self._pool(each) for each in np.split(states, len(images))])
+        each = np.split(states, np.cumsum(batch.lengths)[:-1])
+        return np.stack([self._pool(of_image) for of_image in each])
 
-    def _token_vectors(self, images: Sequence[Pixels]) -> Floats:
-        """Return the class token and the projected patches of images: (B, tokens, D)."""
-        return np.stack(
-            [
-                # One image at a time: the shapes are then the same in every batch.
-                np.concatenate([self._classes, self._project(patches)])
-                for patches in map(self._patches, images)
-            ]
-        )
+    def _token_vectors(self, images: Sequence[Pixels]) -> list[Floats]:
+        """Return the class token and the projected patches of each image: (tokens, D)."""
+        # One image at a time: the shapes are then the same in every batch.
+        return [np.concatenate([self._classes, self._vectors(image)]) for image in images]
+
+    def _vectors(self, pixels: Pixels) -> Floats:
+        projected = self._project(self._patches(pixels))
+        if self._positions is None:
+            return projected
+        rows, columns = (length // self._spec.patch_size for length in pixels.shape[:2])
+        return projected + stretched_table(self._positions, rows, columns)
 
     def _patches(self, pixels: Pixels) -> Floats:
-        """Normalize an image's pixels, patch by patch: (side, side, 3) -> (patches, numbers)."""
-        grid, side = self._spec.grid, self._spec.patch_size
-        whole = pixels[: grid * side, : grid * side]
+        """Normalize an image's pixels, patch by patch: (height, width, 3) -> (patches, numbers)."""
+        side = self._spec.patch_size
+        rows, columns = (length // side for length in pixels.shape[:2])
+        whole = pixels[: rows * side, : columns * side]
         # Axes: rows and columns of patches; then channels, rows and columns of a patch.
-        patches = whole.reshape(grid, side, grid, side, 3).transpose(0, 2, 4, 1, 3)
+        patches = whole.reshape(rows, side, columns, side, 3).transpose(0, 2, 4, 1, 3)
         values: Floats = self._table[np.arange(3)[:, None, None], patches]
-        return values.reshape(grid * grid, -1)
+        return values.reshape(rows * columns, -1)
+
+
+def _channels_first(weight: Floats, side: int) -> Floats:
+    # (D, side * side * 3) -> (D, 3 * side * side)
+    by_pixel = weight.reshape(-1, side, side, 3).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(by_pixel).reshape(weight.shape)
 
 
 def _choose(

@@ -232,6 +232,7 @@ class _Builder:
             heads=(spec.heads, spec.kv_heads, spec.kv_heads),
             options=options,
             attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
+            mixed_norm=self.norm(f"{name}.mixed_norm"),
         )
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:

@@ -22,7 +22,7 @@ class Attention:
     """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
 
     qkv: (T, D) -> (T, (H + 2 * key heads) * Dh). output: (T, H * Dh) -> (T, D). heads: numbers of
-    query, key and value heads.
+    query, key and value heads. mixed_norm: norm of what `output` reads.
     """
 
     qkv: Linear
@@ -33,13 +33,15 @@ class Attention:
     heads: tuple[int, int, int]
     options: AttentionOptions
     attend: AttentionFunction
+    mixed_norm: Norm = identity
 
     def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
         qkv = self.qkv(x).view(len(x), sum(self.heads), -1)
         query, key = self._query_and_key(qkv, layout)
         value = self.value_norm(qkv[:, -self.heads[2] :])
-        return self.output(self.attend(query, key, value, layout, self.options), residual)
+        mixed = self.attend(query, key, value, layout, self.options)
+        return self.output(self.mixed_norm(mixed), residual)
 
     def _query_and_key(self, qkv: Tensor, layout: SequenceLayout) -> Sequence[Tensor]:
         rotate, sizes = self.options.positions.rotate, list(self.heads[:2])

@@ -34,6 +34,7 @@ from tests.models.shapes import (
     LONGROPE,
     VOCABULARY,
     deberta,
+    eva,
     mixture,
     modern,
     random_weights,
@@ -77,6 +78,15 @@ def test_every_kind_equals_its_twin(
     kernels: str, dtype: str, kind: str, lengths: list[int]
 ) -> None:
     Pair.of(kernels, dtype, kind).check(lengths, CLOSE[dtype])
+
+
+@kernels
+@pytest.mark.parametrize("config", [shape(inner=100), modern(inner=30), eva(inner=170)])
+@pytest.mark.full(after=4)
+def test_features_that_do_not_fill_a_tile_equal_their_twin(
+    kernels: str, dtype: str, config: EncoderConfig
+) -> None:
+    Pair(kernels, dtype, config).check([5, 33], CLOSE[dtype])
 
 
 @pytest.mark.full(after=7)
@@ -372,7 +382,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         with_feed_forward(shape(), inner=192),
         modern(local={"scale": 0.5}),
         shape(hidden=96, heads=3),
-        shape(inner=100),
+        mixture(shape(inner=100)),
         shape(heads=4),
         shape(head_size=96, heads=1),
         modern(local={"softcap": 30.0}),

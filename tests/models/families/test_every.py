@@ -79,11 +79,12 @@ def test_there_is_a_case_for_every_family() -> None:
     # Other files around those of texts.
     others = {"clip", "embedding_gemma2", "gemma3", "mistral3", "qwen3_vl"}
     others |= {"metaclip_2"}  # see test_image_embedder
+    others |= {"siglip2"}  # as it, see its test
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}
     others |= {"doc2vec", "elmo", "laser2", "laser3"}  # see tests/models/convert
-    others |= {"neobert", "nvembed"}  # which transformers lacks
+    others |= {"neobert", "nvembed", "jina_clip"}  # which transformers lacks
     # Encoders of their own: see their tests.
     others |= {"canine", "funnel", "mobilebert"}
     others |= {"jina_embeddings_v5"}  # adapters in files of their own: see its test

@@ -14,7 +14,7 @@ from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
 _NAMES = [
-    *("clip", "metaclip_2", "siglip", "qwen3_vl", "embedding_gemma2"),
+    *("clip", "metaclip_2", "siglip", "siglip2", "qwen3_vl", "embedding_gemma2"),
     *("canine", "funnel", "gemma3", "mistral3", "mobilebert"),
 ]
 # Of the published sizes; transformers' defaults are of two different models.

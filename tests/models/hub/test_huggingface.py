@@ -101,6 +101,22 @@ def test_an_adapter_of_a_hub_is_joined_with_its_base_model(pull: Pull, tiny_bert
     assert joined["peft_adapter/adapter_model.safetensors"] == b"factors"
 
 
+def test_of_a_model_that_has_the_sizes_of_texts_config_json_is_fetched_alone(
+    tmp_path: Path,
+) -> None:
+    config = {"model_type": "jina_clip", "text_config": {"hf_model_name_or_path": NAME}}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    with Hub(NAME, {**FILES, "config.json": b'{"hidden_size": 64}'}) as hub:
+        commands = ["pull", "--model", str(tmp_path / "model")], ["pull", "--model", NAME]
+        joined, whole = (run(hub, tmp_path / "cache", *command) for command in commands)
+    assert found(joined.stdout) == {
+        "config.json": json.dumps(config).encode(),
+        "text_config.json": b'{"hidden_size": 64}',
+    }
+    assert found(whole.stdout).keys() == FILES.keys(), "it is not taken for fetched before"
+
+
 @pytest.mark.full
 def test_a_hub_is_not_asked_again_for_what_was_fetched_once(pull: Pull) -> None:
     with Hub(NAME, FILES) as hub:

@@ -61,7 +61,8 @@ def lowercases(folder: Path, name: str) -> bool:
     """Whether texts are in lowercase before tokenizer.json reads them. name: see `read_name`."""
     # SigLIP 2 is trained so (arXiv 2502.14786), but most of its files name Gemma's class.
     model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
-    return stem(name) == "siglip2" or (stem(name), model_type) == ("gemma", "siglip")
+    as_gemma = stem(name) == "gemma" and model_type in ("siglip", "siglip2")
+    return stem(name) == "siglip2" or as_gemma
 
 
 def stem(name: str) -> str:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -108,15 +107,18 @@ Results = Sequence[tuple[int, Result | Failure]]
 
 
 def pack_pixels(pixels: npt.NDArray[np.uint8]) -> TokenIds:
-    """Store the pixels of an image (height, width, 3) as token ids, four numbers in one id."""
+    """Store an image (height, width, 3) as token ids: its height, its width, and its pixels."""
+    return np.concatenate([np.array(pixels.shape[:2], dtype=np.int32), _four_in_one(pixels)])
+
+
+def _four_in_one(pixels: npt.NDArray[np.uint8]) -> TokenIds:
     return np.frombuffer(pixels.tobytes() + bytes(-pixels.size % 4), dtype=np.int32)
 
 
 def unpack_pixels(packed: TokenIds) -> npt.NDArray[np.uint8]:
-    """Restore the pixels of a square: (side, side, 3)."""
-    flat = packed.view(np.uint8)
-    side = isqrt(len(flat) // 3)
-    return flat[: 3 * side**2].reshape(side, side, 3)
+    """Restore an image: (height, width, 3)."""
+    height, width = packed[:2].tolist()
+    return packed[2:].view(np.uint8)[: 3 * height * width].reshape(height, width, 3)
 
 
 def pack_content(ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> TokenIds:
@@ -127,7 +129,7 @@ def pack_content(ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Toke
     """
     sizes = [length for image in images for length in image.shape[:2]]
     header = np.array([len(ids), len(images), *sizes], dtype=np.int32)
-    return np.concatenate([header, ids, *map(pack_pixels, images)], dtype=np.int32)
+    return np.concatenate([header, ids, *map(_four_in_one, images)], dtype=np.int32)
 
 
 def unpack_content(packed: TokenIds) -> tuple[TokenIds, list[npt.NDArray[np.uint8]]]:

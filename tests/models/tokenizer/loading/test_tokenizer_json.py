@@ -269,12 +269,15 @@ def test_the_files_beside_tokenizer_json_determine_ids_too(tmp_path: Path) -> No
     assert names == ["tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
 
 
+@pytest.mark.parametrize("model_type", ["siglip", "siglip2"])
 @pytest.mark.parametrize("named", ["GemmaTokenizer", "GemmaTokenizerFast", "Siglip2Tokenizer"])
-def test_texts_of_siglip2_are_lowercased_as_in_training(named: str, tmp_path: Path) -> None:
+def test_texts_of_siglip2_are_lowercased_as_in_training(
+    named: str, model_type: str, tmp_path: Path
+) -> None:
     texts = TEXTS[:-1]  # the last one has special tokens that the vocabulary lacks
     write(tmp_path, "gemma", tokenizer_config={"tokenizer_class": named})
     as_gemma = Tokenizer(tmp_path, 64).encode(texts)
-    write(tmp_path, "gemma", config={"model_type": "siglip"})
+    write(tmp_path, "gemma", config={"model_type": model_type})
     ours = Tokenizer(tmp_path, 64)
     found = [list(row.ids) for row in ours.encode(texts)]
     assert found == Siglip2Tokenizer.from_pretrained(tmp_path)(texts)["input_ids"]
