@@ -145,7 +145,7 @@ def test_settings_become_valid_variables(tmp_path: Path) -> None:
         for name, value in values.items()
         if name.startswith(PREFIX) and value is not None
     }
-    read = Settings(**{"_env_file": None, **settings})
+    read = Settings(**settings)
     assert (read.max_body_bytes, read.tracing, read.max_wait) == (16777216, True, 0.5)
     secrets = [variable["name"] for variable in variables if "valueFrom" in variable]
     assert secrets == ["EMBEDWELL_API_KEY", "EMBEDWELL_ADMIN_KEY", "HF_TOKEN"]

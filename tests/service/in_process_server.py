@@ -101,7 +101,7 @@ async def serve(
         metrics=metrics,
         browsers=BrowserChecks("*", "*"),
     )
-    all_settings = Settings(**{"_env_file": None, **settings_values})
+    all_settings = Settings(**settings_values)
     settings = config(all_settings, middleware, middleware)
     state: ServerState = uvicorn.Server(settings).server_state
     protocol: Any = settings.http

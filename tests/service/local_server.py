@@ -26,7 +26,6 @@ from embedwell.settings.settings import Settings
 from tests.service.server import MAX_ISA, HttpServer
 
 _DEFAULTS: dict[str, Any] = {
-    "_env_file": None,
     "dtype": "float32",
     "isa": MAX_ISA,
     "max_wait": 60,

@@ -14,7 +14,7 @@ from embedwell.settings.settings import Settings
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
+    return Settings(**values)
 
 
 def written(folder: Path, text: str) -> Path:

@@ -43,24 +43,32 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
     )
 
 
+def read_variables() -> dict[str, str]:
+    """Return the values of the settings that the environment or the .env file sets."""
+    return {name: value for name, (value, _) in _variables().items()}
+
+
 def setting_source(name: str, flags: Mapping[str, Any]) -> str:
     """Name the source of a setting for a message: `--port`, or `EMBEDWELL_PORT in ./.env`."""
-    if flags.get(name) is None and (variable := _variable(name)):
+    variable = _variables().get(name)
+    if flags.get(name) is None and variable:
         return variable[1]
     return f"--{name.replace('_', '-')}"
 
 
 def variable_with_value(name: str, value: str) -> str | None:
     """Name the variable that gave a setting its value, and its place; None for a flag."""
-    text, source = _variable(name) or ("", None)
+    text, source = _variables().get(name, ("", None))
     return source if text == value else None
 
 
-def _variable(name: str) -> tuple[str, str] | None:
-    """Find the value of a setting's variable, and its place; the environment comes first."""
-    variable = f"{PREFIX}{name.upper()}"
-    for values, place in (os.environ, "the environment"), (dotenv_values(FILE), f"./{FILE}"):
-        for key, value in values.items():
-            if key.upper() == variable and value is not None:
-                return value, f"{variable} in {place}"
-    return None
+def _variables() -> dict[str, tuple[str, str]]:
+    """Find each setting's value, and its variable and place; the environment comes first."""
+    found = {}
+    for variables, place in (dotenv_values(FILE), f"./{FILE}"), (os.environ, "the environment"):
+        for variable, value in variables.items():
+            upper = variable.upper()
+            name = upper.removeprefix(PREFIX).lower()
+            if upper.startswith(PREFIX) and name in Settings.model_fields and value is not None:
+                found[name] = (value, f"{upper} in {place}")
+    return found

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from embedwell.cli.env_file import (
     has_byte_order_mark,
     malformed_line,
+    read_variables,
     setting_source,
     variable_with_value,
 )
@@ -87,7 +88,8 @@ def read(flags: dict[str, Any]) -> Settings:
             raise click.UsageError(
                 f"./{FILE}, line {line}: write NAME=value; a quote that is opened must be closed"
             )
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
+        given: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
+        return Settings(**{**read_variables(), **given})
     except UnicodeDecodeError:
         raise click.UsageError(f"./{FILE} is not UTF-8; save it in that encoding") from None
     except ValidationError as error:

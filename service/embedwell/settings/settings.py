@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -11,7 +13,6 @@ from pydantic import (
     PositiveInt,
     SecretStr,
 )
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from embedwell.settings.setting_types import (
     AdapterNames,
@@ -40,12 +41,10 @@ ALL_ADAPTERS = "all"
 _ANY_NAME = "*"
 
 
-class Settings(BaseSettings):
-    """Read from flags, then EMBEDWELL_* environment variables, then a .env file."""
+class Settings(BaseModel):
+    """What can be set by a flag, an EMBEDWELL_* environment variable or a line of a .env file."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=FILE, extra="ignore", frozen=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, validate_default=True)
 
     model: Model = Field(
         default=DEFAULT,

@@ -14,7 +14,7 @@ from tests.models.jina_adapters import TASKS, write_sentence_model
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(_env_file=None, **values)  # type: ignore[call-arg]
+    return Settings(**values)
 
 
 def expanded(folder: Path, **values: Any) -> list[tuple[str, list[str]]]:

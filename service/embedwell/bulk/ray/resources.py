@@ -9,6 +9,7 @@ import ray
 from pydantic import ValidationError
 
 from embedwell.bulk.errors import BulkError
+from embedwell.cli.env_file import read_variables
 from embedwell.settings.settings import Settings
 
 _NODE_GROUP = "ray.io/node-group"
@@ -109,7 +110,7 @@ def read_settings(values: Mapping[str, Any]) -> Settings:
     """Return the settings of an actor, besides those of its environment. Raises BulkError."""
     try:
         check_names(values)
-        return Settings(**values)
+        return Settings(**{**read_variables(), **values})
     except ValidationError as error:
         [problem, *_] = error.errors(include_url=False)
         raise BulkError(f"{problem['loc'][0]}: {problem['msg']}") from None

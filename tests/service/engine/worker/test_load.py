@@ -30,7 +30,7 @@ def threads() -> Iterator[None]:
 
 def options(**overrides: object) -> Settings:
     settings = {"device": "cpu", "dtype": "float32", "threads": 1, **overrides}
-    return Settings(_env_file=None, **settings)  # type: ignore[call-arg, arg-type]
+    return Settings(**settings)  # type: ignore[arg-type]
 
 
 def test_a_pooling_that_is_assumed_is_logged(
