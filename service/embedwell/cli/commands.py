@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="embedwell")
 def main() -> None:
-    """Serve or compute vectors of sentences, tokens and positions.
+    """Serve an embedding model, or compute vectors with it.
 
     Options of the server and the model can also be environment variables, such as
     EMBEDWELL_PORT=9000 for --port, or lines of a file named .env. A flag has precedence over a
