@@ -38,7 +38,7 @@ def test_the_error_does_not_name_branches_of_a_union() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"inputs": [["a query", "a document"]]}, "inputs.0.0: Input should be a token id, a number"),
+        ({"inputs": [["a query", "a text"]]}, "inputs.0.0: Input should be a token id, a number"),
         ({"inputs": [101, "b"]}, "inputs.1: Input should be a token id, a number"),
         ({"inputs": "a", "truncate": "yes"}, "truncate: Input should be true or false"),
     ],
