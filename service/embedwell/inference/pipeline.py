@@ -35,7 +35,7 @@ from embedwell.inputs.windows import (
 from embedwell.limits.admission import Admission
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
@@ -229,20 +229,22 @@ class Pipeline:
 
         Returns their vectors in order.
         """
-        if output != DENSE:
+        if output != DENSE and not (output == MULTI and _are_pages(rows)):
             _check_texts(rows)
         tokens = sum(row.tokens for row in rows)
         by_tokens: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
             by_tokens.setdefault(row.image_tokens, []).append(index)
         groups = [*by_tokens.values()]
-        jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in groups]
+        jobs = [_job([rows[index] for index in group], output, tokens) for group in groups]
         results = await self._compute_each(context, jobs)
         parts = [_checked(result, group) for result, group in zip(results, groups, strict=True)]
-        vectors = np.empty((len(rows), parts[0].vectors.shape[1]), dtype=np.float32)
+        each: dict[int, Floats] = {}
         for group, part in zip(groups, parts, strict=True):
-            vectors[group] = part.vectors
-        return replace(parts[0], vectors=vectors)
+            each |= zip(group, _split(part), strict=True)
+        ordered = [each[index] for index in range(len(rows))]
+        counts = [*map(len, ordered)] if output != DENSE else ()
+        return replace(parts[0], vectors=np.concatenate(ordered), row_counts=counts)
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
@@ -300,6 +302,11 @@ class Pipeline:
             ) from None
 
 
+def _are_pages(rows: Sequence[InputRow]) -> bool:
+    """Return whether all images among the inputs are pages, whose tokens have a vector each."""
+    return all(row.content for row in rows if row.image_tokens)
+
+
 def _check_texts(rows: Sequence[InputRow]) -> None:
     if any(row.image_tokens for row in rows):
         raise BadRequest(
@@ -319,8 +326,13 @@ async def _gather(coroutines: Iterable[Coroutine[None, None, R]]) -> list[R]:
 
 
 def _unpack(result: Result) -> list[TextOutputs]:
-    packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-    return [TextOutputs.unpack(column) for column in packed]
+    return [TextOutputs.unpack(column) for column in _split(result)]
+
+
+def _split(result: Result) -> list[Floats]:
+    """Split a result into the rows of each input."""
+    counts = result.row_counts or [1] * len(result.vectors)
+    return np.split(result.vectors, np.cumsum(counts)[:-1])
 
 
 def _checked(result: Result | EncodingFailed, indices: Sequence[int]) -> Result:
@@ -347,12 +359,13 @@ def _record(context: RequestContext, results: Sequence[Result]) -> None:
 
 
 def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
-    """Build a job of texts, of images, or of texts with images.
+    """Build a job of texts, of images, of texts with images, or of pages.
 
     tokens: tokens of all jobs of the request.
     """
     prompt_token_counts = [row.prompt_token_count for row in rows]
     ids, image_tokens = FlatRows.of([row.ids for row in rows]), rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    kind = CONTENT if rows[0].content else IMAGE if image_tokens else output
-    return Job(kind, ids, counts, size_class(tokens), image_tokens=image_tokens)
+    if image_tokens and output == DENSE:
+        output = CONTENT if rows[0].content else IMAGE
+    return Job(output, ids, counts, size_class(tokens), image_tokens=image_tokens)
