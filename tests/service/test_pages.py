@@ -94,6 +94,23 @@ def test_similarity_compares_queries_with_texts_and_pages(
     np.testing.assert_allclose(found["scores"], [[len(expected[1])]], rtol=1e-5)
 
 
+def test_reranking_takes_texts_and_pages(
+    server: HttpServer, embedder: Embedder, expected: list[Floats]
+) -> None:
+    query = embedder.embed_tokens(QUERY, "query")
+    scores = [maxsim(query, document) for document in expected[:3]]
+    body = {"model": "pages", "query": QUERY, "documents": [{"text": TEXT}, *INPUTS[1:3]]}
+    for path in ("/rerank", "/v2/rerank"):
+        results = server.post(path, body).json()["results"]
+        found = {result["index"]: result["relevance_score"] for result in results}
+        np.testing.assert_allclose([found[i] for i in range(3)], scores, rtol=1e-5)
+    repeated = error(server.post("/rerank", {**body, "return_documents": True}), 400)
+    assert "repeats no images" in repeated["message"]
+    broken = {**body, "documents": [TEXT, {"image": "data:"}]}
+    response = error(server.post("/rerank", broken), 400)
+    assert (response["code"], response["index"]) == ("invalid_image", 1)
+
+
 def test_an_error_names_the_page(server: HttpServer) -> None:
     broken = {"image": "data:"}
     response = server.post("/embed", {"inputs": [TEXT, broken]})
