@@ -141,7 +141,7 @@ class ModelDescription:
             image_encoder=images,
             classifier=classifier,
             preprocessing=image_options.read_preprocessing(images, spec),
-            patches=image_options.read_patches(path, entries[0].path, spec, text_format),
+            patches=image_options.read_patches(path, entries[0], spec, text_format),
             pages=image_options.read_pages(images, spec),
             multi_vector=multi_vector,
         )
