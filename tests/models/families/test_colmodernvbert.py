@@ -140,7 +140,8 @@ def test_missing_sizes_are_those_of_transformers(tmp_path: Path) -> None:
     write_processor(tmp_path)
     model = read_json(tmp_path / "config.json")["vlm_config"]
     edit(tmp_path, vlm_config={**model, "text_config": {}, "vision_config": {}})
-    spec, defaults = families.read(tmp_path), ModernVBertConfig()
+    defaults: Any = ModernVBertConfig()
+    spec = families.read(tmp_path)
     assert spec.images is not None
     for config, expected in (
         (spec.config, defaults.text_config),
