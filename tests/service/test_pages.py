@@ -1,6 +1,8 @@
 """Images of pages in the requests of each API, against the model's own vectors."""
 
 import base64
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,19 @@ def test_an_error_names_the_page(server: HttpServer) -> None:
     both = {"content": [{"type": "text", "text": TEXT}, {"type": "text", "text": TEXT}]}
     response = server.post("/embed", {"inputs": [both]})
     assert error(response, 400)["code"] == "not_offered"
+
+
+@pytest.mark.full
+def test_the_examples_of_the_documentation_run(server: HttpServer, folder: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "multi-vector.md").read_text(encoding="utf-8")
+    [body] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    url = image(PAGES[0])["image"]
+    inputs = json.loads(body.replace("data:image/png;base64,…", url))
+    assert len(server.post("/embed", inputs).json()) == 2
+    code, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"image": PAGES[0]}
+    exec(code.replace("ModernVBERT/colmodernvbert-merged", str(folder)), names)
+    assert len(names["scores"]) == 1
 
 
 def test_info_names_images(server: HttpServer) -> None:

@@ -3,13 +3,20 @@
 ModernBERT reads a text, or tokens that SigLIP computes from the tiles of a page's image.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import modernbert
 from embedwell_models.families.family import Family, Row
 from embedwell_models.families.vision import siglip_tokens
+
+_TEXT_DEFAULTS: Mapping[str, Any] = {  # of ModernBertConfig in transformers
+    **{"vocab_size": 50_368, "hidden_size": 768, "intermediate_size": 1152},
+    **{"num_hidden_layers": 22, "num_attention_heads": 12, "max_position_embeddings": 8192},
+}
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -19,7 +26,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
     text, vision = model.nested("text_config"), model.nested("vision_config")
     text.require("model_type", "modernbert")
     vision.require("model_type", "siglip_vision_model")
-    spec = modernbert.read(text)
+    spec = modernbert.read(text.with_defaults(_TEXT_DEFAULTS))
     images = siglip_tokens(
         vision,
         model.get("pixel_shuffle_factor", 4),

@@ -235,10 +235,8 @@ class Pipeline:
         parts = [[rows[index] for index in group] for group in groups]
         with self._submitted(context, parts, output) as results:
             computed = await _gather(map(compute, groups, results))
-        each: dict[int, Floats] = {}
-        for group, result in zip(groups, computed, strict=True):
-            each |= zip(group, _split(result), strict=True)
-        ordered = [each[index] for index in range(len(rows))]
+        each = [vectors for result in computed for vectors in _split(result)]
+        ordered = [each[index] for index in np.argsort([*chain.from_iterable(groups)])]
         counts = [*map(len, ordered)] if output != DENSE else ()
         return replace(computed[0], vectors=np.concatenate(ordered), row_counts=counts)
 

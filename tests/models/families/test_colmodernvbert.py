@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import ModernVBertConfig
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
@@ -133,6 +134,25 @@ def test_a_tokenizer_without_the_token_after_queries_is_refused(tmp_path: Path) 
     )
     with pytest.raises(ModelError, match="queries end with"):
         load(tmp_path)
+
+
+def test_missing_sizes_are_those_of_transformers(tmp_path: Path) -> None:
+    write_processor(tmp_path)
+    model = read_json(tmp_path / "config.json")["vlm_config"]
+    edit(tmp_path, vlm_config={**model, "text_config": {}, "vision_config": {}})
+    defaults: Any = ModernVBertConfig()
+    spec = families.read(tmp_path)
+    assert spec.images is not None
+    for config, expected in (
+        (spec.config, defaults.text_config),
+        (spec.images.encoder.config, defaults.vision_config),
+    ):
+        assert config.hidden_size == expected.hidden_size
+        assert config.num_layers == expected.num_hidden_layers
+        assert config.attention.heads == expected.num_attention_heads
+        assert config.feed_forward.inner == expected.intermediate_size
+    assert spec.config.vocab_size == defaults.text_config.vocab_size
+    assert spec.config.max_positions == defaults.text_config.max_position_embeddings
 
 
 @pytest.mark.parametrize(
