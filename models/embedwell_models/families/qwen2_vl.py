@@ -90,7 +90,7 @@ _QWEN2_VL = Family(
     rows=(
         Row(
             family="Qwen2-VL",
-            models="GME (gme-Qwen2-VL-2B, -7B)",
+            models="trained with sentence-transformers",
             positions="rotary",
             layers="as Qwen 2, [texts and images](image-inputs.md#texts-with-images)",
         ),
@@ -107,5 +107,13 @@ FAMILIES = (
         published_pooling="lasttoken",
         replaced_code=(_CODE,),
         replaces_module=True,
+        rows=(
+            Row(
+                family="GME",
+                models="gme-Qwen2-VL-2B, -7B",
+                positions="rotary",
+                layers="as Qwen2-VL",
+            ),
+        ),
     ),
 )
