@@ -21,7 +21,6 @@ from embedwell.errors import (
     reindexed,
 )
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.item_result import ItemResult
 from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions, TextOrIds
@@ -41,6 +40,9 @@ from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 R = TypeVar("R")
+
+ItemResult = tuple[InputRow, Floats] | ServiceError
+"""A tokenized input and its vector (D,), or its error."""
 
 _PART_TEXTS = 16
 """Texts of a part: SPLADE's full vectors of so many have a quarter of the numbers allowed."""

@@ -37,6 +37,9 @@ from embedwell.routes.weaviate import document_scores
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
+_Ranks = Sequence[tuple[int, float]]
+"""The index and the score of each document, best first."""
+
 
 class VectorScores(Protocol):
     """Interface of MultiVectors and CosineScores."""
@@ -110,14 +113,14 @@ class RerankService:
         scores = logits if body.wants_logits else self.scores(logits)
         if body.weaviate_property is not None:
             return document_scores(body.query, contents, scores)
-        order = ranking(logits, body.top_n or body.top_k or None)
+        ranks = _ranks(logits, scores, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
-            return _tei_ranks(scores, order, contents if body.return_text else None)
+            return _tei_ranks(ranks, contents if body.return_text else None)
         documents = contents if body.return_documents else None
         if body.is_voyage:
             return {
                 "object": "list",
-                "data": _rank_texts(scores, order, documents),
+                "data": _rank_texts(ranks, documents),
                 "model": self.model.name,
                 "usage": {"total_tokens": context.tokens},
             }
@@ -127,11 +130,11 @@ class RerankService:
             "object": "rerank",
             "model": self.model.name,
             "usage": token_usage(context),
-            "results": rank(scores, order, documents),
+            "results": rank(ranks, documents),
             "meta": _meta(rows, context, "1"),
         }
         if body.is_ambiguous:
-            response["data"] = _rank_texts(scores, order, documents)
+            response["data"] = _rank_texts(ranks, documents)
         if body.details:
             response["inputs"] = describe_inputs(rows)
         return response
@@ -145,10 +148,10 @@ class RerankService:
         )
         texts = document_texts(body.documents)
         rows, logits = await self.logits(context, body.query, texts, options)
-        scores, order = self.scores(logits), ranking(logits, body.top_n or None)
+        ranks = _ranks(logits, self.scores(logits), body.top_n)
         return {
             "id": context.id,
-            "results": _rank_objects(scores, order, texts if body.return_documents else None),
+            "results": _rank_objects(ranks, texts if body.return_documents else None),
             "meta": _meta(rows, context, "2"),
         }
 
@@ -213,35 +216,30 @@ def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> Co
     return {**meta, "billed_units": units}
 
 
-def _tei_ranks(scores: Floats, order: Sequence[int], texts: Sequence[str] | None) -> TEIRanks:
+def _ranks(logits: Floats, scores: Floats, top_n: int | None) -> _Ranks:
+    """Rank by the logits, as large ones have equal scores."""
+    return [(index, float(scores[index])) for index in ranking(logits, top_n or None)]
+
+
+def _tei_ranks(ranks: _Ranks, texts: Sequence[str] | None) -> TEIRanks:
     if texts is None:
-        return [{"index": index, "score": float(scores[index])} for index in order]
+        return [{"index": index, "score": score} for index, score in ranks]
+    return [{"index": index, "score": score, "text": texts[index]} for index, score in ranks]
+
+
+def _rank_texts(ranks: _Ranks, texts: Sequence[str] | None) -> list[PlainRanked]:
+    if texts is None:
+        return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "score": float(scores[index]), "text": texts[index]} for index in order
+        {"index": index, "relevance_score": score, "document": texts[index]}
+        for index, score in ranks
     ]
 
 
-def _rank_texts(
-    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
-) -> list[PlainRanked]:
+def _rank_objects(ranks: _Ranks, texts: Sequence[str] | None) -> list[Ranked]:
     if texts is None:
-        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
+        return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "relevance_score": float(scores[index]), "document": texts[index]}
-        for index in order
-    ]
-
-
-def _rank_objects(
-    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
-) -> list[Ranked]:
-    if texts is None:
-        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
-    return [
-        {
-            "index": index,
-            "relevance_score": float(scores[index]),
-            "document": {"text": texts[index]},
-        }
-        for index in order
+        {"index": index, "relevance_score": score, "document": {"text": texts[index]}}
+        for index, score in ranks
     ]
