@@ -210,7 +210,7 @@ class Pipeline:
 
         Raises EncodingFailed, Overloaded, TimedOut and EngineUnavailable.
         """
-        if any([row.image_tokens for row in rows]):
+        if any(row.image_tokens for row in rows):
             return await self._submit_with_images(context, rows, output)
         with self._submitted(context, [rows], output) as [result]:
             return await result
