@@ -64,6 +64,9 @@ class InstantModel:
     def encode_images(self, images: Sequence[Pixels]) -> Floats:
         raise NotImplementedError
 
+    def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
+        raise NotImplementedError
+
     def encode_with_images(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats:
         raise NotImplementedError
 

@@ -79,6 +79,10 @@ class SumModel:
         self.batches.append(len(images))
         return np.array([[image.sum()] for image in images], dtype=np.float32)
 
+    def encode_page(self, ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+        """Refuse an image: this model reads texts only."""
+        raise NotImplementedError
+
     def encode_with_images(self, ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
         self.batches.append(1)
         pixels = sum(int(image.sum()) for image in images)

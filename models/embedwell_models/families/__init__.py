@@ -14,6 +14,7 @@ from embedwell_models.families import (
     bloom,
     classic,
     clip,
+    colmodernvbert,
     deberta,
     distilbert,
     dpr,
@@ -102,6 +103,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *clip.FAMILIES,
     *siglip.FAMILIES,
     *jina_clip.FAMILIES,
+    *colmodernvbert.FAMILIES,
     *static.FAMILIES,
     *classic.FAMILIES,
 )

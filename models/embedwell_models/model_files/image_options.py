@@ -6,6 +6,7 @@ from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.errors import TORCH_MISSING
+from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
@@ -20,7 +21,19 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
     """
-    return None if spec.images is None else Preprocessing.read(encoder, spec.images)
+    if spec.images is None or spec.images.merge:
+        return None
+    return Preprocessing.read(encoder, spec.images)
+
+
+def read_pages(encoder: Path, spec: CheckpointLayout) -> PagePreprocessing | None:
+    """Read that of images whose tokens have a vector each; None for a model without such images.
+
+    encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
+    """
+    if spec.images is None or not spec.images.merge:
+        return None
+    return PagePreprocessing.read(encoder, spec.images)
 
 
 def read_patches(

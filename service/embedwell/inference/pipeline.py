@@ -34,7 +34,7 @@ from embedwell.inputs.windows import (
 from embedwell.limits.admission import Admission
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
@@ -222,7 +222,7 @@ class Pipeline:
 
         Returns their vectors in order.
         """
-        if output != DENSE:
+        if output != DENSE and not (output == MULTI and _are_pages(rows)):
             _check_texts(rows)
         by_tokens: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
@@ -234,11 +234,12 @@ class Pipeline:
                 return await result
 
         parts = [[rows[index] for index in group] for group in groups]
-        with self._submitted(context, parts, DENSE) as results:
+        with self._submitted(context, parts, output) as results:
             computed = await _gather(map(compute, groups, results))
-        order = np.argsort([*chain.from_iterable(groups)])
-        vectors = np.concatenate([result.vectors for result in computed])
-        return replace(computed[0], vectors=vectors[order])
+        each = [vectors for result in computed for vectors in _split(result)]
+        ordered = [each[index] for index in np.argsort([*chain.from_iterable(groups)])]
+        counts = [*map(len, ordered)] if output != DENSE else ()
+        return replace(computed[0], vectors=np.concatenate(ordered), row_counts=counts)
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
@@ -302,6 +303,11 @@ def _record(context: RequestContext, times: Sequence[tuple[int, int]]) -> None:
         context.compute_us += max([end for _, end in times]) - start
 
 
+def _are_pages(rows: Sequence[InputRow]) -> bool:
+    """Return whether all images among the inputs are pages, whose tokens have a vector each."""
+    return all(row.content for row in rows if row.image_tokens)
+
+
 def _check_texts(rows: Sequence[InputRow]) -> None:
     if any(row.image_tokens for row in rows):
         raise BadRequest(
@@ -321,17 +327,23 @@ async def _gather(coroutines: Iterable[Coroutine[None, None, R]]) -> list[R]:
 
 
 def _unpack(result: Result) -> list[TextOutputs]:
-    packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
-    return [TextOutputs.unpack(column) for column in packed]
+    return [TextOutputs.unpack(column) for column in _split(result)]
+
+
+def _split(result: Result) -> list[Floats]:
+    """Split a result into the rows of each input."""
+    counts = result.row_counts or [1] * len(result.vectors)
+    return np.split(result.vectors, np.cumsum(counts)[:-1])
 
 
 def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:
-    """Build a job of texts, of images, or of texts with images.
+    """Build a job of texts, of images, of texts with images, or of pages.
 
     tokens: tokens of all jobs of the request.
     """
     prompt_token_counts = [row.prompt_token_count for row in rows]
     ids, image_tokens = FlatRows.of([row.ids for row in rows]), rows[0].image_tokens
     counts = prompt_token_counts if any(prompt_token_counts) else ()
-    kind = CONTENT if rows[0].content else IMAGE if image_tokens else output
-    return Job(kind, ids, counts, size_class(tokens), image_tokens=image_tokens)
+    if image_tokens and output == DENSE:
+        output = CONTENT if rows[0].content else IMAGE
+    return Job(output, ids, counts, size_class(tokens), image_tokens=image_tokens)

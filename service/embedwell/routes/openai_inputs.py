@@ -48,6 +48,20 @@ OpenAIInputs = Annotated[
 """A text, its token ids, or a list of either; validation turns objects into texts and images."""
 
 
+_Text = Annotated[str, Tag("<text>")]
+TextsOrObjects = Annotated[
+    _Text
+    | _Object
+    | Annotated[
+        list[Annotated[_Text | _Object, by_type({dict: "<object>"}, "<text>")]],
+        FAIL_FAST,
+        Tag("<batch>"),
+    ],
+    by_type({list: "<batch>", dict: "<object>"}, "<text>"),
+]
+"""A text, an object, or a list of either; validation turns objects into texts and images."""
+
+
 class Message(Body):
     """A message of a chat, with texts and images."""
 

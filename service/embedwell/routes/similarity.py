@@ -14,6 +14,7 @@ from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inference.similarity_scores import check_pairs, similarity_scores
 from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
+from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.run_in_thread import run_in_thread
@@ -177,7 +178,7 @@ async def compare_tokens(
     if "metric" in body.model_fields_set and body.metric != MAXSIM:
         raise BadRequest(f"metric must be {MAXSIM} for this model", param="metric")
     first, second = body.sides()
-    queries, documents = _only_texts(first, "a"), _only_texts(second, "b")
+    queries, documents = _items(first, "a"), _items(second, "b")
     _check_scores(len(queries), len(documents), body, max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
     with located([*first, *second]):
@@ -190,13 +191,10 @@ async def compare_tokens(
     return a.rows, b.rows, [_top(row, ranking(row, body.top_k)) for row in scores]
 
 
-def _only_texts(items: TextsByPath, name: str) -> list[str]:
-    if not items:
+def _items(side: TextsByPath, name: str) -> list[str | ImageInput]:
+    if not side:
         raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
-    texts = [item for item in items.values() if isinstance(item, str)]
-    if len(texts) < len(items):
-        raise BadRequest("this model embeds texts only; send no images", code="not_offered")
-    return texts
+    return [*side.values()]
 
 
 def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:

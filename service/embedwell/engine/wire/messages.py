@@ -35,13 +35,13 @@ class Job:
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
         input embeddings ('token', 'position', 'segment'); IMAGE; CONTENT; or names of
         `outputs.names`, joined by '+'.
-    texts_ids: token ids of each text, an image, see `pack_pixels`, or a text with images, see
-        `pack_content`.
+    texts_ids: token ids of each text, an image, see `pack_pixels`, or a text with images or a page,
+        see `pack_content`.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
     size_class: class of the whole request, which may be several jobs; see `sizes`.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
-    image_tokens: tokens of each image or text with images; 0 for texts.
+    image_tokens: tokens of each image, text with images or page; 0 for texts.
     """
 
     output: str | int
