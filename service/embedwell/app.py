@@ -1,6 +1,7 @@
 """Composition root: build the application of an HTTP process from its parts."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -29,6 +30,9 @@ from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import direct_routes
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
+
+if TYPE_CHECKING:
+    from embedwell.tracing.spans import RequestSpans
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
 _FORM_BYTES = 1 << 12  # bytes of a form around a file
@@ -61,7 +65,9 @@ def create_app(
     if (folder := settings.batch_folder) is not None:
         service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
     routers += [files.router(service), batches.router(service)]
-    app = fastapi_app(routers, [*background, *([service.run] if service else [])])
+    spans = _spans(context)
+    first, last = [spans.run] if spans else [], [service.run] if service else []
+    app = fastapi_app(routers, [*first, *background, *last])
     paths = list(dict.fromkeys(route.path for route in app.routes if isinstance(route, Route)))
     metrics.track(paths)
     return Middleware(
@@ -77,18 +83,21 @@ def create_app(
             settings.host, settings.allowed_hosts, settings.cors_origins, bool(settings.keys)
         ),
         models=ModelPaths({name: model.index for model in models for name in model.settings.names}),
+        on_end=spans.record if spans else None,
     )
 
 
 def wrap(app: Middleware, context: InheritedServer) -> ASGIApp:
-    """Wrap the application with the middleware that the settings enable: traces, and CORS."""
-    traced: ASGIApp = app
-    if context.settings.tracing:
-        from embedwell.tracing.spans import RequestSpans, TracingMiddleware
+    """Add CORS headers for the origins in the settings."""
+    return with_cors(app, context.settings.cors_origins, EXPOSED_HEADERS)
 
-        names = list(dict.fromkeys(model.settings.name for model in context.models))
-        traced = TracingMiddleware(app, RequestSpans(names))
-    return with_cors(traced, context.settings.cors_origins, EXPOSED_HEADERS)
+
+def _spans(context: InheritedServer) -> "RequestSpans | None":
+    if not context.settings.tracing:
+        return None
+    from embedwell.tracing.spans import RequestSpans
+
+    return RequestSpans(list(dict.fromkeys(model.settings.name for model in context.models)))
 
 
 def served_models(context: InheritedServer, engines: Sequence[EngineSession]) -> list[ServedModel]:

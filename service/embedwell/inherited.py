@@ -66,11 +66,6 @@ class InheritedServer:
     listener_fds: Sequence[Sequence[int]]
     started: int = field(default_factory=lambda: int(time.time()))
 
-    @property
-    def rows(self) -> int:
-        """Number of rows of the shared counters: one for each HTTP process, and a common one."""
-        return counter_rows(self.settings)
-
     def counters(self, row: int) -> SharedCounters:
         """Open the server's shared counters, its first model's, for the process of a row."""
         return self.models[0].counters(row)
@@ -96,5 +91,5 @@ class InheritedServer:
 
 
 def counter_rows(settings: Settings) -> int:
-    """Return the number of rows of the shared counters of a server with these settings."""
+    """Return the rows of the shared counters: one for each HTTP process, and a common one."""
     return settings.workers + 1

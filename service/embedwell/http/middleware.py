@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Protocol
@@ -13,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from embedwell.errors import (
+    ClientDisconnected,
     ConnectionClosed,
     InternalError,
     ServiceError,
@@ -79,6 +80,7 @@ class Middleware:
         metrics: RequestCounter,
         browsers: BrowserChecks,
         models: ModelPaths | None = None,
+        on_end: Callable[[Scope, int], None] | None = None,
     ) -> None:
         """direct_routes: routes of `app` for POST that are called directly, by path.
 
@@ -88,6 +90,7 @@ class Middleware:
             in memory.
         keys: None for a server without a key.
         models: the models that a path may begin with.
+        on_end: called after each request with its scope, and the status of its response.
         """
         self._app, self._root_path = app, root_path
         self._direct_routes, self._paths = direct_routes, {*paths, *direct_routes}
@@ -96,7 +99,7 @@ class Middleware:
         self._browsers = None if browsers.allow_all else browsers
         self._failures, self.invalid_requests = FailureLog(), InvalidRequestLog()
         self._free_memory = FreeMemory()
-        self._models = models or ModelPaths({})
+        self._models, self._on_end = models or ModelPaths({}), on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -132,6 +135,8 @@ class Middleware:
             request_body.stop_timer()
             if context.memory.size > SMALL:
                 self._release(context.memory)
+            if self._on_end is not None:
+                self._on_end(scope, sender.status or ClientDisconnected.status)
 
     def refusal(self, error: ConnectionClosed, headers: Headers) -> Response:
         """Return the response for a request that the parser rejected, and count it."""
@@ -177,18 +182,22 @@ class Middleware:
 
 
 class _ResponseSender:
-    """Sends a response with the headers of its context, and counts it."""
+    """Sends a response with the headers of its context, and counts it.
+
+    status: of the response; None until it starts.
+    """
+
+    status: int | None = None
 
     def __init__(
         self, metrics: RequestCounter, failures: FailureLog, scope: Scope, send: Send
     ) -> None:
         self._metrics, self._failures, self._scope, self._send = metrics, failures, scope, send
         self._context: RequestContext = scope["state"]["context"]
-        self._started = False
 
     def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
-            self._started = True
+            self.status = message["status"]
             message["headers"] = [*message["headers"], *self._context.headers()]
             path = getattr(self._scope["route"], "path", self._context.path)
             self._metrics.observe(self._context, path, message["status"])
@@ -210,7 +219,7 @@ class _ResponseSender:
         status = failure.status
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(failure, InternalError):
             self._failures.write(self._context.id, self._context.path, status, failure.message)
-        if not self._started:
+        if self.status is None:
             response = respond(failure, self._context.id, self._context.path)
             head = {"status": response.status_code, "headers": response.raw_headers}
             await self({"type": "http.response.start", **head})

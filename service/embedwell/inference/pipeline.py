@@ -1,7 +1,6 @@
 """Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +20,6 @@ from embedwell.errors import (
     reindexed,
 )
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.item_result import ItemResult
 from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions, TextOrIds
@@ -41,6 +39,9 @@ from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 R = TypeVar("R")
+
+ItemResult = tuple[InputRow, Floats] | ServiceError
+"""A tokenized input and its vector (D,), or its error."""
 
 _PART_TEXTS = 16
 """Texts of a part: SPLADE's full vectors of so many have a quarter of the numbers allowed."""
@@ -258,10 +259,10 @@ class Pipeline:
         """
         tokens = sum([row.tokens for rows in parts for row in rows])
         jobs = [self._planner.plan(_job(rows, output, tokens)) for rows in parts]
-        times = _Times()
+        times: list[tuple[int, int]] = []
         with self._admission.admit(sum([job.tokens for job in jobs]), context.tokenize_us / 1e6):
             yield [self._compute(context, job, times) for job in jobs]
-        times.add_to(context)
+        _record(context, times)
 
     async def _submit_windows(
         self,
@@ -273,7 +274,9 @@ class Pipeline:
             result = await self.submit(context, split_windows(rows), DENSE)
         return merge(rows, result.vectors)
 
-    async def _compute(self, context: RequestContext, job: PlannedJob, times: "_Times") -> Result:
+    async def _compute(
+        self, context: RequestContext, job: PlannedJob, times: list[tuple[int, int]]
+    ) -> Result:
         remaining = self._timeout - context.tokenize_us / 1e6
         try:
             result = await job.compute(remaining)
@@ -283,30 +286,21 @@ class Pipeline:
                 "inputs",
                 retry_after=1,
             ) from None
-        times.note(result)
+        context.cached += result.cached
+        if result.compute_us:
+            times.append((result.queue_us, result.queue_us + result.compute_us))
         return result
 
 
-class _Times:
-    """Times and counts of jobs that were submitted together.
+def _record(context: RequestContext, times: Sequence[tuple[int, int]]) -> None:
+    """Add the times of jobs that were submitted together: the start and the end of each.
 
     Jobs share batches, so they take from the start of the first to the end of the last.
     """
-
-    def __init__(self) -> None:
-        self._cached, self._start, self._end = 0, sys.maxsize, 0
-
-    def note(self, result: Result) -> None:
-        self._cached += result.cached
-        if result.compute_us:
-            self._start = min(self._start, result.queue_us)
-            self._end = max(self._end, result.queue_us + result.compute_us)
-
-    def add_to(self, context: RequestContext) -> None:
-        context.cached += self._cached
-        if self._end:
-            context.queue_us += self._start
-            context.compute_us += self._end - self._start
+    if times:
+        start = min([start for start, _ in times])
+        context.queue_us += start
+        context.compute_us += max([end for _, end in times]) - start
 
 
 def _are_pages(rows: Sequence[InputRow]) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -255,50 +254,30 @@ def _check_options(scheme: Scheme, encoding: PositionEncoding) -> None:
                 )
 
 
-@singledispatch
-def compute_tables(scheme: Scheme, encoding: PositionEncoding) -> PositionTables:
-    """Compute the tables of a scheme; none by default."""
+def compute_tables(encoding: PositionEncoding) -> PositionTables:  # noqa: PLR0911 - a scheme each
+    """Compute the tables of a scheme; none for one that a model has trained, or without any."""
+    positions, dim = encoding.positions, encoding.dim
+    match encoding.scheme:
+        case Sinusoidal(base=base):
+            return {"vectors": tables.sinusoidal(positions, dim, base)}
+        case Rotary() as scheme:
+            columns = np.arange(dim)
+            halves = np.stack(np.split(columns, 2), 1)
+            pairs = columns.reshape(-1, 2) if scheme.interleaved else halves
+            cos, sin = tables.rotary(positions, scheme, encoding.length)
+            return {"pairs": pairs, "cos": cos, "sin": sin}
+        case Alibi(steepest=steepest):
+            slopes = tables.alibi_slopes(encoding.heads, steepest)
+            bias = tables.alibi_bias(positions, slopes, encoding.causal)
+            return {"slopes": slopes, "bias": bias}
+        case Buckets(buckets=buckets, max_distance=far):
+            distances = tables.relative_positions(positions)
+            return {"buckets": tables.t5_buckets(distances, buckets, far, encoding.bidirectional)}
+        case Disentangled(buckets=buckets, max_distance=far, span=span):
+            distances = -tables.relative_positions(positions)
+            indices = tables.deberta_buckets(distances, buckets, far)
+            return {"buckets": indices.clip(-span, span - 1)}
+        case TransformerXL(base=base):
+            distances = np.unique(-tables.relative_positions(positions))
+            return {"distances": distances, "vectors": tables.transformer_xl(distances, dim, base)}
     return {}
-
-
-@compute_tables.register
-def _(scheme: Sinusoidal, encoding: PositionEncoding) -> PositionTables:
-    return {"vectors": tables.sinusoidal(encoding.positions, encoding.dim, scheme.base)}
-
-
-@compute_tables.register
-def _(scheme: Rotary, encoding: PositionEncoding) -> PositionTables:
-    columns = np.arange(encoding.dim)
-    pairs = columns.reshape(-1, 2) if scheme.interleaved else np.stack(np.split(columns, 2), 1)
-    cos, sin = tables.rotary(encoding.positions, scheme, encoding.length)
-    return {"pairs": pairs, "cos": cos, "sin": sin}
-
-
-@compute_tables.register
-def _(scheme: Alibi, encoding: PositionEncoding) -> PositionTables:
-    slopes = tables.alibi_slopes(encoding.heads, scheme.steepest)
-    return {
-        "slopes": slopes,
-        "bias": tables.alibi_bias(encoding.positions, slopes, encoding.causal),
-    }
-
-
-@compute_tables.register
-def _(scheme: Buckets, encoding: PositionEncoding) -> PositionTables:
-    distances = tables.relative_positions(encoding.positions)
-    sizes = scheme.buckets, scheme.max_distance
-    return {"buckets": tables.t5_buckets(distances, *sizes, encoding.bidirectional)}
-
-
-@compute_tables.register
-def _(scheme: Disentangled, encoding: PositionEncoding) -> PositionTables:
-    distances = -tables.relative_positions(encoding.positions)
-    buckets = tables.deberta_buckets(distances, scheme.buckets, scheme.max_distance)
-    return {"buckets": buckets.clip(-scheme.span, scheme.span - 1)}
-
-
-@compute_tables.register
-def _(scheme: TransformerXL, encoding: PositionEncoding) -> PositionTables:
-    distances = np.unique(-tables.relative_positions(encoding.positions))
-    vectors = tables.transformer_xl(distances, encoding.dim, scheme.base)
-    return {"distances": distances, "vectors": vectors}

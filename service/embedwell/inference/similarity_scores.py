@@ -39,7 +39,7 @@ async def similarity_scores(
     Overloaded if many scores would wait too long, and TimedOut.
     """
     if options.mode == "pairwise":
-        _check_pairs(a, b, options)
+        check_pairs(len(a), len(b), options)
         operations = len(a) * _operations_per_row(options, 1, a.shape[1])
         return await comparisons.run(_pairwise_scores(options.metric, a, b), operations)
     check_response_numbers(len(a) * len(b), max_values)
@@ -104,11 +104,11 @@ def _score_matrix(metric: str, a: Floats, b: Floats) -> Floats:
     return scores
 
 
-def _check_pairs(a: Floats, b: Floats, options: ScoreOptions) -> None:
-    if len(a) != len(b):
+def check_pairs(a: int, b: int, options: ScoreOptions) -> None:
+    """Raise BadRequest if mode pairwise cannot compare so many entries."""
+    if a != b:
         raise BadRequest(
-            f"a has {len(a)} entries and b has {len(b)}; mode pairwise needs equal numbers",
-            param="mode",
+            f"a has {a} entries and b has {b}; mode pairwise needs equal numbers", param="mode"
         )
     if options.top_k is not None:
         raise BadRequest("top_k needs mode matrix", param="top_k")

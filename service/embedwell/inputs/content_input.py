@@ -1,7 +1,7 @@
 """An input of several texts and images, in order."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -76,3 +76,16 @@ class ContentInput(_Model):
     def __len__(self) -> int:
         """Return the number of characters to tokenize."""
         return sum(map(len, self.parts))
+
+
+class Part(Protocol):
+    """A part of an input's content, in any API."""
+
+    @property
+    def value(self) -> str | ImageInput: ...
+
+
+def input_of_parts(parts: Sequence[Part]) -> str | ImageInput | ContentInput:
+    """Return the only text or image of an input, or all of its parts."""
+    values = [part.value for part in parts]
+    return values[0] if len(values) == 1 else ContentInput.of(values)

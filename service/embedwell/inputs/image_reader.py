@@ -114,20 +114,18 @@ class ImageReader:
     ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
         prepared: dict[int, PreparedImage | PreparedContent] = {}
         for index, image in images.items():
-            prepared[index] = self._prepared(image, index)
+            try:
+                prepared[index] = PreparedImage(self._row(image))
+            except ImageError as error:
+                prepared[index] = PreparedImage(_unreadable(index, error))
             yield
         return prepared
 
-    def _prepared(self, image: ImageInput, index: int) -> PreparedImage:
+    def _row(self, image: ImageInput) -> InputRow:
         assert self._spec is not None and self._preprocessing is not None
-        try:
-            pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
-        except ImageError as error:
-            return PreparedImage(_unreadable(index, error))
+        pixels = self._preprocessing.pixels(image.file_bytes(), self._max_pixels)
         tokens, read = self._spec.tokens, pixels.size // 3
-        return PreparedImage(
-            InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
-        )
+        return InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
 
     def _run_pages(
         self, pages: PagePreprocessing, images: Mapping[int, ImageInput], tokens: int

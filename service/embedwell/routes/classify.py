@@ -36,14 +36,10 @@ from embedwell_models.vectors import Floats
 _Texts = Annotated[list[str], Field(min_length=1, max_length=2), FAIL_FAST]
 
 
-def _item_kind(value: Any) -> str:
-    return "<text>" if isinstance(value, str) else "<texts>"
-
-
 def _inputs_kind(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], list):
         return "<batch>"
-    return _item_kind(value)
+    return "<text>" if isinstance(value, str) else "<texts>"
 
 
 PredictInputs = Annotated[

@@ -10,14 +10,13 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import CohereError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import Content
+from embedwell.inputs.content_input import Content, input_of_parts
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
-from embedwell.routes.common.content_parts import input_of_parts
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
@@ -191,13 +190,9 @@ def router(registry: ModelRegistry) -> APIRouter:
         embedding = models.choose(body.model)
         request = body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
-        return {
-            "id": context.id,
-            "embeddings": _by_type(vectors, body.embedding_types or ["float"]),
-            "texts": [item for item in input_list(request.inputs) if isinstance(item, str)],
-            "meta": response_meta(rows, context, "2"),
-            "response_type": "embeddings_by_type",
-        }
+        texts = [item for item in input_list(request.inputs) if isinstance(item, str)]
+        meta, types = response_meta(rows, context, "2"), body.embedding_types or ["float"]
+        return _by_type(context, vectors, types, texts, meta)
 
     @routes.post("/v1/embed", summary="Create embeddings (Cohere, version 1)")
     async def cohere_v1(
@@ -207,13 +202,7 @@ def router(registry: ModelRegistry) -> APIRouter:
         rows, vectors = await embedding.vectors(context, body.to_embed_request())
         meta, types = response_meta(rows, context, "1"), body.embedding_types
         if types:
-            return {
-                "id": context.id,
-                "embeddings": _by_type(vectors, types),
-                "texts": body.texts,
-                "meta": meta,
-                "response_type": "embeddings_by_type",
-            }
+            return _by_type(context, vectors, types, body.texts, meta)
         return {
             "id": context.id,
             "embeddings": as_lists(vectors),
@@ -225,11 +214,23 @@ def router(registry: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _by_type(vectors: Floats, types: Sequence[EmbeddingType]) -> CohereVectors:
+def _by_type(
+    context: RequestContext,
+    vectors: Floats,
+    types: Sequence[EmbeddingType],
+    texts: list[str],
+    meta: CohereMeta,
+) -> CohereResponse:
     encoded: CohereVectors = {}
     for name in types:
         encoded[name] = _encode(vectors, name)
-    return encoded
+    return {
+        "id": context.id,
+        "embeddings": encoded,
+        "texts": texts,
+        "meta": meta,
+        "response_type": "embeddings_by_type",
+    }
 
 
 def _encode(vectors: Floats, embedding_type: EmbeddingType) -> Any:

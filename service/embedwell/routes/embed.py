@@ -11,8 +11,7 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.error_body import Fault, describe, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.item_result import ItemResult
-from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import ResponseSize, check_response_numbers

@@ -285,12 +285,7 @@ async def create_embeddings(
         return _response(multivectors, service.model.name, context)
     param = "dimensions" if body.output_dimension is None else "output_dimension"
     _, vectors = await embedding.vectors(context, request, param, max_length)
-    encoded: Sequence[Vector] = _encode(vectors, request)
-    data: list[OpenAIEmbedding] = [
-        {"object": "embedding", "index": index, "embedding": vector}
-        for index, vector in enumerate(encoded)
-    ]
-    return _response(data, service.model.name, context)
+    return _response(openai_embeddings(vectors, request), service.model.name, context)
 
 
 def router(registry: ModelRegistry) -> APIRouter:
@@ -326,6 +321,15 @@ async def _multivectors(
     return [
         {"object": "embedding", "index": index, "embeddings": vectors}
         for index, vectors in enumerate(encoded)
+    ]
+
+
+def openai_embeddings(vectors: Floats, request: EmbedRequest) -> list[OpenAIEmbedding]:
+    """Return the results of the inputs, whose vectors are (B, D)."""
+    encoded: Sequence[Vector] = _encode(vectors, request)
+    return [
+        {"object": "embedding", "index": index, "embedding": vector}
+        for index, vector in enumerate(encoded)
     ]
 
 

@@ -7,11 +7,10 @@ from pydantic import AfterValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.content_input import Content
+from embedwell.inputs.content_input import Content, input_of_parts
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import Input
-from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, input_kind
-from embedwell.routes.common.content_parts import input_of_parts
+from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, by_type, input_kind
 
 
 class InputObject(Body):
@@ -29,12 +28,6 @@ def _content_of_object(item: InputObject) -> str | ImageInput:
     return item.text
 
 
-def _item_kind(value: Any) -> str:
-    if isinstance(value, list):
-        return "<ids>"
-    return "<object>" if isinstance(value, dict) else "<text>"
-
-
 def _input_kind(value: Any) -> str:
     return "<object>" if isinstance(value, dict) else input_kind(value)
 
@@ -42,7 +35,7 @@ def _input_kind(value: Any) -> str:
 _Object = Annotated[InputObject, AfterValidator(_content_of_object), Tag("<object>")]
 _InputItem = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")] | _Object,
-    Discriminator(_item_kind),
+    by_type({list: "<ids>", dict: "<object>"}, "<text>"),
 ]
 
 OpenAIInputs = Annotated[
@@ -55,28 +48,18 @@ OpenAIInputs = Annotated[
 """A text, its token ids, or a list of either; validation turns objects into texts and images."""
 
 
-def _text_or_object(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else "<text>"
-
-
-def _texts_kind(value: Any) -> str:
-    return "<batch>" if isinstance(value, list) else _text_or_object(value)
-
-
 _Text = Annotated[str, Tag("<text>")]
 TextsOrObjects = Annotated[
     _Text
     | _Object
     | Annotated[
-        list[Annotated[_Text | _Object, Discriminator(_text_or_object)]], FAIL_FAST, Tag("<batch>")
+        list[Annotated[_Text | _Object, by_type({dict: "<object>"}, "<text>")]],
+        FAIL_FAST,
+        Tag("<batch>"),
     ],
-    Discriminator(_texts_kind),
+    by_type({list: "<batch>", dict: "<object>"}, "<text>"),
 ]
 """A text, an object, or a list of either; validation turns objects into texts and images."""
-
-
-def _content_kind(value: Any) -> str:
-    return "<text>" if isinstance(value, str) else "<parts>"
 
 
 class Message(Body):
@@ -85,7 +68,7 @@ class Message(Body):
     role: Literal["user"]
     content: Annotated[
         Annotated[str, Tag("<text>")] | Annotated[Content, Tag("<parts>")],
-        Discriminator(_content_kind),
+        by_type({str: "<text>"}, "<parts>"),
     ]
 
 
@@ -105,14 +88,10 @@ def input_of_messages(messages: Sequence[Message], model: str) -> Input:
     return content if isinstance(content, str) else input_of_parts(content)
 
 
-def _modality_kind(value: Any) -> str:
-    return "<one>" if isinstance(value, str) else "<some>"
-
-
 ModalityName = Literal["text", "image"]
 Modality = Annotated[
     Annotated[ModalityName, Tag("<one>")] | Annotated[list[ModalityName], FAIL_FAST, Tag("<some>")],
-    Discriminator(_modality_kind),
+    by_type({str: "<one>"}, "<some>"),
 ]
 
 

@@ -196,8 +196,8 @@ class PositionService:
         match encoding.scheme:
             case Learned(padding=padding):
                 tables = await self._learned_table(context, encoding.positions, padding)
-            case scheme:
-                work = partial(compute_tables, scheme, encoding)
+            case _:
+                work = partial(compute_tables, encoding)
                 tables = await run_in_thread(work, encoding.value_bound <= _FEW_VALUES)
         if encoding.trained and "buckets" in tables and self.bias_table is not None:
             tables["bias"] = np.ascontiguousarray(self.bias_table.T[:, tables["buckets"]])

@@ -38,6 +38,9 @@ from embedwell.routes.weaviate import document_scores
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
+_Ranks = Sequence[tuple[int, float]]
+"""The index and the score of each document, best first."""
+
 
 class VectorScores(Protocol):
     """Interface of MultiVectors and CosineScores."""
@@ -138,14 +141,14 @@ class RerankService:
         scores = logits if body.wants_logits else self.scores(logits)
         if is_weaviate:
             return document_scores(body.query, texts, scores)
-        order = ranking(logits, body.top_n or body.top_k or None)
+        ranks = _ranks(logits, scores, body.top_n or body.top_k)
         if body.texts is not None and not body.details:
-            return _tei_ranks(scores, order, texts if body.return_text else None)
+            return _tei_ranks(ranks, texts if body.return_text else None)
         documents = texts if body.return_documents else None
         if body.is_voyage:
             return {
                 "object": "list",
-                "data": _rank_texts(scores, order, documents),
+                "data": _rank_texts(ranks, documents),
                 "model": self.model.name,
                 "usage": {"total_tokens": context.tokens},
             }
@@ -155,11 +158,11 @@ class RerankService:
             "object": "rerank",
             "model": self.model.name,
             "usage": token_usage(context),
-            "results": rank(scores, order, documents),
+            "results": rank(ranks, documents),
             "meta": _meta(rows, context, "1"),
         }
         if body.is_ambiguous:
-            response["data"] = _rank_texts(scores, order, documents)
+            response["data"] = _rank_texts(ranks, documents)
         if body.details:
             response["inputs"] = describe_inputs(rows)
         return response
@@ -174,10 +177,10 @@ class RerankService:
         contents = document_contents(body.documents)
         texts = _texts(contents) if body.return_documents else []
         rows, logits = await self.logits(context, body.query, contents, options)
-        scores, order = self.scores(logits), ranking(logits, body.top_n or None)
+        ranks = _ranks(logits, self.scores(logits), body.top_n)
         return {
             "id": context.id,
-            "results": _rank_objects(scores, order, texts if body.return_documents else None),
+            "results": _rank_objects(ranks, texts if body.return_documents else None),
             "meta": _meta(rows, context, "2"),
         }
 
@@ -252,35 +255,30 @@ def _meta(rows: Sequence[InputRow], context: RequestContext, version: str) -> Co
     return {**meta, "billed_units": units}
 
 
-def _tei_ranks(scores: Floats, order: Sequence[int], texts: Sequence[str] | None) -> TEIRanks:
+def _ranks(logits: Floats, scores: Floats, top_n: int | None) -> _Ranks:
+    """Rank by the logits, as large ones have equal scores."""
+    return [(index, float(scores[index])) for index in ranking(logits, top_n or None)]
+
+
+def _tei_ranks(ranks: _Ranks, texts: Sequence[str] | None) -> TEIRanks:
     if texts is None:
-        return [{"index": index, "score": float(scores[index])} for index in order]
+        return [{"index": index, "score": score} for index, score in ranks]
+    return [{"index": index, "score": score, "text": texts[index]} for index, score in ranks]
+
+
+def _rank_texts(ranks: _Ranks, texts: Sequence[str] | None) -> list[PlainRanked]:
+    if texts is None:
+        return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "score": float(scores[index]), "text": texts[index]} for index in order
+        {"index": index, "relevance_score": score, "document": texts[index]}
+        for index, score in ranks
     ]
 
 
-def _rank_texts(
-    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
-) -> list[PlainRanked]:
+def _rank_objects(ranks: _Ranks, texts: Sequence[str] | None) -> list[Ranked]:
     if texts is None:
-        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
+        return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "relevance_score": float(scores[index]), "document": texts[index]}
-        for index in order
-    ]
-
-
-def _rank_objects(
-    scores: Floats, order: Sequence[int], texts: Sequence[str] | None
-) -> list[Ranked]:
-    if texts is None:
-        return [{"index": index, "relevance_score": float(scores[index])} for index in order]
-    return [
-        {
-            "index": index,
-            "relevance_score": float(scores[index]),
-            "document": {"text": texts[index]},
-        }
-        for index in order
+        {"index": index, "relevance_score": score, "document": {"text": texts[index]}}
+        for index, score in ranks
     ]

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -21,7 +20,7 @@ from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereMeta
-from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.body import FAIL_FAST, Body, by_type, examples
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
@@ -48,14 +47,10 @@ def _check_document(item: DocumentObject) -> DocumentObject:
     return item
 
 
-def _document_kind(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else "<text>"
-
-
 Document = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[DocumentObject, AfterValidator(_check_document), Tag("<object>")],
-    Discriminator(_document_kind),
+    by_type({dict: "<object>"}, "<text>"),
 ]
 
 Documents = Annotated[list[Document], FAIL_FAST]

@@ -12,7 +12,7 @@ from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inference.similarity_scores import similarity_scores
+from embedwell.inference.similarity_scores import check_pairs, similarity_scores
 from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
@@ -21,7 +21,6 @@ from embedwell.limits.run_in_thread import run_in_thread
 from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.comparison_input import (
     TextsByPath,
-    texts_by_path,
     vector_array,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -29,21 +28,16 @@ from embedwell.routes.common.response_types import (
     describe_input,
     describe_inputs,
     describe_request,
-    describe_timing,
-    describe_usage,
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
 from embedwell.routes.similarity_bodies import (
     Best,
     Details,
-    Sentences,
     SideInputs,
     SimilarityRequest,
     SimilarityResponse,
-    SimilarityScores,
     SourceInputs,
-    Top,
 )
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
@@ -52,9 +46,11 @@ _SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes u
 _NO_VECTORS: Floats = np.empty((0, 0), dtype=np.float32)
 MAXSIM = "maxsim"
 
-
 EmbeddedTexts = tuple[list[InputRow], Floats]
 """Tokenized texts and their vectors (B, D)."""
+
+Compared = tuple[list[InputRow], list[InputRow], Floats | Sequence[Any]]
+"""The tokenized texts of both sides, and an array of scores, or the closest b for each a."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +64,30 @@ class SimilarityService:
     ) -> SimilarityResponse:
         """Respond to /similarity."""
         multi_vectors, max_values = self.model.multi_vectors, self.model.settings.max_values
-        if multi_vectors.alone or body.metric == MAXSIM:
-            return await maxsim_similarity(multi_vectors, context, body, max_values)
+        by_tokens = multi_vectors.alone or body.metric == MAXSIM
+        a, b, scores = await (
+            compare_tokens(multi_vectors, context, body, max_values)
+            if by_tokens
+            else self._compare_vectors(context, body)
+        )
         if body.inputs is not None:
-            return await self._source_similarity(context, body, body.inputs)
-        body.check_a_and_b()
-        a_texts, b_texts = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
-        (a_rows, a), (b_rows, b) = await self._embed(context, body, a_texts, b_texts)
+            scores = np.asarray(scores[0])  # of the only source sentence
+            if not body.details:
+                plain: list[float] = as_lists(scores)
+                return plain
+        details = Details()
+        if body.details:
+            prompt = self.model.reader.resolve_prompt(body.input_options())
+            details = {"inputs": _describe(body, a, b), **describe_request(context, prompt)}
+        if by_tokens:  # queries and documents have different prompts
+            details.pop("prompt", None)
+        metric = MAXSIM if by_tokens else body.metric
+        if isinstance(scores, np.ndarray):
+            return {"metric": metric, "scores": as_lists(scores), **details}
+        return {"metric": metric, "top": [*scores], **details}
+
+    async def _compare_vectors(self, context: RequestContext, body: SimilarityRequest) -> Compared:
+        (a_rows, a), (b_rows, b) = await self._embed(context, body, *body.sides())
         if not (a_rows and b_rows):
             convert = partial(_vector_inputs, body, a if a_rows else None, b if b_rows else None)
             a, b = await run_in_thread(convert, context.body_bytes <= _SMALL_BODY)
@@ -83,30 +96,7 @@ class SimilarityService:
                 f"a has {a.shape[1]} dimensions, but b has {b.shape[1]}; they must be equal",
                 param="b",
             )
-        scores = await self._scores(context, a, b, body)
-        inputs: SideInputs = {}
-        if a_rows:
-            inputs["a"] = describe_inputs(a_rows)
-        if b_rows:
-            inputs["b"] = describe_inputs(b_rows)
-        return _response(body.metric, scores, self._details(context, body, inputs))
-
-    async def _source_similarity(
-        self, context: RequestContext, body: SimilarityRequest, inputs: Sentences
-    ) -> SimilarityResponse:
-        body.check_source()
-        source_text = texts_by_path(inputs.source_sentence, "inputs", "source_sentence")
-        sentences = texts_by_path(inputs.sentences, "inputs", "sentences")
-        ((source,), a), (rows, b) = await self._embed(context, body, source_text, sentences)
-        (scores,) = await self._scores(context, a, b, body)
-        if not body.details:
-            plain: list[float] = as_lists(scores)
-            return plain
-        described: SourceInputs = {
-            "source_sentence": describe_input(source),
-            "sentences": describe_inputs(rows),
-        }
-        return _response(body.metric, scores, self._details(context, body, described))
+        return a_rows, b_rows, await self._scores(context, a, b, body)
 
     @property
     def _is_sparse(self) -> bool:
@@ -149,14 +139,6 @@ class SimilarityService:
         vectors = truncate_and_normalize(vectors, None, normalize)
         return (rows[:count], vectors[:count]), (rows[count:], vectors[count:])
 
-    def _details(
-        self, context: RequestContext, body: SimilarityRequest, inputs: SideInputs | SourceInputs
-    ) -> Details:
-        if not body.details:
-            return {}
-        prompt = self.model.reader.resolve_prompt(body.input_options())
-        return {"inputs": inputs, **describe_request(context, prompt)}
-
 
 def router(registry: ModelRegistry) -> APIRouter:
     """Create the route /similarity."""
@@ -183,9 +165,9 @@ def _vector_inputs(
     )
 
 
-async def maxsim_similarity(
+async def compare_tokens(
     multi_vectors: MultiVectors, context: RequestContext, body: SimilarityRequest, max_values: int
-) -> SimilarityResponse:
+) -> Compared:
     """Score queries (`a`, or the source sentence) against documents (`b`, or the sentences).
 
     Raises BadRequest for vectors, for another metric, and for a model without token vectors.
@@ -195,48 +177,29 @@ async def maxsim_similarity(
     multi_vectors.check_offered()
     if "metric" in body.model_fields_set and body.metric != MAXSIM:
         raise BadRequest(f"metric must be {MAXSIM} for this model", param="metric")
-    queries, documents, paths = _maxsim_items(body)
+    first, second = body.sides()
+    queries, documents = _items(first, "a"), _items(second, "b")
     _check_scores(len(queries), len(documents), body, max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
-    with located(paths):
+    with located([*first, *second]):
         a, b = await multi_vectors.query_document_vectors(
             context, queries, documents, body.input_options()
         )
     scores = await _maxsim_scores(multi_vectors, a, b, body.mode)
-    if body.inputs is not None and not body.details:
-        plain: list[float] = as_lists(scores[0])
-        return plain
-    details = _maxsim_details(context, body, a, b) if body.details else Details()
-    if body.inputs is not None:
-        return _response(MAXSIM, scores[0], details)
-    best = None if body.top_k is None else [_top(row, ranking(row, body.top_k)) for row in scores]
-    return _response(MAXSIM, scores if best is None else best, details)
+    if body.top_k is None:
+        return a.rows, b.rows, scores
+    return a.rows, b.rows, [_top(row, ranking(row, body.top_k)) for row in scores]
 
 
-def _maxsim_items(
-    body: SimilarityRequest,
-) -> tuple[list[str | ImageInput], list[str | ImageInput], list[Any]]:
-    if body.inputs is not None:
-        body.check_source()
-        sentences: list[str | ImageInput] = [*body.inputs.sentences]
-        paths = [("inputs", "sentences", index) for index in range(len(sentences))]
-        return [body.inputs.source_sentence], sentences, [("inputs", "source_sentence"), *paths]
-    body.check_a_and_b()
-    a, b = texts_by_path(body.a, "a"), texts_by_path(body.b, "b")
-    for name, texts in (("a", a), ("b", b)):
-        if not texts:
-            raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
-    return [*a.values()], [*b.values()], [*a, *b]
+def _items(side: TextsByPath, name: str) -> list[str | ImageInput]:
+    if not side:
+        raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
+    return [*side.values()]
 
 
 def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:
     if body.mode == "pairwise":
-        if a != b:
-            raise BadRequest(
-                f"a has {a} entries and b has {b}; mode pairwise needs equal numbers", param="mode"
-            )
-        if body.top_k is not None:
-            raise BadRequest("top_k needs mode matrix", param="top_k")
+        check_pairs(a, b, body)
     check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 
@@ -253,24 +216,14 @@ def _top(row: Floats, indices: Sequence[int]) -> list[Best]:
     return [{"index": index, "score": float(row[index])} for index in indices]
 
 
-def _maxsim_details(
-    context: RequestContext, body: SimilarityRequest, a: TokenVectors, b: TokenVectors
-) -> Details:
-    first, second = describe_inputs(a.rows), describe_inputs(b.rows)
-    inputs: SideInputs | SourceInputs = {"a": first, "b": second}
+def _describe(
+    body: SimilarityRequest, a: list[InputRow], b: list[InputRow]
+) -> SideInputs | SourceInputs:
     if body.inputs is not None:
-        inputs = {"source_sentence": first[0], "sentences": second}
-    return {
-        "inputs": inputs,
-        "usage": describe_usage(context),
-        "timing": describe_timing(context),
-    }
-
-
-def _response(
-    metric: str, scores: Floats | Sequence[Any], details: Details
-) -> SimilarityScores | Top:
-    """Build the response. scores: an array of scores, or for each a the closest entries of b."""
-    if isinstance(scores, np.ndarray):
-        return {"metric": metric, "scores": as_lists(scores), **details}
-    return {"metric": metric, "top": [*scores], **details}
+        return {"source_sentence": describe_input(a[0]), "sentences": describe_inputs(b)}
+    inputs: SideInputs = {}
+    if a:
+        inputs["a"] = describe_inputs(a)
+    if b:
+        inputs["b"] = describe_inputs(b)
+    return inputs

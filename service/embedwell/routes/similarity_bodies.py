@@ -10,7 +10,7 @@ from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.array_format import Matrix
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
-from embedwell.routes.common.comparison_input import ComparisonInput
+from embedwell.routes.common.comparison_input import ComparisonInput, TextsByPath, texts_by_path
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody, ReadingBody
 from embedwell.routes.common.response_types import Input, Prompt, Timing, Usage
 
@@ -69,22 +69,29 @@ class SimilarityRequest(InputBody):
         """Return the task from `parameters` or from the request's own field."""
         return self.task if self.parameters is None else self.parameters.task or self.task
 
-    def check_source(self) -> None:
-        """Raise BadRequest if a field cannot be combined with `inputs`."""
+    def sides(self) -> tuple[TextsByPath, TextsByPath]:
+        """Return the texts and images of both sides, none for vectors; raises BadRequest."""
+        if self.inputs is None:
+            self._check_a_and_b()
+            return texts_by_path(self.a, "a"), texts_by_path(self.b, "b")
+        self._check_source(self.inputs)
+        source = texts_by_path(self.inputs.source_sentence, "inputs", "source_sentence")
+        return source, texts_by_path(self.inputs.sentences, "inputs", "sentences")
+
+    def _check_source(self, inputs: Sentences) -> None:
         for name in ("a", "b", "mode", "top_k"):
             if name in self.model_fields_set:
                 raise BadRequest(
                     f"{name} cannot be combined with inputs; leave one of them out", param=name
                 )
-        if self.inputs is not None and not self.inputs.sentences:
+        if not inputs.sentences:
             raise BadRequest(
                 "inputs.sentences is empty; give at least one sentence",
                 code="no_input",
                 param="sentences",
             )
 
-    def check_a_and_b(self) -> None:
-        """Raise BadRequest unless both `a` and `b` have entries."""
+    def _check_a_and_b(self) -> None:
         if self.a is None or self.b is None:
             raise BadRequest(
                 "give either inputs, or both a and b", param="a" if self.a is None else "b"

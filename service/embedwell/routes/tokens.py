@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter
-from pydantic import Discriminator, NonNegativeInt, Tag
+from pydantic import NonNegativeInt, Tag
 
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
@@ -31,7 +31,15 @@ from embedwell.routes.common.array_format import (
     OutputType,
     as_lists,
 )
-from embedwell.routes.common.body import FAIL_FAST, Inputs, Texts, examples, input_list, text_list
+from embedwell.routes.common.body import (
+    FAIL_FAST,
+    Inputs,
+    Texts,
+    by_type,
+    examples,
+    input_list,
+    text_list,
+)
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, ReadingBody
@@ -43,15 +51,10 @@ from embedwell.routes.token_results import ResultFormat, TokensResponse
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.vectors import Floats
 
-
-def _layer_kind(value: Any) -> str:
-    return "<part>" if isinstance(value, str) else "<count>"
-
-
 InputPart = Literal["input", "token", "position", "segment"]
 Layer = Annotated[
     Annotated[NonNegativeInt, Tag("<count>")] | Annotated[InputPart, Tag("<part>")],
-    Discriminator(_layer_kind),
+    by_type({str: "<part>"}, "<count>"),
 ]
 
 Spans = Annotated[list[Span], FAIL_FAST]

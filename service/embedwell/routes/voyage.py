@@ -9,22 +9,17 @@ from typing_extensions import TypedDict
 
 from embedwell.http.error_body import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import TextPart
+from embedwell.inputs.content_input import TextPart, input_of_parts
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.routes.common.array_format import (
-    EncodingFormat,
-    Vector,
-    convert_vectors,
-    encode_rows,
-)
+from embedwell.inputs.options import Input
+from embedwell.routes.common.array_format import EncodingFormat
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
-from embedwell.routes.common.content_parts import input_of_parts
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.openai import ROLES, Dtype, OpenAIEmbedding
+from embedwell.routes.openai import ROLES, Dtype, OpenAIEmbedding, openai_embeddings
 from embedwell_models.outputs.names import DENSE, MULTI
 
 
@@ -87,8 +82,9 @@ class VoyageRequest(Body):
     def to_embed_request(self) -> EmbedRequest:
         """Convert to a request of /embed."""
         dtype = self.output_dtype or "float"
+        inputs: list[Input] = [input_of_parts(item.content) for item in self.inputs]
         return EmbedRequest(
-            inputs=[input_of_parts(item.content) for item in self.inputs],
+            inputs=inputs,
             on_overflow=OVERFLOW[self.truncation],
             input_type=ROLES.get(self.input_type),
             dimensions=self.output_dimension,
@@ -129,14 +125,9 @@ def router(registry: ModelRegistry) -> APIRouter:
         embedding = models.choose(body.model or None)
         request = body.to_embed_request()
         rows, vectors = await embedding.vectors(context, request, "output_dimension")
-        values = convert_vectors(vectors, request.output_dtype)
-        encoded: Sequence[Vector] = encode_rows(values, request.encoding_format)
         return {
             "object": "list",
-            "data": [
-                {"object": "embedding", "index": index, "embedding": vector}
-                for index, vector in enumerate(encoded)
-            ],
+            "data": openai_embeddings(vectors, request),
             "model": embedding.model.name,
             "usage": _usage(rows, context),
         }

@@ -174,7 +174,7 @@ class LocalModel:
                 size = folder.spec.config.max_positions
                 tables = self._learned_table(len(encoding.positions), size, encoding.scheme.padding)
             else:
-                tables = compute_tables(encoding.scheme, encoding)
+                tables = compute_tables(encoding)
             bias_table = folder.bias_table() if encoding.trained else None
         except ValidationError as error:
             (problem, *_) = error.errors(include_url=False)

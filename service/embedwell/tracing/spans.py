@@ -1,4 +1,4 @@
-"""Spans of requests with the OpenTelemetry SDK, and the middleware that records them.
+"""Spans of requests with the OpenTelemetry SDK.
 
 It is imported only if traces are enabled.
 
@@ -8,7 +8,7 @@ https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
@@ -18,7 +18,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from embedwell import __version__
 from embedwell.http.request_context import RequestContext
@@ -26,6 +26,8 @@ from embedwell.http.request_context import RequestContext
 _NAME = "embedwell"
 _OPERATIONS = {"rerank": "rerank", "classify": "classify", "text": "tokenize"}
 """Maps tags of routes to GenAI operations; routes with other tags have embeddings."""
+_UNTRACED = {"/ping", "/live", "/ready", "/health", "/metrics"}
+"""Health checks, which come every few seconds."""
 _FLUSH = 2.0  # seconds to send the last spans when the server stops
 
 
@@ -52,13 +54,15 @@ class RequestSpans:
         self._tracer = self._provider.get_tracer(_NAME, __version__)
         self._models = models
 
-    def record(self, scope: Scope, status: int, end: int) -> None:
-        """Record a request.
+    def record(self, scope: Scope, status: int) -> None:
+        """Record a request that has just ended.
 
         status: status code of its response.
-        end: time in nanoseconds since 1970.
         """
         context: RequestContext = scope["state"]["context"]
+        if context.path in _UNTRACED:
+            return
+        end = time.time_ns()
         start = end - 1000 * context.total_us
         attributes = _http_attributes(scope, status)
         if context.texts:
@@ -77,8 +81,14 @@ class RequestSpans:
                 span.set_status(StatusCode.ERROR)
         span.end(end)
 
-    def flush(self) -> None:
-        """Send the remaining spans, for a limited time."""
+    async def run(self) -> None:
+        """Wait until cancelled; then send the remaining spans, for a limited time."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.to_thread(self._flush)
+
+    def _flush(self) -> None:
         thread = Thread(target=self._provider.force_flush, daemon=True)
         thread.start()
         thread.join(_FLUSH)
@@ -131,50 +141,3 @@ def _carrier(scope: Scope) -> dict[str, list[str]]:
     for name, value in scope["headers"]:
         carrier.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
     return carrier
-
-
-_UNTRACED = {
-    "/ping",
-    "/live",
-    "/ready",
-    "/health",
-    "/metrics",
-}  # health checks, which come every few seconds
-
-
-class TracingMiddleware:
-    """ASGI application that wraps that of embedwell.http."""
-
-    def __init__(self, app: ASGIApp, spans: RequestSpans) -> None:
-        self._app, self._spans = app, spans
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._trace(scope, receive, send)
-        else:
-            await self._app(scope, receive, self._flushing(send))
-
-    async def _trace(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status = 499
-
-        def send_noting_status(message: Message) -> Awaitable[None]:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            return send(message)
-
-        try:
-            await self._app(scope, receive, send_noting_status)
-        finally:
-            if scope["state"]["context"].path not in _UNTRACED:
-                self._spans.record(scope, status, time.time_ns())
-
-    def _flushing(self, send: Send) -> Send:
-        """Send the remaining spans before the server ends."""
-
-        async def send_after_flush(message: Message) -> None:
-            if message["type"] == "lifespan.shutdown.complete":
-                await asyncio.to_thread(self._spans.flush)
-            await send(message)
-
-        return send_after_flush

@@ -21,7 +21,7 @@ from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.admission import Admission
 from embedwell.limits.comparisons import Comparisons
-from embedwell.routes.similarity import maxsim_similarity
+from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
@@ -77,7 +77,7 @@ def test_a_failure_of_similarity_names_the_field_and_the_index_in_it(
     vectors = failing_at(failing, reader, tmp_path)
     body = SimilarityRequest.model_validate({"a": ["a", "b"], "b": ["c", "d", "e"]})
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(maxsim_similarity(vectors, RequestContext("a"), body, 100))
+        asyncio.run(compare_tokens(vectors, RequestContext("a"), body, 100))
     assert (failed.value.param, failed.value.index) == (param, index)
 
 
@@ -117,5 +117,5 @@ def test_a_failure_has_the_index_of_the_sentence(
         {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}
     )
     with pytest.raises(EncodingFailed) as failed:
-        asyncio.run(maxsim_similarity(vectors, RequestContext("a"), body, 100))
+        asyncio.run(compare_tokens(vectors, RequestContext("a"), body, 100))
     assert (failed.value.param, failed.value.index) == ("inputs", index)

@@ -251,7 +251,7 @@ def tables_of(body: dict[str, Any]) -> Iterator[Any]:
     """Yield the tables of a body; none if it is refused."""
     with contextlib.suppress(BadRequest):
         encoding = PositionsRequest.model_validate(body).encoding(config())
-        yield from compute_tables(encoding.scheme, encoding).values()
+        yield from compute_tables(encoding).values()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_extreme_options_give_finite_numbers(scheme: str, scaling: str) -> None:
 def test_longrope_divides_by_the_factors_of_the_length(length: int) -> None:
     encoding = PositionsRequest(positions=[3], length=length).encoding(config(positions=LONGROPE))
     factors = np.array([1.0, 2.0] if length == 9 else [4.0, 8.0])
-    cosines = compute_tables(encoding.scheme, encoding)["cos"]
+    cosines = compute_tables(encoding)["cos"]
     np.testing.assert_allclose(cosines[0], 1.5 * np.cos([3.0, 0.03] / factors), rtol=1e-6)
 
 

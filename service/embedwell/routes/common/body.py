@@ -1,7 +1,7 @@
 """Base class of request bodies, and the input types that several bodies share."""
 
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -142,13 +142,14 @@ def input_list(inputs: Any) -> list[Input]:
     return [inputs] if input_kind(inputs) != "<batch>" else inputs
 
 
-def _texts_kind(value: Any) -> str:
-    return "<text>" if isinstance(value, str) else "<texts>"
+def by_type(tags: Mapping[type, str], otherwise: str) -> Discriminator:
+    """Choose the member of a union by the type of a value."""
+    return Discriminator(lambda value: tags.get(type(value), otherwise))
 
 
 Texts = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[list[str], FAIL_FAST, Tag("<texts>")],
-    Discriminator(_texts_kind),
+    by_type({str: "<text>"}, "<texts>"),
 ]
 """A text or a list of texts."""
 
@@ -158,12 +159,9 @@ def text_list(texts: str | list[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
-def _text_kind(value: Any) -> str:
-    return "<ids>" if isinstance(value, list) else "<text>"
-
-
 _TextOrIds = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")], Discriminator(_text_kind)
+    Annotated[str, Tag("<text>")] | Annotated[TokenIds, Tag("<ids>")],
+    by_type({list: "<ids>"}, "<text>"),
 ]
 
 _TEXT_KINDS = ("<text>", "<ids>")

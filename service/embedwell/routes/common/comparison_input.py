@@ -23,11 +23,10 @@ def _kind(value: Any) -> str:
     return "<vectors>" if vectors else "<side>"
 
 
-def _item_kind(value: Any) -> str:
-    return "<image>" if is_image(value) else "<text>"
-
-
-_Item = Annotated[Annotated[str, Tag("<text>")] | Image, Discriminator(_item_kind)]
+_Item = Annotated[
+    Annotated[str, Tag("<text>")] | Image,
+    Discriminator(lambda value: "<image>" if is_image(value) else "<text>"),
+]
 ComparisonInput = Annotated[
     Annotated[str, Tag("<text>")]
     | Image

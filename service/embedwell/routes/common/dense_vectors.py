@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, PositiveInt
 
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.item_result import ItemResult, stack_results
+from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.array_format import EncodingFormat, OutputType
@@ -75,11 +76,6 @@ class EmbedRequest(InputBody):
         fields = {name: getattr(self.parameters, name) for name in names}
         return self.model_copy(update={**fields, "parameters": None})
 
-    @classmethod
-    def of_texts(cls, texts: Sequence[str]) -> Self:
-        """Build a request for texts with the default options."""
-        return cls(inputs=input_list(texts))
-
 
 @dataclass(frozen=True)
 class DenseVectorService:
@@ -107,7 +103,7 @@ class DenseVectorService:
         """
         self.check_offered([DENSE], body.dimensions, dimensions_param)
         if body.late_chunking:
-            rows, vectors = stack_results(await self._embed_chunks(context, body))
+            rows, vectors = _stack(await self._embed_chunks(context, body))
         else:
             inputs = input_list(body.inputs)
             options = body.input_options(count_dropped=body.details).with_max_length(max_length)
@@ -161,3 +157,13 @@ def _chunk_texts(inputs: Any) -> list[str]:
                 index=index,
             )
     return [str(chunk) for chunk in chunks]
+
+
+def _stack(results: Sequence[ItemResult]) -> tuple[list[InputRow], Floats]:
+    """Return the rows, and their vectors (B, D); raises the first error."""
+    pairs = []
+    for result in results:
+        if isinstance(result, ServiceError):
+            raise result
+        pairs.append(result)
+    return [row for row, _ in pairs], np.stack([vector for _, vector in pairs])

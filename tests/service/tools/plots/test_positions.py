@@ -28,7 +28,7 @@ CONFIG = plain_config(
 
 def encode(**options: Any) -> dict[str, Any]:
     encoding = PositionsRequest(**options).encoding(CONFIG)
-    tables = compute_tables(encoding.scheme, encoding)
+    tables = compute_tables(encoding)
     return {"scheme": encoding.name, "parameters": encoding.parameters, **tables}
 
 
