@@ -1,4 +1,7 @@
-"""Adapters in files of their own, as PEFT saves them (LoRA: Hu et al. 2021, arXiv 2106.09685)."""
+"""Adapters in files of their own, as PEFT saves them.
+
+LoRA: Hu et al. 2021, arXiv 2106.09685. DoRA: Liu et al. 2024, arXiv 2402.09353.
+"""
 
 import math
 import re
@@ -14,19 +17,20 @@ from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.quantized import QuantizedMatrix
-from embedwell_models.vectors import Doubles, Floats
+from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
+from embedwell_models.vectors import Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
 _PREFIX = "base_model.model."
 _PARTS = ("lora_A", "lora_B")
+_MAGNITUDES = "lora_magnitude_vector"  # of DoRA
 _REQUIRED: Mapping[str, Any] = {  # options with their only supported value
     "peft_type": "LORA",
     "bias": "none",
     "alpha_pattern": {},
     "rank_pattern": {},
-    **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_dora", "use_qalora"), False),
+    **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_qalora"), False),
     **dict.fromkeys(("layer_replication", "megatron_config"), None),
     **dict.fromkeys(("target_parameters", "trainable_token_indices"), None),
     **dict.fromkeys(("alora_invocation_tokens", "use_bdlora", "kasa_config"), None),
@@ -42,21 +46,33 @@ _IGNORED = (  # training, and places that the names of the tensors state, too
 
 @dataclass(frozen=True)
 class LowRank:
-    """Product of two matrices (N, r) and (r, D), times a scale."""
+    """Product of two matrices (N, r) and (r, D), times a scale, which is added to a matrix.
 
-    up: Doubles
-    down: Doubles
+    magnitudes: (N,) lengths of the rows of the sum, in place of their own (DoRA); None for these.
+    """
+
+    up: Floats
+    down: Floats
     scale: float
+    magnitudes: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """N, D."""
         return len(self.up), self.down.shape[1]
 
-    def matrix(self) -> Doubles:
-        """Compute the product (N, D)."""
-        product: Doubles = self.up @ self.down * self.scale
-        return product
+    def change(self, name: str, stored: Stored) -> LayerMatrix:
+        """Return a matrix (N, D) with this addition, which is computed whenever it is read."""
+
+        def decode() -> Floats:
+            changed = self.up @ (self.down * np.float32(self.scale))
+            changed += decoded(stored)
+            safetensors_files.release_pages([stored])
+            if self.magnitudes is not None:
+                changed *= (self.magnitudes / np.linalg.norm(changed, axis=1))[:, None]
+            return changed
+
+        return LayerMatrix(name, self.shape, decode)
 
 
 @dataclass(frozen=True)
@@ -76,25 +92,28 @@ class PeftAdapter:
         """Read a folder; raises ModelError for what is not supported, and for a missing file."""
         options = JsonConfig(folder / CONFIG)
         scale = _scale(options)
+        parts = (*_PARTS, _MAGNITUDES) if options.get("use_dora", False) else _PARTS
         saved = options.nullable("modules_to_save", None) or ()
         path = folder / WEIGHTS
         if not path.is_file():
             raise ModelError(f"{path} is missing")
-        factors: dict[str, dict[str, Doubles]] = {}
+        factors: dict[str, dict[str, Floats]] = {}
         replacements: dict[str, StoredTensor] = {}
         for name, tensor in safetensors_files.map_file(path):
             module, _, part = name.removesuffix(".weight").rpartition(".")
             theirs = name.removeprefix(_PREFIX)
-            if part in _PARTS and name.startswith(_PREFIX):
-                numbers = _matrix(path, name, tensor)
+            if part in parts and name.startswith(_PREFIX):
+                numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
                 factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})[part] = numbers
             elif name.startswith(_PREFIX) and _is_saved(theirs, saved):
                 replacements[theirs] = tensor
             else:
                 raise ModelError(
-                    f"{path}: {name} is not supported; supported: {_PARTS}, and the modules_to_save"
+                    f"{path}: {name} is not supported; supported: {parts}, and the modules_to_save"
                 )
-        additions = {name: _low_rank(path, name, pair, scale) for name, pair in factors.items()}
+        additions = {
+            name: _low_rank(path, name, parts, found, scale) for name, found in factors.items()
+        }
         if both := sorted(additions.keys() & replacements.keys()):
             raise ModelError(f"{path}: {both[0]} is trained as a whole and has {_PARTS}, too")
         return cls(path, additions, replacements)
@@ -133,11 +152,7 @@ class PeftAdapter:
                 f"{self.path}: {name} of the base model has the shape {tensor.array.shape}, and "
                 f"the addition {addition.shape}"
             )
-
-        def decode() -> Floats:
-            return (tensor.to_float32() + addition.matrix()).astype(np.float32)
-
-        return StoredTensor(tensor.dtype, LayerMatrix(name, addition.shape, decode))
+        return StoredTensor(tensor.dtype, addition.change(name, tensor.array))
 
 
 def read_own(encoder: Path) -> PeftAdapter | None:
@@ -154,7 +169,7 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
     return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
-def read_additions(folder: Path) -> Mapping[str, Doubles]:
+def read_additions(folder: Path) -> Mapping[str, LowRank]:
     """Return what the adapter of a task adds to matrices, by the names of the matrices.
 
     Raises ModelError for an option or a tensor that is not supported, and for a missing file.
@@ -162,7 +177,7 @@ def read_additions(folder: Path) -> Mapping[str, Doubles]:
     adapter = PeftAdapter.read(folder)
     if adapter.replacements:
         raise ModelError(f"{adapter.path}: {[*adapter.replacements]} for a task is not supported")
-    return {name: addition.matrix() for name, addition in adapter.additions.items()}
+    return adapter.additions
 
 
 def _is_saved(name: str, modules: Sequence[str]) -> bool:
@@ -176,26 +191,31 @@ def _scale(options: JsonConfig) -> float:
     for key, value in _REQUIRED.items():
         options.require(key, value)
     options.refuse_unknown(
-        {*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora", "modules_to_save"}
+        {*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora", "use_dora", "modules_to_save"}
     )
     rank = options.get("r", 8)
     divisor = math.sqrt(rank) if options.get("use_rslora", False) else rank
     return float(options["lora_alpha"] / divisor)
 
 
-def _matrix(path: Path, name: str, tensor: StoredTensor) -> Doubles:
+def _numbers(path: Path, name: str, tensor: StoredTensor, axes: int) -> Floats:
     if isinstance(tensor.array, QuantizedMatrix) or not tensor.is_float:
         raise ModelError(f"{path}: {name} {tensor.refusal}")
-    values = tensor.to_float32().astype(np.float64)
-    if values.ndim != 2 or not np.isfinite(values).all():
-        raise ModelError(f"{path}: {name} is no matrix of finite numbers")
+    values = tensor.to_float32()
+    if values.ndim != axes or not np.isfinite(values).all():
+        kind = "matrix" if axes == 2 else "vector"
+        raise ModelError(f"{path}: {name} is no {kind} of finite numbers")
     return values
 
 
-def _low_rank(path: Path, name: str, pair: Mapping[str, Doubles], scale: float) -> LowRank:
-    if missing := {*_PARTS} - pair.keys():
+def _low_rank(
+    path: Path, name: str, parts: Sequence[str], found: Mapping[str, Floats], scale: float
+) -> LowRank:
+    if missing := {*parts} - found.keys():
         raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
-    down, up = (pair[part] for part in _PARTS)
-    if up.shape[1] != len(down):
-        raise ModelError(f"{path}: the shapes of {name} are {down.shape} and {up.shape}")
-    return LowRank(up, down, scale)
+    down, up = (found[part] for part in _PARTS)
+    magnitudes = found.get(_MAGNITUDES)
+    if up.shape[1] != len(down) or (magnitudes is not None and len(magnitudes) != len(up)):
+        shapes = " and ".join(str(found[part].shape) for part in parts)
+        raise ModelError(f"{path}: the shapes of {name} are {shapes}")
+    return LowRank(up, down, scale, magnitudes)

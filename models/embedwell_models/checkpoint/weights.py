@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
+from embedwell_models.checkpoint.peft_adapter import LowRank
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
@@ -20,7 +21,7 @@ from embedwell_models.tables import stored
 from embedwell_models.tables.names import TABLE, is_part
 from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
 from embedwell_models.tables.table import Array, PlainTable, Table
-from embedwell_models.vectors import Doubles, Floats
+from embedwell_models.vectors import Floats
 
 Weights = Mapping[str, Floats]
 """Arrays of a checkpoint by our names."""
@@ -90,14 +91,12 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
             if static and kept.is_integer:
                 array = kept.array
             else:
-                computed = tuple(names) in additions or "norm" in name
-                array = _finite(folder, name, freed, computed=computed)
+                array = _finite(folder, name, freed, computed="norm" in name)
                 safetensors_files.release_pages([freed.array])  # of the check
-                if array is freed.array and not is_of_layer(name):
-                    # A table is read row by row, which only blocks can decode.
-                    array = kept.to_float32() if isinstance(array, LayerMatrix) else kept.array
-            if (addition := additions.pop(tuple(names), None)) is not None:
-                array = _add(folder, name, decoded(array), addition)
+                if (addition := additions.pop(tuple(names), None)) is not None:
+                    array = _add(folder, name, array, addition)
+                if not is_of_layer(name):
+                    array = _readable_by_rows(array, freed, kept)
             weights |= _parts(spec, names, array)
     if additions and not unknown:
         raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
@@ -204,6 +203,13 @@ def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) ->
     return tensor.array
 
 
+def _readable_by_rows(array: Stored, freed: StoredTensor, kept: StoredTensor) -> Stored:
+    # A table is read row by row, which only blocks can decode.
+    if isinstance(array, LayerMatrix):
+        return array.to_float32()
+    return kept.array if array is freed.array else array
+
+
 def _not_finite(folder: Path, name: str) -> ModelError:
     return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
 
@@ -218,27 +224,26 @@ def _check_adapter(folder: Path, spec: CheckpointLayout, expected: set[str]) -> 
             raise ModelError(f"{folder}: {name}, trained by an adapter, is not supported: merge it")
 
 
-def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], Doubles]:
+def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], LowRank]:
     # What the adapter of a task adds to matrices, by our names of the matrices.
-    additions: dict[tuple[str, ...], Doubles] = {}
     adapters = spec.adapters
-    chosen_folder = adapters.chosen_folder if adapters else None
-    if chosen_folder:
-        for name, addition in peft_adapter.read_additions(folder / chosen_folder).items():
-            names = tuple(spec.rename(name))
-            if names:  # otherwise inference does not need the matrix
-                additions[names] = addition + additions.get(names, 0.0)
-    if adapters and adapters.chosen is not None and adapters.scale and not chosen_folder:
-        for names, addition in _parametrized_additions(folder, spec, adapters, adapters.chosen):
-            additions[names] = addition + additions.get(names, 0.0)
-    return additions
+    if adapters is None or adapters.chosen is None:
+        return {}
+    if adapters.chosen_folder:
+        additions = peft_adapter.read_additions(folder / adapters.chosen_folder)
+    elif adapters.scale:
+        additions = _parametrized_additions(folder, spec, adapters, adapters.scale, adapters.chosen)
+    else:
+        return {}
+    renamed = ((tuple(spec.rename(name)), addition) for name, addition in additions.items())
+    return {names: addition for names, addition in renamed if names}  # [] is not needed
 
 
 def _parametrized_additions(
-    folder: Path, spec: CheckpointLayout, adapters: Adapters, index: int
-) -> Iterator[tuple[tuple[str, ...], Doubles]]:
+    folder: Path, spec: CheckpointLayout, adapters: Adapters, scale: float, index: int
+) -> Mapping[str, LowRank]:
     # Of an adapter among the tensors of the checkpoint.
-    factors: dict[str, dict[str, Doubles]] = {}
+    factors: dict[str, dict[str, Floats]] = {}
     for name, tensor in iterate_tensors(folder):
         matrix, _, factor = name.rpartition(".0.lora_")
         if not matrix or not spec.rename(f"{matrix}.original"):
@@ -249,20 +254,22 @@ def _parametrized_additions(
             )
         assert not isinstance(tensor.array, QuantizedMatrix)  # GGUF has no adapters
         chosen = replace(tensor, array=tensor.array[index])
-        part = to_finite_float32(folder, name, chosen).astype(np.float64)
+        part = to_finite_float32(folder, name, chosen)
         factors.setdefault(f"{matrix}.original", {})[factor] = part
+    additions = {}
     for name, pair in factors.items():
         is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
-        left, right = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        yield tuple(spec.rename(name)), left @ right * (adapters.scale or 0.0)
+        up, down = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
+        additions[name] = LowRank(up, down, scale)
+    return additions
 
 
-def _add(folder: Path, name: str, matrix: Floats, addition: Doubles) -> Floats:
+def _add(folder: Path, name: str, matrix: Stored, addition: LowRank) -> LayerMatrix:
     if matrix.shape != addition.shape:
         raise ModelError(
             f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
         )
-    return (matrix + addition).astype(np.float32)
+    return addition.change(name, matrix)
 
 
 def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:

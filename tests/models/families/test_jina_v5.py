@@ -1,6 +1,7 @@
 """Tests of Jina v5 against transformers, into whose models an adapter is merged."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
 from embedwell_models import Embedder, families
+from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import SIZES, Case, write
@@ -101,6 +103,19 @@ def test_a_vector_is_the_last_state_with_the_adapter_of_a_task(case: Case, tmp_p
     assert load(tmp_path, "text-matching").sentence.pooling == ("lasttoken",)
 
 
+def test_a_matrix_with_the_adapter_of_a_task_is_computed_when_it_is_read(tmp_path: Path) -> None:
+    model = write_v5(SMALL, tmp_path, "clustering")
+    spec = families.read(tmp_path).with_adapter("clustering")
+    tracemalloc.start()
+    loaded = weights.load(tmp_path, spec)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    matrices = [each for name, each in model.named_parameters() if name.endswith("proj.weight")]
+    assert kept < sum(4 * matrix.numel() for matrix in matrices)
+    expected = model.get_parameter("layers.1.mlp.down_proj.weight").detach()
+    np.testing.assert_allclose(loaded["layers.1.down.weight"], expected, atol=1e-6)
+
+
 def test_the_task_must_be_named(tmp_path: Path) -> None:
     write_v5(SMALL, tmp_path, "retrieval")
     with pytest.raises(ModelError, match="one of retrieval, text-matching, clustering, or none"):
@@ -118,7 +133,7 @@ def test_the_files_of_an_adapter_decide_the_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"use_dora": True}, "use_dora = True is not supported"),
+        ({"use_dora": True}, "lacks \\['lora_magnitude_vector'\\] of layers"),
         ({"rank_pattern": {"q_proj": 8}}, "rank_pattern = "),
         ({"peft_type": "LOHA"}, "peft_type = 'LOHA'"),
         ({"later": 1}, "later = 1 is not known"),

@@ -100,6 +100,50 @@ def test_an_adapter_alone_is_added_to_its_base_model(base: Path, tmp_path: Path)
     assert abs(load(base, tmp_path).embed(TEXTS) - expected).max() > 0.01
 
 
+def write_magnitudes(adapter: Path, whole: BertModel, left_out: str = "") -> None:
+    """Turn an adapter into one of DoRA; whole: the model with the adapter, whose rows it scales."""
+    path, noise = adapter / "adapter_model.safetensors", torch.Generator().manual_seed(12)
+    tensors = load_file(path)
+    for name in [name for name in tensors if name.endswith(".lora_A.weight")]:
+        module = name.removeprefix("base_model.model.").removesuffix(".lora_A.weight")
+        matrix = whole.get_parameter(f"{module}.weight")
+        lengths = torch.rand(len(matrix), generator=noise) + 0.5
+        with torch.no_grad():
+            matrix.mul_((lengths / torch.linalg.norm(matrix, dim=1))[:, None])
+        if module != left_out:
+            tensors[f"base_model.model.{module}.lora_magnitude_vector"] = lengths
+    save_file(tensors, path)
+
+
+def test_dora_sets_the_length_of_every_row(base: Path, tmp_path: Path) -> None:
+    adapter, merged = tmp_path / "adapter", tmp_path / "merged"
+    model = write_merged(merged, base, write_adapter(adapter, base, use_dora=True))
+    write_magnitudes(adapter, model)
+    model.save_pretrained(merged)
+    write_layout(merged, "mean")
+    expected = SentenceTransformer(str(merged), device="cpu").encode(TEXTS)
+    embedder = load(adapter, tmp_path / "cache")
+    np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=3e-6)
+
+
+def test_dora_without_all_its_vectors_is_refused_by_name(base: Path, tmp_path: Path) -> None:
+    adapter, left_out = tmp_path / "adapter", "encoder.layer.1.output.dense"
+    model = write_merged(tmp_path / "merged", base, write_adapter(adapter, base, use_dora=True))
+    write_magnitudes(adapter, model, left_out)
+    with pytest.raises(ModelError, match=rf"lacks \['lora_magnitude_vector'\] of {left_out}"):
+        load(adapter, tmp_path / "cache")
+    path = adapter / "adapter_model.safetensors"
+    name = f"base_model.model.{left_out}.lora_magnitude_vector"
+    for shape, message in (((2,), r"the shapes of .* and \(2,\)"), ((2, 2), "is no vector")):
+        save_file({**load_file(path), name: torch.ones(shape)}, path)
+        with pytest.raises(ModelError, match=message):
+            load(adapter, tmp_path / "cache")
+    options = json.loads((adapter / "adapter_config.json").read_text())
+    write_json(adapter / "adapter_config.json", {**options, "use_dora": False})
+    with pytest.raises(ModelError, match="lora_magnitude_vector is not supported"):
+        load(adapter, tmp_path / "cache")
+
+
 def test_of_a_base_in_half_precision_one_matrix_at_a_time_is_in_float32(
     base: Path, tmp_path: Path
 ) -> None:
@@ -151,11 +195,11 @@ def test_a_folder_is_made_once_and_its_fingerprint_follows_the_adapter(
     [
         ({"base_model_name_or_path": None}, "base_model_name_or_path is missing"),
         ({"base_model_name_or_path": "/no/model"}, "the base model '/no/model': .*there is no"),
-        ({"use_dora": True}, "use_dora = True is not supported"),
+        ({"use_qalora": True}, "use_qalora = True is not supported"),
         ({"modules_to_save": "classifier"}, "modules_to_save.* a list of strings"),
         ({"task_type": "SEQ_CLS"}, "lacks|the checkpoint has .*requires"),
     ],
-    ids=["none", "missing", "dora", "modules", "head"],
+    ids=["none", "missing", "qalora", "modules", "head"],
 )
 def test_an_adapter_that_cannot_be_added_is_refused_by_name(
     options: dict[str, Any], message: str, base: Path, tmp_path: Path
