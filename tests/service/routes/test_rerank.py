@@ -165,6 +165,8 @@ def test_documents_may_be_called_content_and_all_of_them_are_the_best_0(
     for wrong in ({}, {"text": "a", "content": "b"}):
         refused = reranker.post(route, {**body, "documents": ["a", wrong]})
         assert refused.status_code == 400 and "text, content or image" in refused.text
+    images = reranker.post(route, {**body, "documents": ["a", {"image": "aGk="}]})
+    assert images.status_code == 400 and "ranks texts only" in images.text
 
 
 def test_a_limit_of_each_document_is_the_same_on_every_path(reranker: HttpServer) -> None:
