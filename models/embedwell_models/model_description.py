@@ -138,7 +138,7 @@ class ModelDescription:
             image_encoder=images,
             classifier=classifier,
             preprocessing=image_options.read_preprocessing(images, spec),
-            patches=image_options.read_patches(path, entries[0].path, spec, text_format),
+            patches=image_options.read_patches(path, entries[0], spec, text_format),
             multi_vector=multi_vector,
         )
         if has_other:

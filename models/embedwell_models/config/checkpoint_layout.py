@@ -293,11 +293,13 @@ class ImageTokenSpec:
 
     encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
     merge: patches of a side of the block that becomes one token. grid: side of the table of
-    positions. deepstack: layers whose states are added to the text encoder's first states, after as
-    many of its layers. id: the token id that stands for one vector. placeholder: its text.
-    sections: numbers of pairs of a head that the time, row and column of a token rotate, taken in
-    turns. pixels: least and most pixels of a resized image in the code of the model's authors,
-    which replace those of its processor.
+    positions; 0 without one. deepstack: layers whose states are added to the text encoder's first
+    states, after as many of its layers. id: the token id that stands for one vector. placeholder:
+    its text. sections: numbers of pairs of a head that the time, row and column of a token rotate;
+    None if tokens of an image have the positions of tokens of a text. in_turns: whether the three
+    take pairs in turns, not one part of the head each. pixels: least and most pixels of a resized
+    image in the code of the model's authors, which replace those of its processor; None without
+    such code. earlier_pixels: the same, for a resizing before that one; None if there is none.
     """
 
     encoder: CheckpointLayout
@@ -307,8 +309,10 @@ class ImageTokenSpec:
     grid: int
     deepstack: tuple[int, ...]
     id: int
-    sections: tuple[int, int, int]
-    pixels: tuple[int, int]
+    sections: tuple[int, int, int] | None
+    in_turns: bool = True
+    pixels: tuple[int, int] | None = None
+    earlier_pixels: tuple[int, int] | None = None
     placeholder: str = "<|image_pad|>"
 
 
