@@ -72,6 +72,11 @@ FROM ${BASE}
 RUN groupadd --system --gid 10001 embedwell \
  && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent embedwell \
  && install --directory --owner embedwell --group embedwell /weights
+# Triton compiles kernels for a GPU when the server starts.
+ARG TORCH=none
+RUN if [ "$TORCH" = cuda ]; then \
+      apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; \
+    fi
 # Large and rarely changed first, so that a change of the code is a small layer.
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=build /weights /weights
@@ -84,6 +89,7 @@ ENV EMBEDWELL_HOST=0.0.0.0 \
     EMBEDWELL_PORT=8080 \
     EMBEDWELL_CACHE=/weights \
     HF_HOME=/weights/huggingface \
+    TRITON_CACHE_DIR=/tmp/triton \
     EMBEDWELL_MODEL=${MODEL:-all-MiniLM-L6-v2} \
     PYTHONSAFEPATH=1 \
     PYTHONUNBUFFERED=1

@@ -80,7 +80,7 @@ within() {  # LIMIT: that many seconds, or those left
 
 for stage in ${*:-smoke tests engine}; do
   case $stage in
-    smoke) step smoke 60 "$python" -m deploy.gpu.smoke ${KIT_SMOKE:-} ;;
+    smoke) step smoke 75 "$python" -m deploy.gpu.smoke ${KIT_SMOKE:-} ;;
     tests)
       step tests "${KIT_TEST_SECONDS:-230}" env OMP_NUM_THREADS=2 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
         "$python" -m pytest -p xdist.plugin -p pytest_timeout -p deploy.gpu.pytest_plugin -W ignore \

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from deploy.gpu.device import CUDA, DEVICE
 from deploy.gpu.latents import add_latents
@@ -69,6 +69,18 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "use_bidirectional_attention": True,
     },
     "splade": _bert(768, 12, 12),
+    "colbert": _bert(768, 12, 12),  # ColBERT v2
+    "bge-m3": {
+        "model_type": "xlm-roberta",
+        "vocab_size": 250002,
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "max_position_embeddings": 8194,
+        "type_vocab_size": 1,
+        "pad_token_id": 1,
+    },
     "nv-embed": {  # two of its 32 layers, and its latents
         "model_type": "mistral",
         "vocab_size": 32000,
@@ -82,9 +94,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
 }
 NAMES = ("minilm", *CONFIGS)
-_POOLING = {"bge-base": "cls", "bge-large": "cls", "qwen3-0.6b": "lasttoken"}
+_COLBERT_WIDTH = 128
+_POOLING = {"bge-base": "cls", "bge-m3": "cls", "bge-large": "cls", "qwen3-0.6b": "lasttoken"}
 _SPLADE = {"pooling_strategy": "max", "activation_function": "relu"}
 _SMALL = {"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 128}
+_COMPLETE = ".complete"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
@@ -96,7 +110,7 @@ def model_folder(name: str, *, small: bool = not CUDA) -> Path:
     if name == "minilm":
         return MINILM
     folder = HOME / "models" / (f"{name}-small" if small else name)
-    if not (folder / "modules.json").is_file():
+    if not (folder / _COMPLETE).is_file():
         _write(folder, name, CONFIGS[name] | (_SMALL if small else {}), small=small)
     return folder
 
@@ -109,16 +123,39 @@ def _write(folder: Path, name: str, config: dict[str, Any], *, small: bool) -> N
     kind: Any = AutoModelForMaskedLM if name == "splade" else AutoModel
     with torch.device(DEVICE):
         model = kind.from_config(AutoConfig.for_model(config["model_type"], **options))
+        if name == "splade":  # so that a text of 100 tokens has about 300 weights
+            model.get_output_embeddings().bias.data.fill_(-0.074 * math.sqrt(config["hidden_size"]))
         model.to(torch.bfloat16).save_pretrained(folder)
     for file in _TOKENIZER:
         shutil.copy(MINILM / file, folder)
     if name == "nv-embed":
         add_latents(folder, small=small)
-    _write_modules(folder, name, config["hidden_size"])
+    if name == "colbert":
+        _add_projection(folder, config["hidden_size"])
+    else:
+        _write_modules(folder, name, config["hidden_size"])
+    if name == "bge-m3":
+        _write_linear(folder / "sparse_linear.safetensors", config["hidden_size"], 1)
+        _write_linear(folder / "colbert_linear.safetensors", *[config["hidden_size"]] * 2)
+    (folder / _COMPLETE).touch()
+
+
+def _add_projection(folder: Path, width: int) -> None:
+    """Add the layer after the encoder, so that the folder is one of Stanford's ColBERT."""
+    path = folder / "model.safetensors"
+    tensors = {f"bert.{name}": tensor for name, tensor in load_file(path).items()}
+    projection = torch.randn(_COLBERT_WIDTH, width, dtype=torch.bfloat16) / math.sqrt(width)
+    save_file({**tensors, "linear.weight": projection}, path, {"format": "pt"})
+    _write_json(folder / "config.json", read_config(folder) | {"architectures": ["HF_ColBERT"]})
+
+
+def _write_linear(path: Path, inputs: int, outputs: int) -> None:
+    weight = torch.randn(outputs, inputs) / math.sqrt(inputs)
+    save_file({"weight": weight, "bias": torch.zeros(outputs)}, path)
 
 
 def _write_modules(folder: Path, name: str, width: int) -> None:
-    """Write the files of sentence-transformers; modules.json comes last."""
+    """Write the files of sentence-transformers."""
     pooling = _POOLING.get(name, "mean")
     modes: dict[str, Any] = {
         "word_embedding_dimension": width,
@@ -192,6 +229,10 @@ def _head(config: dict[str, Any]) -> int:
     width = config["hidden_size"]
     if "BertForMaskedLM" in config["architectures"]:
         return int(width * (width + config["vocab_size"]))
+    if "HF_ColBERT" in config["architectures"]:
+        return int(width * _COLBERT_WIDTH)
+    if config["model_type"] == "xlm-roberta":  # BGE-M3's
+        return int(width * (width + 1))
     latents = config.get("latent_attention_config")
     if not latents:
         return 0

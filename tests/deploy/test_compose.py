@@ -33,6 +33,13 @@ def test_the_image_has_no_torch_unless_it_is_asked_for_or_for_a_gpu() -> None:
     assert GPU["services"]["embedwell"]["build"]["args"] == {"TORCH": "cuda"}
 
 
+def test_kernels_for_a_gpu_lie_in_a_volume_that_may_run_libraries() -> None:
+    (variable,) = GPU["services"]["embedwell"]["environment"]
+    name, _, folder = variable.partition("=")
+    _, _, mounted = SERVICES["embedwell"]["volumes"][0].partition(":")
+    assert name == "TRITON_CACHE_DIR" and folder.startswith(f"{mounted}/")
+
+
 @pytest.mark.parametrize("services", [SERVICES, GPU["services"]], ids=["cpu", "gpu"])
 def test_the_image_knows_the_arguments_of_its_build(services: dict[str, dict[str, object]]) -> None:
     build = services["embedwell"]["build"]

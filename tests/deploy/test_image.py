@@ -99,6 +99,12 @@ def test_there_is_no_torch_by_default() -> None:
     assert "index=${TORCH_INDEX:-https://download.pytorch.org/whl/cpu}" in DOCKERFILE
 
 
+def test_the_image_for_a_gpu_has_the_compiler_of_its_kernels() -> None:
+    *_, last = DOCKERFILE.split("FROM ${BASE}")
+    assert re.search(r'"\$TORCH" = cuda .*\n.*install .* gcc libc6-dev', last)
+    assert "TRITON_CACHE_DIR=/tmp/" in last
+
+
 CPU = "--no-deps --index-url https://download.pytorch.org/whl/cpu torch"
 
 

@@ -101,7 +101,8 @@ def test_a_shape_that_cannot_be_recorded_runs_without_and_the_others_are_recorde
     graphs.warm()
     assert torch.cuda.current_stream() == stream
     failed = [{"tokens": 32, "texts": 4, "longest": 32}]
-    about = {"attention": {"flash": 1}, "kernels": "triton"}
+    about: dict[str, object] = {"attention": {"flash": 1}, "kernels": "triton"}
+    about |= {"recorded": 2, "seconds": round(outcome.seconds, 1)}
     assert outcome.as_json() == {"state": "on", "failed": failed} | about
     assert outcome.recorded == [shapes[2], shapes[0]]
     torch.cuda.empty_cache()

@@ -61,13 +61,15 @@ class PassPlan:
 class RecordedShapes:
     """Batch shapes of a model that have a CUDA graph, and those whose recording failed.
 
-    wanted: whether any is recorded. plan: set by an encoder that is warm, on a GPU.
+    wanted: whether any is recorded. plan, seconds: the plan, and the time of the recording; set by
+    an encoder that is warm, on a GPU.
     """
 
     wanted: bool = True
     recorded: list[BatchShape] = field(default_factory=list)
     failed: list[BatchShape] = field(default_factory=list)
     plan: PassPlan | None = None
+    seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """Describe them, and the passes; the state is "off" if no shape has a graph."""
@@ -77,6 +79,7 @@ class RecordedShapes:
             for each in self.failed
         ]
         if self.plan:
+            description |= {"recorded": len(self.recorded), "seconds": round(self.seconds, 1)}
             description |= {"attention": dict(self.plan.attention), "kernels": self.plan.kernels}
             description |= {"reason": self.plan.no_graphs} if self.plan.no_graphs else {}
         return description

@@ -47,8 +47,11 @@ class SpladeEncoder(EncoderWithHead):
         return [SparseVector.of(row) for weights in self._groups(batch) for row in weights]
 
     def _groups(self, batch: Batch) -> Iterator[Floats]:
+        return map(self._weights, self._parts(batch))
+
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
         # Few weights are in memory at once, although a batch may have many short sequences.
-        return map(self._weights, batch.parts(max(1, _MAX_NUMBERS // self._head.vocab_size)))
+        return batch.parts(max(1, _MAX_NUMBERS // self._head.vocab_size))
 
     def _weights(self, batch: Batch) -> Floats:
         # (B, V)

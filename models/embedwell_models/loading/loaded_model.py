@@ -134,7 +134,7 @@ class LoadedModel:
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=_with_own_states(description, choice.encoder, backend.linear),
+            encoder=with_own_states(*(description, choice.encoder, backend.linear, backend.device)),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
@@ -160,13 +160,13 @@ class LoadedModel:
         load_own = families.named(description.spec.config.family).import_encoder_loader()
         assert load_own is not None
         encoder: EncoderWithInputs = load_own(description, device, cpu_features)
-        linear = RowExactLinear(cpu_features)
+        linear, place = RowExactLinear(cpu_features), Device.parse(str(encoder.device))
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
-            device=Device.parse(str(encoder.device)),
+            device=place,
             inputs=encoder,
-            encoder=_with_own_states(description, encoder, linear),
+            encoder=with_own_states(description, encoder, linear, place),
             head=_head(description, linear),
             dtype="float32",
             isa=None,
@@ -206,18 +206,27 @@ def _head(
     return PooledVectorHead(description.path, modules, linear)
 
 
-def _with_own_states(
-    description: ModelDescription, encoder: Encoder, linear: LinearFactory
+def with_own_states(
+    description: ModelDescription, encoder: Encoder, linear: LinearFactory, device: Device
 ) -> Encoder:
-    # Weights of several layers, or layers of a classifier that come before its pooling.
+    """Add weights of several layers, or layers of a classifier that come before its pooling.
+
+    linear: builds float32 layers on a CPU. device: of the encoder. Raises ModelError for weights
+    that are missing or of a wrong shape.
+    """
+    config = description.spec.config
     if module := description.sentence.layer_weights:
         layer_weights = read_layer_weights(description.path, module)
-        return LayerMixEncoder(encoder, layer_weights, description.spec.config.num_layers)
+        return LayerMixEncoder(encoder, layer_weights, config.num_layers)
     classifier = description.classifier
     if classifier is None or not classifier.head.of_tokens:
         return encoder
-    head = TokenVectorHead(description.path, classifier.head.of_tokens, linear)
-    return StateFunctionEncoder(encoder, head, description.spec.config.num_layers)
+    path, of_tokens, layers = description.path, classifier.head.of_tokens, config.num_layers
+    if device.type != "cpu":
+        from embedwell_models.torch_backend.device_heads import with_layers_of_tokens
+
+        return with_layers_of_tokens(encoder, path, of_tokens, layers)
+    return StateFunctionEncoder(encoder, TokenVectorHead(path, of_tokens, linear), layers)
 
 
 def _compared_vectors(

@@ -22,8 +22,8 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import AddHead, TorchEncoderFactory
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.latent_attention import (
-    DeviceLatentEncoder,
     TorchLatentAttention,
+    device_latent_encoder,
 )
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
 from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
@@ -63,7 +63,7 @@ class TorchBackend:
             lambda splade, head, linear: TorchSpladeHead(splade, head, linear, device),
             lambda latents, linear: TorchLatentAttention(latents, linear, device),
             splade_encoder=DeviceSpladeEncoder if on_gpu else SpladeEncoder,
-            latent_encoder=DeviceLatentEncoder if on_gpu else StateFunctionEncoder,
+            latent_encoder=device_latent_encoder if on_gpu else StateFunctionEncoder,
         )
         parts = weights, inputs, calibration, add_head, self.cpu_features
         return TorchEncoderFactory(*parts, graphs=graphs)

@@ -1,8 +1,11 @@
 """A loaded model that computes vectors from token ids."""
 
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +18,7 @@ from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.loading.kept_load import KeptLoad
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -24,6 +27,12 @@ from embedwell_models.vectors import Floats, normalize
 if TYPE_CHECKING:
     from embedwell_models.images.preprocessing import Pixels
     from embedwell_models.loading.loaded_model import LoadedModel
+
+
+log = logging.getLogger(__name__)
+
+_KERNEL_LENGTHS = (2, 32, 64)
+"""Tokens of a text, for each of which a GPU has kernels of its own: `triton_kernels.attention`."""
 
 
 class TokenIdEmbedder:
@@ -302,15 +311,30 @@ class TokenIdEmbedder:
         """Prepare the most frequent batch sizes, so that no request waits for the preparation."""
         self._encoder.warm()
         self.try_out([[0]] * 4)  # the id 0 is in every vocabulary
+        if self.device.type != "cpu":
+            self._warm_kernels()
         if self.images is not None:
             side = self.images.spec.image_size
             self.images.encode([np.zeros((side, side, 3), dtype=np.uint8)])
         if self._load_texts_with_images is not None:
             self._load_texts_with_images()
 
+    def _warm_kernels(self) -> None:
+        # A request that is the first of its kind would wait a second for each kernel's compiler.
+        start, ends = time.perf_counter(), [[0]]
+        if self.multi_vector and (id := self.multi_vector.unattended_id) is not None:
+            ends.append([id])
+        rows = [[0] * (length - 1) + end for length, end in product(_KERNEL_LENGTHS, ends)]
+        for ids in ([row[-self.max_length :]] for row in rows):
+            self.try_out(ids)
+            for name in self.output_names[1:]:
+                self.outputs(ids, [name])
+        log.info("warmed the kernels of the GPU in %.1f s", time.perf_counter() - start)
+
     def try_out(self, ids: Rows) -> None:
-        """Compute the vectors of token ids as for a request, and discard them."""
-        _ = self.encode_tokens(ids) if self._only_tokens else self.encode(ids)
+        """Compute the first output of token ids as for a request, and discard it."""
+        first = self.output_names[:1]  # a classifier has logits alone
+        _ = self.encode(ids) if first in ((), (DENSE,)) else self.outputs(ids, first)
 
     def _cut(self, ids: Rows) -> Rows:
         """Cut the tokens after the end token of a text that a model of texts and images ignores."""

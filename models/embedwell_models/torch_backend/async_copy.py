@@ -31,3 +31,8 @@ class HostCopy:
             self._event.synchronize()
         values: npt.NDArray[np.float32] = self._host.numpy()
         return values
+
+
+def side_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """Return a stream of a GPU whose work does not wait for later batches; None for a CPU."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ memory of the smallest recorded shape that holds it.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Protocol
@@ -114,6 +115,7 @@ class CudaGraphRunner:
     def warm(self) -> None:
         recorded: dict[BatchShape, _RecordedForward] = {}
         failed: dict[BatchShape, str] = {}
+        start = time.perf_counter()
         # The largest shape first, because the others then fit in its memory.
         for shape in reversed(self._plan.shapes):
             try:
@@ -123,7 +125,9 @@ class CudaGraphRunner:
                 failed[shape] = str(error.__context__ or error).partition("\n")[0]
         self._recorded = recorded
         self._outcome.recorded, self._outcome.failed = [*recorded], [*failed]
-        self._outcome.plan = self._plan
+        self._outcome.plan, self._outcome.seconds = self._plan, time.perf_counter() - start
+        if recorded:
+            log.info("recorded %d CUDA graphs in %.1f s", len(recorded), self._outcome.seconds)
         if failed:
             log.warning(
                 "%d of %d batch shapes have no CUDA graph, and small batches of them are slower. "

@@ -1,11 +1,13 @@
 """Choice of the device that torch computes a model on."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from importlib.util import find_spec
 
 import torch
 
+from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import chosen_thread_count
 from embedwell_models.errors import ModelError
 
@@ -24,7 +26,40 @@ def why_no_triton(device: torch.device) -> str:
     """Return why a device does not run our Triton kernels; "" if it does."""
     if not is_ampere_or_newer(device):
         return "no GPU from Ampere on"
-    return "" if find_spec("triton") else "Triton is not installed"  # torch brings it on Linux
+    if not find_spec("triton"):  # torch brings it on Linux
+        return "Triton is not installed"
+    return why_kernels_fail(partial(_launch_small_kernel, device))
+
+
+def why_kernels_fail(launch: Callable[[], object]) -> str:
+    """Return why Triton cannot launch a kernel; "" if it can.
+
+    Triton needs a C compiler, and a cache folder from which libraries may be loaded. Raises errors
+    of lacking memory and of a lost device.
+    """
+    try:
+        launch()
+    except Exception as error:
+        if is_out_of_memory(error) or is_device_lost(error):
+            raise
+        message, _, _ = str(error).strip().partition("\n")
+        return f"Triton fails: {message or type(error).__name__}"
+    return ""
+
+
+def _launch_small_kernel(device: torch.device) -> None:
+    from embedwell_models.torch_backend.triton_kernels.gated import gated
+
+    with current_device(device):
+        gated(torch.ones(1, 2, device=device), "none")
+
+
+def current_device(device: torch.device) -> AbstractContextManager[object]:
+    """Make a GPU the current one of this thread: Triton launches kernels there, and nowhere else.
+
+    Without that, pinned memory would take memory of the first GPU.
+    """
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def runs_triton(device: torch.device) -> bool:

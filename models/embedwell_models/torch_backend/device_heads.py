@@ -4,16 +4,19 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, reduce
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
 from embedwell_models.torch_backend.cuda_graphs import Forward
+from embedwell_models.torch_backend.device_state_function import DeviceStateFunctionEncoder
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.pooling import pool
@@ -58,12 +61,26 @@ def of_tokens(transforms: Sequence[Transform]) -> Forward:
     """Return a head that applies functions to the state of each token: (T, dim)."""
 
     def apply(hidden: Tensor, layout: SequenceLayout) -> Tensor:
-        rows = hidden[: layout.tokens].float()
-        for transform in transforms:
-            rows = transform(rows)
-        return rows
+        return _applied(transforms, hidden[: layout.tokens])
 
     return apply
+
+
+def with_layers_of_tokens(
+    encoder: Encoder, folder: Path, modules: Sequence[Module], num_layers: int
+) -> DeviceStateFunctionEncoder:
+    """Add a classifier's modules before its pooling to its encoder on torch.
+
+    num_layers: the number of layers of the encoder. Raises ModelError for weights that are missing
+    or of a wrong shape.
+    """
+    assert isinstance(encoder, TorchEncoder)
+    transforms = [load_transform(folder, module, encoder.device) for module in modules]
+    return DeviceStateFunctionEncoder(encoder, partial(_applied, transforms), num_layers)
+
+
+def _applied(transforms: Sequence[Transform], rows: Tensor) -> Tensor:
+    return reduce(lambda each, transform: transform(each), transforms, rows.float())
 
 
 def load_transform(folder: Path, module: Module, device: torch.device) -> Transform:

@@ -19,6 +19,7 @@ from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.positions.schemes import Rotary
 from embedwell_models.torch_backend.async_copy import HostCopy
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
+from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
@@ -141,11 +142,14 @@ class TorchEncoder:
             and batch.token_vectors is None
             and batch.key_counts is None
         )
-        layout = self._layout(batch, self._runner.shape if replays else BatchShape.of)
-        rows = None if replays else self._rows(batch, layout)
-        with self._lock:
-            hidden = self._runner(layout) if rows is None else self._run(rows, layout, num_layers)
-            copy = HostCopy(function(hidden, layout))
+        with current_device(self.device):
+            layout = self._layout(batch, self._runner.shape if replays else BatchShape.of)
+            rows = None if replays else self._rows(batch, layout)
+            with self._lock:
+                hidden = (
+                    self._runner(layout) if rows is None else self._run(rows, layout, num_layers)
+                )
+                copy = HostCopy(function(hidden, layout))
         return copy.wait()
 
     @torch.inference_mode()
@@ -153,22 +157,24 @@ class TorchEncoder:
         self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
     ) -> Floats:
         """Pool the last hidden states; for the arguments see EncoderOfVectors."""
-        layout, layers = self._layout(batch, BatchShape.of), self._layers
-        scheme = self._embeddings.config.attention.positions
+        scheme, layers = self._embeddings.config.attention.positions, self._layers
         assert isinstance(scheme, Rotary) and batch.token_vectors is not None
-        set_angles(layout, scheme, self._padded(angles, layout), layers.dtype)
-        hidden = self._padded(batch.token_vectors, layout)
-        added = [self._padded(each, layout).to(layers.dtype) for each in additions]
-        with self._lock:
-            states = layers(hidden.to(layers.dtype), layout, len(layers), added)
-            copy = HostCopy(pool(states, layout, poolings))
+        with current_device(self.device):
+            layout = self._layout(batch, BatchShape.of)
+            set_angles(layout, scheme, self._padded(angles, layout), layers.dtype)
+            hidden = self._padded(batch.token_vectors, layout)
+            added = [self._padded(each, layout).to(layers.dtype) for each in additions]
+            with self._lock:
+                states = layers(hidden.to(layers.dtype), layout, len(layers), added)
+                copy = HostCopy(pool(states, layout, poolings))
         return copy.wait()
 
     @torch.inference_mode()
     def warm(self) -> None:
         """Prepare the encoder, so that the first batches need not wait."""
-        self._layers.warm()
-        self._runner.warm()
+        with current_device(self.device):
+            self._layers.warm()
+            self._runner.warm()
 
     def _layout(self, batch: Batch, shape: Callable[[Sequence[int]], BatchShape]) -> SequenceLayout:
         lengths = batch.lengths.tolist()

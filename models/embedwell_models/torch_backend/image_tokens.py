@@ -18,6 +18,7 @@ from embedwell_models.encoder.batch import Integers
 from embedwell_models.images.patches import Patches
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Rotary
+from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
 from embedwell_models.torch_backend.norm import Norm, build_norm
@@ -91,6 +92,10 @@ class ImageTokenEncoder:
     @torch.inference_mode()
     def __call__(self, image: Patches) -> ImageTokens:
         """Compute the tokens of an image."""
+        with current_device(self._device):
+            return self._compute(image)
+
+    def _compute(self, image: Patches) -> ImageTokens:
         config, dtype = self._spec.encoder.config, self._layers.dtype
         row, column = _places(image, self._spec.merge)
         layout = SequenceLayout([len(row)], self._device, dtype)

@@ -3,21 +3,17 @@
 NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D hidden size.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
 from embedwell_models.encoder.linear import WeightAndBias
-from embedwell_models.encoder.state_function_encoder import StateFunction, StateFunctionEncoder
+from embedwell_models.encoder.state_function_encoder import StateFunction
+from embedwell_models.torch_backend.device_state_function import DeviceStateFunctionEncoder
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
-from embedwell_models.torch_backend.pooling import pool
-from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import pair_to_tensors
 from embedwell_models.vectors import Floats
 
@@ -60,19 +56,12 @@ class TorchLatentAttention:
         return LayerNorm(weight, bias, NORM_EPS)
 
 
-class DeviceLatentEncoder(StateFunctionEncoder):
-    """Encoder whose states stay on the device: the host receives only the pooled vectors."""
+def device_latent_encoder(
+    encoder: Encoder, function: StateFunction, num_layers: int
+) -> DeviceStateFunctionEncoder:
+    """Add the attention to an encoder, both on torch, so that the states stay on the device.
 
-    def __init__(self, encoder: Encoder, function: StateFunction, num_layers: int) -> None:
-        """encoder, function: on torch. num_layers: the number of layers of the inner encoder."""
-        super().__init__(encoder, function, num_layers)
-        assert isinstance(encoder, TorchEncoder) and isinstance(function, TorchLatentAttention)
-        self._states, self._latents = encoder, function
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-
-        def attend(hidden: Tensor, layout: SequenceLayout) -> Tensor:
-            return pool(self._latents.attend(hidden), layout, poolings)
-
-        return self._states.apply(batch, attend)
+    num_layers: the number of layers of the encoder.
+    """
+    assert isinstance(encoder, TorchEncoder) and isinstance(function, TorchLatentAttention)
+    return DeviceStateFunctionEncoder(encoder, function.attend, num_layers)

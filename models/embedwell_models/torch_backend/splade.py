@@ -5,6 +5,7 @@ Formal et al. 2021, arXiv 2109.10086. B sequences, T tokens, D hidden size, V vo
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,8 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.masked_lm import MaskedLMWeights
 from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
+from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.torch_backend.async_copy import HostCopy, side_stream
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
@@ -92,6 +95,42 @@ class DeviceSpladeEncoder(SpladeEncoder):
         super().__init__(encoder, head, num_layers)
         assert isinstance(encoder, TorchEncoder) and isinstance(head, TorchSpladeHead)
         self._states, self._torch_head = encoder, head
+        self._aside = side_stream(encoder.device)
+
+    def sparse(self, batch: Batch) -> list[SparseVector]:
+        """Return the non-zero weights of the vocabulary for each of B sequences.
+
+        The host receives their numbers in one copy, and only these weights in another.
+        """
+        return [vector for part in self._parts(batch) for vector in self._sparse(part)]
+
+    @torch.inference_mode()
+    def _sparse(self, batch: Batch) -> list[SparseVector]:
+        computed: list[Tensor] = []
+
+        def count(hidden: Tensor, layout: SequenceLayout) -> Tensor:
+            computed.append(self._torch_head.pool(hidden, layout))
+            return computed[0].count_nonzero(dim=1).float()
+
+        ends = self._states.apply(batch, count).astype(np.int64).cumsum()
+        # The device computes the weights of the next batch meanwhile.
+        with torch.cuda.stream(self._aside):
+            copy = HostCopy(nonzero_entries(computed[0], int(ends[-1])))
+        indices, weights = copy.wait()
+        columns = np.split(indices.view(np.int32), ends[:-1])
+        return [*map(SparseVector, columns, np.split(weights, ends[:-1]))]
 
     def _weights(self, batch: Batch) -> Floats:
         return self._states.apply(batch, self._torch_head.pool)
+
+
+def nonzero_entries(weights: Tensor, count: int) -> Tensor:
+    """Return the columns and values of the `count` entries that are not zero: (B, V) -> (2, count).
+
+    The columns are the bits of int32. As their number is known, the host does not wait for it.
+    """
+    ends = (weights != 0).flatten().cumsum(0, dtype=torch.int32)
+    numbers = torch.arange(1, count + 1, dtype=torch.int32, device=weights.device)
+    places = torch.searchsorted(ends, numbers)
+    columns = (places % weights.shape[1]).to(torch.int32).view(torch.float32)
+    return torch.stack([columns, weights.flatten().index_select(0, places)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_computer import choose_output_computer
+from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from embedwell_models.outputs.text_outputs import TextOutputs
@@ -52,6 +54,25 @@ def on(device: torch.device, model: LoadedModel) -> LoadedModel:
     """Return a model whose states are on another device than the host's."""
     encoder, _ = torch_encoder(model.description.encoder, device)
     return replace(model, device=Device("meta"), encoder=encoder)
+
+
+def test_a_gpu_is_warm_for_every_output(tmp_path: Path) -> None:
+    model = TokenIdEmbedder(on(META, loaded(write_bge_m3(tmp_path))))
+    with ToHost() as received:
+        model.warm()
+    each = [[(1, HIDDEN), (length,), (length * HIDDEN,)] for length in (2, 32, 64)]
+    assert received.shapes == [(4, HIDDEN), *chain(*each)]
+
+
+def test_a_gpu_is_warm_for_queries_that_are_filled_up(tmp_path: Path) -> None:
+    expansion = {"strategy": "fixed", "length": 12}
+    write_colbert(tmp_path, expansion=expansion)
+    model = TokenIdEmbedder(on(META, loaded(tmp_path / "model")))
+    assert model.multi_vector and model.multi_vector.unattended_id
+    with ToHost() as received:
+        model.warm()
+    lengths = (4, 2, 2, 32, 32, *[min(64, model.max_length)] * 2)
+    assert received.shapes == [(length * WIDTH,) for length in lengths]
 
 
 def batch() -> Batch:

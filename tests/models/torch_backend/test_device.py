@@ -7,7 +7,12 @@ import torch
 
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
-from embedwell_models.torch_backend.device import gpu_properties, resolve_device
+from embedwell_models.torch_backend.device import (
+    current_device,
+    gpu_properties,
+    resolve_device,
+    why_kernels_fail,
+)
 
 
 def test_auto_is_a_gpu_where_there_is_one() -> None:
@@ -103,3 +108,34 @@ def test_a_gpu_that_will_never_do_is_refused(what: str) -> None:
 def test_a_gpu_that_may_do_later_is_no_wrong_setting(error: Exception) -> None:
     with pytest.raises(type(error)):
         resolve_device("cuda", Broken(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (RuntimeError("Failed to find C compiler.\nMore"), "Failed to find C compiler."),
+        (PermissionError(13, "Permission denied", "/x"), "[Errno 13] Permission denied: '/x'"),
+        (ImportError("failed to map segment"), "failed to map segment"),
+        (AssertionError(), "AssertionError"),
+    ],
+    ids=str,
+)
+def test_the_reason_is_known_where_triton_cannot_compile(error: Exception, reason: str) -> None:
+    def launch() -> None:
+        raise error
+
+    assert why_kernels_fail(launch) == f"Triton fails: {reason}"
+    assert not why_kernels_fail(lambda: None)
+
+
+def test_a_lack_of_memory_is_not_blamed_on_triton() -> None:
+    def launch() -> None:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        why_kernels_fail(launch)
+
+
+def test_a_processor_needs_no_current_device() -> None:
+    with current_device(torch.device("cpu")) as device:
+        assert device is None

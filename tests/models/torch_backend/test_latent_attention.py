@@ -9,8 +9,8 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.latents import LatentWeights
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.torch_backend.latent_attention import (
-    DeviceLatentEncoder,
     TorchLatentAttention,
+    device_latent_encoder,
 )
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import Floats
@@ -57,10 +57,13 @@ def test_vectors_are_those_of_states_that_the_host_pools(tmp_path: Path) -> None
     write(Case("bert"), tmp_path)
     encoder, layers = torch_encoder(tmp_path, CPU)
     attention = latents(64, TorchLinearFactory(CPU, torch.float32))
-    device = DeviceLatentEncoder(encoder, attention, layers)
+    device = device_latent_encoder(encoder, attention, layers)
     host = StateFunctionEncoder(encoder, attention, layers)
     found, expected = (each.vectors(batch(), ["mean", "cls"]) for each in (device, host))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    for num_layers in range(layers + 1):
+        found, expected = (each.states(batch(), num_layers) for each in (device, host))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_the_host_receives_only_the_vectors(tmp_path: Path) -> None:
@@ -68,5 +71,5 @@ def test_the_host_receives_only_the_vectors(tmp_path: Path) -> None:
     encoder, layers = torch_encoder(tmp_path, META)
     attention = latents(64, TorchLinearFactory(META, torch.float32))
     with ToHost() as received:
-        DeviceLatentEncoder(encoder, attention, layers).vectors(batch(), ["mean"])
+        device_latent_encoder(encoder, attention, layers).vectors(batch(), ["mean"])
     assert received.shapes == [(3, 64)]

@@ -167,7 +167,8 @@ class Blocks:
         """Choose them. The keys do not depend on the lengths, as they decide the order of sums."""
         queries = max(16, min(triton.next_power_of_2(longest), 64))
         if dtype == torch.float32:
-            return cls(min(queries, 32), 32 if size <= 128 else 16, 4, 1)
+            # With 4 warps, wide heads do not fit into the registers.
+            return cls(min(queries, 32), 32 if size <= 128 else 16, 4 if size <= 64 else 8, 1)
         return cls(queries, 64 if size <= 128 else 32, 4 if size <= 128 else 8, 2)
 
 

@@ -1,0 +1,32 @@
+"""Tests of several GPUs."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.vectors import normalize
+from tests.gpu.card import since_ampere
+
+pytestmark = [
+    *(pytest.mark.gpu, since_ampere),
+    pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU"),
+]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_vectors_of_the_second_are_those_of_the_first(
+    minilm_folder: Path, texts: Sequence[str], dtype: str
+) -> None:
+    first, second = (
+        Embedder.load(minilm_folder, device=name, dtype=dtype) for name in ("cuda:0", "cuda:1")
+    )
+    assert torch.cuda.current_device() == 0
+    second.warm()
+    expected = first.embed(texts)
+    with ThreadPoolExecutor(1) as other_thread:
+        found = other_thread.submit(second.embed, texts).result()
+    assert (normalize(found) * normalize(expected)).sum(axis=1).min() > 0.9999
