@@ -163,6 +163,8 @@ class Embedder(TokenIdEmbedder):
         max_pixels: maximum pixels of an image. Raises ImageError, TypeError for anything but bytes,
         and ValueError for a model without an image encoder.
         """
+        if self.pages is not None:
+            raise ValueError("the model has a vector for each token of an image; use embed_pages")
         if self.patches is not None:
             each = [images] if isinstance(images, bytes) else images
             vectors = self.embed_contents([[image] for image in each], max_pixels=max_pixels)
@@ -172,12 +174,24 @@ class Embedder(TokenIdEmbedder):
         if isinstance(images, bytes):
             vector: Floats = self.embed_images([images], max_pixels=max_pixels)[0]
             return vector
-        for index, image in enumerate(images):
-            if not isinstance(image, bytes):
-                raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")
+        _check_images(images)
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
+
+    def embed_pages(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> list[Floats]:
+        """Embed the tokens of images of pages, for `vectors.maxsim`: B arrays (n, dim).
+
+        images, max_pixels: see `embed_images`. Raises ImageError, TypeError for anything but bytes,
+        ImageTokensError for a page of more tokens than max_length, and ValueError for a model
+        without vectors of an image's tokens.
+        """
+        if self.pages is None:
+            raise ValueError(
+                f"the model has no vectors of an image's tokens; use {self._right_call()}"
+            )
+        _check_images(images)
+        return [self._embed_page(self.pages.images(image, max_pixels)) for image in images]
 
     def embed_contents(
         self,
@@ -229,6 +243,11 @@ class Embedder(TokenIdEmbedder):
         images = [part for part in parts if not isinstance(part, str)]
         vector: Floats = self.encode_with_images(row.ids, images)[0]
         return vector
+
+    def _embed_page(self, images: "Sequence[Pixels]") -> Floats:
+        assert self.pages is not None
+        (row,) = self.tokenizer.encode([self.pages.text(images)])
+        return self.encode_page(row.ids, images)
 
     def _require_dense(self) -> None:
         """Raise ValueError for a model without one vector for each text."""
@@ -362,6 +381,15 @@ def _check_pairs(pairs: Any) -> list[tuple[str, str | None]]:
             _check_text(second, f"the second text of pair {index}")
         checked.append((first, second))
     return checked
+
+
+def _check_images(images: Any) -> None:
+    """Raise TypeError for anything but a sequence of bytes."""
+    if isinstance(images, bytes):
+        raise TypeError("images are a list of bytes, not bytes")
+    for index, image in enumerate(images):
+        if not isinstance(image, bytes):
+            raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")
 
 
 def _kind(value: Any) -> str:

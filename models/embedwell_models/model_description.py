@@ -17,7 +17,8 @@ from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
-from embedwell_models.images import patches, preprocessing
+from embedwell_models.images import pages, patches, preprocessing
+from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.model_files import chat_template, image_options, modules, router
@@ -64,8 +65,9 @@ class ModelDescription:
     image_encoder: the folder with the image encoder, if there is one.
     classifier: set for a model that reranks or classifies; None for an embedder. preprocessing: the
     preprocessing of images; None for a model without an image encoder or without the file that
-    describes it. patches: the same, for images that are tokens of a text. multi_vector: set for a
-    model with a vector for each token; None for other models.
+    describes it. patches: the same, for images that are tokens of a text. pages: the same, for
+    images whose tokens have a vector each. multi_vector: set for a model with a vector for each
+    token; None for other models.
     """
 
     path: Path
@@ -76,6 +78,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: PatchPreprocessing | None = None
+    pages: PagePreprocessing | None = None
     multi_vector: MultiVectorOptions | None = None
 
     @classmethod
@@ -114,7 +117,7 @@ class ModelDescription:
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
-        multi_vector = MultiVectorOptions.read(path, entries, spec.config.hidden_size)
+        multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
             _check_multi_vector(path, multi_vector, spec, pooling)
             spec = spec.without(multi_vector.tensors_beside_encoder)
@@ -138,7 +141,8 @@ class ModelDescription:
             image_encoder=images,
             classifier=classifier,
             preprocessing=image_options.read_preprocessing(images, spec),
-            patches=image_options.read_patches(path, entries[0].path, spec, text_format),
+            patches=image_options.read_patches(path, entries[0], spec, text_format),
+            pages=image_options.read_pages(images, spec),
             multi_vector=multi_vector,
         )
         if has_other:
@@ -155,7 +159,13 @@ class ModelDescription:
     @property
     def images(self) -> ImageSpec | None:
         """Image encoder; None if there is none, or if its preprocessing is unknown."""
-        return self.spec.images if self.preprocessing else None
+        return self.spec.images if self.preprocessing or self.pages else None
+
+    @property
+    def value_table(self) -> Floats | None:
+        """Normalised value for each channel and byte of an image, (3, 256); None without one."""
+        described = self.preprocessing or self.pages
+        return described.table() if described else None
 
     @property
     def reads_images(self) -> bool:
@@ -304,6 +314,7 @@ class ModelDescription:
             options += preprocessing.files(self.image_encoder)
             options.append(self.image_encoder / "config.json")
         options += patches.files(self.encoder) if self.patches else []
+        options += pages.files(self.encoder) if self.pages else []
         if self.pair_format or self.sentence.text_format:
             options += chat_template.template_files(self.encoder)
             options.append(self.encoder / chat_template.PROCESSOR_FILE)

@@ -21,6 +21,7 @@ from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import ReceivedMessages
 from embedwell.engine.worker.loop import Loop
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 Floats = npt.NDArray[np.float32]
@@ -77,6 +78,10 @@ class SumModel:
     def encode_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
         self.batches.append(len(images))
         return np.array([[image.sum()] for image in images], dtype=np.float32)
+
+    def encode_page(self, ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
+        """Refuse an image: this model reads texts only."""
+        raise NotImplementedError
 
     def encode_with_images(self, ids: TokenIds, images: Sequence[npt.NDArray[np.uint8]]) -> Floats:
         self.batches.append(1)
@@ -168,7 +173,7 @@ class Rig:
         prompt_token_counts: Sequence[int] = (),
         connection: FakeConnection | None = None,
     ) -> None:
-        job = Job(output, [ids(row) for row in rows], prompt_token_counts)
+        job = Job(output, FlatRows.of([ids(row) for row in rows]), prompt_token_counts)
         header, *body = pack_jobs([(number, job)])
         message = header, b"".join(body)
         self.connections.received.append((connection or self.connection, message))

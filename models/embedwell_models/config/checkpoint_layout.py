@@ -76,6 +76,7 @@ class CheckpointLayout:
     transposed: our names, without the layer, of matrices that are stored as (in, out).
     norm_shift: number that is added to the weight of every norm.
     projection: the projection that computes the sentence vector in place of a pooling.
+    token_projection: the projection that computes a vector of each token, in place of both.
     spare_rows: number of unused rows at the end of the token table.
     placeholders: id -> another id, whose vector it shares.
     shapes: shapes of our tensors that do not follow from `config`.
@@ -97,6 +98,7 @@ class CheckpointLayout:
     transposed: tuple[str, ...] = ()
     norm_shift: float = 0.0
     projection: Projection | None = None
+    token_projection: Projection | None = None
     spare_rows: int = 0
     placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -260,7 +262,9 @@ class ImageSpec:
     head pools all patches by attention, with the encoder's `num_heads`. adds_class_token: whether
     that head adds its network's output to the state of the class token, and not to the pooled
     state. positions: side of a table of positions that is stretched to the proportions of each
-    image, which then has at most as many patches as the square; 0 for square images.
+    image, which then has at most as many patches as the square; 0 for square images. merge: patches
+    of a side of the block that becomes one token of a text, in place of the token `token_id`; 0 for
+    an image that has a vector of its own.
     """
 
     encoder: CheckpointLayout
@@ -270,6 +274,8 @@ class ImageSpec:
     class_token: bool = False
     adds_class_token: bool = False
     positions: int = 0
+    merge: int = 0
+    token_id: int = -1
 
     @property
     def grid(self) -> int:
@@ -278,7 +284,9 @@ class ImageSpec:
 
     @property
     def tokens(self) -> int:
-        """Greatest number of tokens of an image: the patches and the class token."""
+        """Greatest number of tokens of an image: the patches and the class token, or the blocks."""
+        if self.merge:
+            return (self.grid // self.merge) ** 2
         return self.grid**2 + self.encoder.config.vocab_size
 
     @property
@@ -293,11 +301,13 @@ class ImageTokenSpec:
 
     encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
     merge: patches of a side of the block that becomes one token. grid: side of the table of
-    positions. deepstack: layers whose states are added to the text encoder's first states, after as
-    many of its layers. id: the token id that stands for one vector. placeholder: its text.
-    sections: numbers of pairs of a head that the time, row and column of a token rotate, taken in
-    turns. pixels: least and most pixels of a resized image in the code of the model's authors,
-    which replace those of its processor.
+    positions; 0 without one. deepstack: layers whose states are added to the text encoder's first
+    states, after as many of its layers. id: the token id that stands for one vector. placeholder:
+    its text. sections: numbers of pairs of a head that the time, row and column of a token rotate;
+    None if tokens of an image have the positions of tokens of a text. in_turns: whether the three
+    take pairs in turns, not one part of the head each. pixels: least and most pixels of a resized
+    image in the code of the model's authors, which replace those of its processor; None without
+    such code. earlier_pixels: the same, for a resizing before that one; None if there is none.
     """
 
     encoder: CheckpointLayout
@@ -307,8 +317,10 @@ class ImageTokenSpec:
     grid: int
     deepstack: tuple[int, ...]
     id: int
-    sections: tuple[int, int, int]
-    pixels: tuple[int, int]
+    sections: tuple[int, int, int] | None
+    in_turns: bool = True
+    pixels: tuple[int, int] | None = None
+    earlier_pixels: tuple[int, int] | None = None
     placeholder: str = "<|image_pad|>"
 
 

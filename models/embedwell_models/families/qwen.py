@@ -13,7 +13,7 @@ from embedwell_models.families.family import Family, NextToken, Row, Variant
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Qwen2: a Llama whose queries, keys and values have biases."""
     causal = is_causal(options, "Qwen2")
-    config = llama.config(options, causal=causal, windows=_windows(options, causal))
+    config = llama.config(options, causal=causal, windows=windows(options, causal))
     return llama.spec(config, llama.tensors(True, False, False))
 
 
@@ -46,8 +46,8 @@ def voyage(options: JsonConfig) -> CheckpointLayout:
 def of_qwen3(options: JsonConfig, causal: bool) -> CheckpointLayout:
     """Build the spec of a Qwen3. causal: whether a token attends to earlier tokens only."""
     biased = options.get("attention_bias", False)
-    windows = _windows(options, causal)
-    config = llama.config(options, head_size=128, causal=causal, windows=windows)
+    visible = windows(options, causal)
+    config = llama.config(options, head_size=128, causal=causal, windows=visible)
     return llama.spec(config, llama.tensors(biased, biased, False) | NORMS)
 
 
@@ -58,7 +58,8 @@ NORMS = {
 }
 
 
-def _windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
+def windows(options: JsonConfig, causal: bool) -> tuple[int | None, ...]:
+    """Read the number of visible tokens on each side for each layer; None for the whole text."""
     window = sliding_window(options) if options.get("use_sliding_window", False) else None
     first = options.get("max_window_layers", 28)
     return layer_windows(options, causal, window, lambda layer: layer >= first)

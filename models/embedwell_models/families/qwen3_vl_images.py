@@ -15,20 +15,23 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.positions.schemes import Learned, Rotary
 
 _LAYER = "blocks.{}"
-_TENSORS = {
-    **affine("patch_embed.proj", "patch"),
-    "pos_embed.weight": "position_table",
+LAYERS = {  # also of Qwen2-VL
     **affine(f"{_LAYER}.norm1", "layers.{}.attention_norm"),
     **affine(f"{_LAYER}.norm2", "layers.{}.ffn_norm"),
     **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),
     **affine(f"{_LAYER}.attn.proj", "layers.{}.output"),
+}
+_TENSORS = {
+    **affine("patch_embed.proj", "patch"),
+    "pos_embed.weight": "position_table",
+    **LAYERS,
     **affine(f"{_LAYER}.mlp.linear_fc1", "layers.{}.up"),
     **affine(f"{_LAYER}.mlp.linear_fc2", "layers.{}.down"),
 }
 _MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
 _UNUSED = ("language_model.*", "model.language_model.*", "lm_head.weight")
-_CHANNELS = 3
-_EPS = 1e-6
+CHANNELS = 3
+EPS = 1e-6
 _SECTIONS = (24, 20, 20)
 _PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
@@ -42,7 +45,7 @@ def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
         return None
     vision = options.nested("vision_config")
     vision.require("model_type", "qwen3_vl_vision", "qwen3_vl")
-    vision.require("in_channels", _CHANNELS)
+    vision.require("in_channels", CHANNELS)
     if vision.get("out_hidden_size", 3584) != width:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
     config, grid = _config(vision), _grid(vision)
@@ -57,7 +60,7 @@ def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
         tensors=_TENSORS | _mergers(names),
         unused=_UNUSED,
         prefixes=("model.visual.", "visual."),
-        shapes=_shapes(config, _CHANNELS * frames * patch**2, merge, names, width),
+        shapes=_shapes(config, CHANNELS * frames * patch**2, merge, names, width),
     )
     return ImageTokenSpec(
         encoder=encoder,
@@ -67,15 +70,13 @@ def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
         grid=grid,
         deepstack=deepstack,
         id=options.get("image_token_id", 151_655),
-        sections=_sections(options.nested("text_config")),
+        sections=_interleaved(options.nested("text_config")),
         pixels=_PIXELS,
     )
 
 
 def _config(vision: JsonConfig) -> EncoderConfig:
     width, heads = vision.get("hidden_size", 1152), vision.get("num_heads", 16)
-    rotation = vision.nested("rope_parameters")
-    rotation.require("rope_type", "axial")
     return plain_config(
         vocab_size=0,
         hidden_size=width,
@@ -84,9 +85,9 @@ def _config(vision: JsonConfig) -> EncoderConfig:
         intermediate_size=vision.get("intermediate_size", 4304),
         max_positions=_grid(vision) ** 2,
         activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
-        norm_eps=_EPS,
+        norm_eps=EPS,
         input_positions=Learned(),
-        positions=Rotary(dim=width // heads, base=float(rotation.get("rope_theta", 10_000.0))),
+        positions=axial_rotary(vision, width // heads),
         arrangement="pre",
     )
 
@@ -117,12 +118,35 @@ def _shapes(
     return shapes
 
 
-def _sections(text: JsonConfig) -> tuple[int, int, int]:
-    older = text.nested("rope_scaling") if text.get("rope_scaling", {}) else None
-    settings = older or text.nested("rope_parameters")
-    settings.require("mrope_interleaved", True)
-    sections = settings.get("mrope_section", list(_SECTIONS))
-    if len(sections) != len(_SECTIONS) or not all(type(each) is int for each in sections):
+def axial_rotary(vision: JsonConfig, head_size: int) -> Rotary:
+    """Read the rotations by the row and the column of a patch; raises ModelError for others."""
+    rotation = vision.nested("rope_parameters")
+    rotation.require("rope_type", "axial")
+    return Rotary(dim=head_size, base=float(rotation.get("rope_theta", 10_000.0)))
+
+
+def mrope_sections(
+    text: JsonConfig, default: tuple[int, int, int], pairs: int | None = None
+) -> tuple[int, int, int]:
+    """Read the numbers of pairs that the time, row and column of a token rotate.
+
+    text: options of the text encoder. pairs: their sum; None for any. Raises ModelError for others.
+    """
+    settings = _rope_settings(text)
+    sections = settings.get("mrope_section", list(default))
+    if len(sections) != len(default) or not all(type(each) is int for each in sections):
         raise settings.unsupported("mrope_section", sections, "three whole numbers")
+    if pairs is not None and sum(sections) != pairs:
+        raise settings.unsupported("mrope_section", sections, f"numbers of the sum {pairs}")
     time, row, column = sections
     return time, row, column
+
+
+def _interleaved(text: JsonConfig) -> tuple[int, int, int]:
+    _rope_settings(text).require("mrope_interleaved", True)
+    return mrope_sections(text, _SECTIONS)
+
+
+def _rope_settings(text: JsonConfig) -> JsonConfig:
+    older = text.nested("rope_scaling") if text.get("rope_scaling", {}) else None
+    return older or text.nested("rope_parameters")

@@ -27,6 +27,13 @@ def read_text_config(
     options.require("is_causal", True)
     is_causal(options, family)  # refuses remote code
     text = options.nested("text_config").with_defaults(defaults or {})
-    spec = text.choice("model_type", readers)(text)
+    return beside_towers(text.choice("model_type", readers)(text), towers)
+
+
+def beside_towers(spec: CheckpointLayout, towers: tuple[str, ...]) -> CheckpointLayout:
+    """Return the spec of a text encoder in the checkpoint of a model with other parts.
+
+    towers: their names.
+    """
     others = tuple(f"{prefix}{tower}.*" for prefix in ("", "model.") for tower in towers)
     return replace(spec, prefixes=_PREFIXES, unused=(*spec.unused, *others))

@@ -48,6 +48,12 @@ _SIGLIP = {
     **affine("head.mlp.fc1", "pool.up"),
     **affine("head.mlp.fc2", "pool.down"),
 }
+_SIGLIP_TOKENS = {
+    **_SHARED,
+    "embeddings.patch_embedding.bias": "patch.bias",
+    "connector.modality_projection.weight": "connector.weight",
+}
+_UNUSED_BY_TOKENS = ("embeddings.position_ids", "head.*", "text_model.*", "embedding_proj_layer.*")
 _UNUSED = (
     "embeddings.position_ids",
     "text_model.*",
@@ -71,6 +77,27 @@ def siglip(options: JsonConfig) -> ImageSpec:
     options.require("vision_use_head", True)
     config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
     return _spec(options, config, 16, _SIGLIP, None)
+
+
+def siglip_tokens(options: JsonConfig, merge: int, width: int, token_id: int) -> ImageSpec:
+    """Build the spec from SigLIP's vision_config: blocks of patches become tokens of a text.
+
+    merge, token_id: see ImageSpec. width: of the text encoder's states. Raises ModelError for
+    patches that do not fill whole blocks.
+    """
+    options.get("vision_use_head", True)  # the head pools, so nothing reads it
+    config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
+    spec = _spec(options, config, 16, _SIGLIP_TOKENS, None)
+    if spec.grid % merge:
+        raise options.unsupported("image_size", spec.image_size, f"whole blocks of {merge} patches")
+    shape = {"connector.weight": (width, config.hidden_size * merge**2)}
+    encoder = replace(
+        spec.encoder,
+        unused=_UNUSED_BY_TOKENS,
+        prefixes=("vlm.vision_model.", "vlm."),
+        shapes={**spec.encoder.shapes, **shape},
+    )
+    return replace(spec, encoder=encoder, merge=merge, token_id=token_id)
 
 
 def siglip2(options: JsonConfig) -> ImageSpec:

@@ -38,6 +38,7 @@ _DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
     "merge_size": 2,
 }
 _SIZE = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+_OLDER = ("min_pixels", "max_pixels")
 _READ = {
     *("do_resize", "size", "min_pixels", "max_pixels", "resample", "do_convert_rgb"),
     *("do_rescale", "rescale_factor", "do_normalize", *_DEFAULTS, *_CLASS_KEYS),
@@ -69,7 +70,8 @@ class PatchPreprocessing:
     min_pixels, max_pixels: bounds of the resized image. resample: Pillow's filter. scale, mean,
     std: see Preprocessing. patch, merge: pixels of a patch's side, and patches of a block's side.
     frames: frames of a patch; an image has the same in each. id, placeholder: id and text of each
-    token of an image. around: text before and after the tokens of an image.
+    token of an image. around: text before and after the tokens of an image. earlier: bounds of a
+    resizing before the other one; None if there is none.
     """
 
     min_pixels: int
@@ -84,6 +86,7 @@ class PatchPreprocessing:
     id: int
     placeholder: str
     around: tuple[str, str]
+    earlier: tuple[int, int] | None = None
 
     @classmethod
     def read(
@@ -92,6 +95,7 @@ class PatchPreprocessing:
         spec: ImageTokenSpec,
         around: tuple[str, str],
         bounds: tuple[int | None, int | None],
+        earlier: tuple[int, int] | None = None,
     ) -> "PatchPreprocessing | None":
         """Read the options of a folder; return None if it has no such file.
 
@@ -127,6 +131,7 @@ class PatchPreprocessing:
             id=spec.id,
             placeholder=spec.placeholder,
             around=around,
+            earlier=earlier,
             **normalization(options),
         )
 
@@ -136,23 +141,20 @@ class PatchPreprocessing:
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
         image = decode(data, max_pixels)
+        if self.earlier:
+            _check_strip(image.width, image.height)
+            sizes = _resized(image.size, self.patch * self.merge, self.earlier, least=1)
+            longest = _MAX_RATIO * min(sizes)
+            image = image.resize((min(sizes[0], longest), min(sizes[1], longest)))
         width, height = self.resized(image.width, image.height)
         check_pixels(width, height, max_pixels)
         return np.asarray(image.resize((width, height), self.resample))
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """Return the width and height of the resized image; raises ImageError for a strip."""
-        if max(width, height) > _MAX_RATIO * min(width, height):
-            raise ImageError(f"one of its sides is more than {_MAX_RATIO} times the other")
-        side, area, lengths = self.patch * self.merge, width * height, (width, height)
-        sizes = [round(length / side) * side for length in lengths]
-        if math.prod(sizes) > self.max_pixels:
-            shrink = math.sqrt(area / self.max_pixels)
-            sizes = [max(side, math.floor(length / shrink / side) * side) for length in lengths]
-        elif math.prod(sizes) < self.min_pixels:
-            stretch = math.sqrt(self.min_pixels / area)
-            sizes = [math.ceil(length * stretch / side) * side for length in lengths]
-        return sizes[0], sizes[1]
+        _check_strip(width, height)
+        bounds = self.min_pixels, self.max_pixels
+        return _resized((width, height), self.patch * self.merge, bounds, least=0)
 
     def tokens(self, pixels: Pixels) -> int:
         """Return the number of tokens of a resized image."""
@@ -217,14 +219,35 @@ def _options(folder: Path) -> JsonConfig | None:
     return options
 
 
+def _check_strip(width: int, height: int) -> None:
+    if max(width, height) > _MAX_RATIO * min(width, height):
+        raise ImageError(f"one of its sides is more than {_MAX_RATIO} times the other")
+
+
+def _resized(
+    lengths: tuple[int, int], side: int, bounds: tuple[int, int], least: int
+) -> tuple[int, int]:
+    """Return the width and height of an image in whole blocks of `side` pixels.
+
+    bounds: least and most pixels. least: blocks of the shorter side before the bounds are applied.
+    """
+    area, (low, high) = math.prod(lengths), bounds
+    sizes = [max(least, round(length / side)) * side for length in lengths]
+    if math.prod(sizes) > high:
+        shrink = math.sqrt(area / high)
+        sizes = [max(side, math.floor(length / shrink / side) * side) for length in lengths]
+    elif math.prod(sizes) < low:
+        stretch = math.sqrt(low / area)
+        sizes = [math.ceil(length * stretch / side) * side for length in lengths]
+    return sizes[0], sizes[1]
+
+
 def _bounds(options: JsonConfig) -> tuple[int, int]:
     size = options.get("size", _SIZE)
-    if not isinstance(size, dict) or size.keys() != _SIZE.keys():
+    names = next((names for names in (_SIZE.keys(), _OLDER) if {*names} == {*size}), None)
+    if names is None:
         raise options.unsupported("size", size, "an object with shortest_edge and longest_edge")
-    bounds = (
-        options.get("min_pixels", size["shortest_edge"]),
-        options.get("max_pixels", size["longest_edge"]),
-    )
+    bounds = [options.get(older, size[name]) for older, name in zip(_OLDER, names, strict=True)]
     if not all(type(bound) is int and bound > 0 for bound in bounds):
         raise options.unsupported("size", size, "whole numbers above 0")
-    return bounds
+    return bounds[0], bounds[1]

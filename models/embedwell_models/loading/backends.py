@@ -37,7 +37,7 @@ from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
 
-OUTSIDE_LAYERS = ("patch.", "pool.")
+OUTSIDE_LAYERS = ("patch.", "pool.", "connector.")
 """Prefixes of the tensors of an image encoder before and after its layers."""
 
 IMAGE_ENCODER = "the image encoder"

@@ -13,7 +13,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.vector_heads import PooledVectorHead
-from embedwell_models.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import projection_modules
@@ -64,8 +64,8 @@ class ImageEmbedder:
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
-        spec, preprocessing = description.images, description.preprocessing
-        if spec is None or preprocessing is None:
+        spec, table = description.images, description.value_table
+        if spec is None or table is None:
             return None
         nothing = np.empty((0, spec.encoder.config.hidden_size), np.float32)
         stored = weights.load(description.image_encoder, spec.encoder)
@@ -74,7 +74,7 @@ class ImageEmbedder:
             name: each for name, each in tensors.items() if not name.startswith(OUTSIDE_LAYERS)
         }
         backend = choose_backend(spec.encoder, layers, device, cpu_features)
-        parts = ImageParts(description, spec, preprocessing, tensors, backend)
+        parts = ImageParts(description, spec, table, tensors, backend)
         factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
         chosen, encoder = _choose(
             factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
@@ -82,7 +82,10 @@ class ImageEmbedder:
         return cls(spec, parts, encoder, chosen, backend.reason)
 
     def encode(self, images: Sequence[Pixels]) -> Floats:
-        """Embed images of (height, width, 3) pixels in one forward pass: (B, dim)."""
+        """Embed images of (height, width, 3) pixels in one forward pass: (B, dim).
+
+        If blocks of patches become tokens of a text: (B * tokens, D), image by image.
+        """
         return self._parts.embed(self._encoder, images)
 
 
@@ -93,12 +96,13 @@ class ImageParts:
         self,
         description: ModelDescription,
         spec: ImageSpec,
-        preprocessing: Preprocessing,
+        table: Floats,
         tensors: Weights,
         backend: Backend,
     ) -> None:
+        """table: normalised value for each channel and byte, (3, 256)."""
         config = spec.encoder.config
-        self._spec, self._table = spec, preprocessing.table()
+        self._spec, self._table = spec, table
         self._classes = tensors["token_table"]
         weight = tensors["patch.weight"]
         bias = tensors.get("patch.bias", np.zeros(len(weight), np.float32))
@@ -109,20 +113,33 @@ class ImageParts:
         path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
         self._head = PooledVectorHead(description.path, modules, backend.linear)
-        self._pool = None
-        if spec.projection is None and not spec.class_token:
+        self._pool = self._connect = None
+        if spec.merge:
+            matrix = tensors["connector.weight"]
+            self._connect = backend.linear(matrix, np.zeros(len(matrix), np.float32))
+        elif spec.projection is None and not spec.class_token:
             self._pool = AttentionPooling(
                 config, tensors, backend.linear, adds_class_token=spec.adds_class_token
             )
 
     def embed(self, encoder: Encoder, images: Sequence[Pixels]) -> Floats:
-        """Compute the vectors of images with an encoder: (B, dim)."""
+        """Compute the vectors of images with an encoder, see ImageEmbedder.encode."""
         batch = Batch.of_vectors(self._token_vectors(images))
-        if self._pool is None:
+        if self._pool is None and self._connect is None:
             return self._head(encoder.vectors(batch, ("cls",)))
         states = encoder.states(batch, self._spec.encoder.config.num_layers)
+        if self._connect is not None:
+            return self._connect(self._blocks(states))
+        assert self._pool is not None
         each = np.split(states, np.cumsum(batch.lengths)[:-1])
         return np.stack([self._pool(of_image) for of_image in each])
+
+    def _blocks(self, states: Floats) -> Floats:
+        """Concatenate the states of each block: (B * patches, D) -> (B * blocks, block * D)."""
+        merge, width = self._spec.merge, states.shape[1]
+        count = self._spec.grid // merge
+        blocks = states.reshape(-1, count, merge, count, merge, width).transpose(0, 1, 3, 2, 4, 5)
+        return np.ascontiguousarray(blocks).reshape(-1, merge**2 * width)
 
     def _token_vectors(self, images: Sequence[Pixels]) -> list[Floats]:
         """Return the class token and the projected patches of each image: (tokens, D)."""

@@ -1,6 +1,7 @@
 """A loaded model that computes vectors from token ids."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -40,7 +41,8 @@ class TokenIdEmbedder:
     why_torch: what torch computes; None if the compiled kernels compute everything.
 
     images: the image encoder; None if the model has none. patches: the preprocessing of images that
-    are tokens of a text; None for a model without them. graphs: how a GPU computes passes, after
+    are tokens of a text; None for a model without them. pages: the same, for images whose tokens
+    have a vector each. graphs: how a GPU computes passes, after
     `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
@@ -149,7 +151,7 @@ class TokenIdEmbedder:
             description.patches,
             model.load_texts_with_images,
         )
-        self._dtype_of_images = model.dtype_of_images
+        self.pages, self._dtype_of_images = description.pages, model.dtype_of_images
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
@@ -254,7 +256,27 @@ class TokenIdEmbedder:
         """
         if self.images is None:
             raise ValueError("the model has no image encoder")
+        if self.pages is not None:
+            raise ValueError("the model has a vector for each token of an image; use encode_page")
         return self.images.encode(images)
+
+    def encode_page(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
+        """Embed each token of the image of a page: (length, dim).
+
+        ids: of the page's text, with the id of `config.json` for each token of a tile. images: see
+        PagePreprocessing.images. Raises ImageTokensError for ids that do not fit the images, and
+        ValueError for other ids that the model does not have and for a model of other images.
+        """
+        if self.pages is None or self.images is None:
+            raise ValueError("the model has no vectors of an image's tokens")
+        self.pages.check_tokens(ids, images)
+        batch = self._batch([ids])
+        vectors = self._inputs.part("token", batch)
+        vectors[batch.ids == self.pages.id] = self.images.encode(self.pages.tiles(images))
+        read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
+        (outputs,) = self._output_computer(read, [MULTI])
+        assert outputs.multi is not None
+        return outputs.multi
 
     def encode_with_images(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
         """Embed a text with images: (1, dim), not normalised.

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.errors import TORCH_MISSING
+from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.model_files.card import has_modules
+from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.tokenizer.text_format import TextFormat
 
@@ -20,16 +21,28 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
     """
-    return None if spec.images is None else Preprocessing.read(encoder, spec.images)
+    if spec.images is None or spec.images.merge:
+        return None
+    return Preprocessing.read(encoder, spec.images)
+
+
+def read_pages(encoder: Path, spec: CheckpointLayout) -> PagePreprocessing | None:
+    """Read that of images whose tokens have a vector each; None for a model without such images.
+
+    encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
+    """
+    if spec.images is None or not spec.images.merge:
+        return None
+    return PagePreprocessing.read(encoder, spec.images)
 
 
 def read_patches(
-    folder: Path, path: str, spec: CheckpointLayout, text_format: TextFormat | None
+    folder: Path, encoder: ModuleEntry, spec: CheckpointLayout, text_format: TextFormat | None
 ) -> PatchPreprocessing | None:
     """Read that of images which are tokens of a text; None for a model without such images.
 
-    path: the encoder's folder, relative to the model's. text_format: None for a model whose texts
-    have no room for images. Raises ModelError for an option that is not supported.
+    text_format: None for a model whose texts have no room for images. Raises ModelError for an
+    option that is not supported.
     """
     images = spec.image_tokens
     if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
@@ -37,10 +50,14 @@ def read_patches(
     if find_spec("torch") is None:
         log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
         return None
-    bounds: tuple[int | None, int | None] = images.pixels
-    if has_modules(folder):
-        options = read_options(folder, path)
-        stated = options.nested("processor_kwargs")
-        bounds = stated.get("min_pixels"), stated.get("max_pixels")
+    own_code = by_own_code(folder, encoder)
+    stated = read_options(folder, encoder.path).nested("processor_kwargs")
+    bounds = images.pixels if own_code else None
     before, after = text_format.image.split(images.placeholder)
-    return PatchPreprocessing.read(folder / path, images, (before, after), bounds)
+    return PatchPreprocessing.read(
+        folder / encoder.path,
+        images,
+        (before, after),
+        bounds or (stated.get("min_pixels"), stated.get("max_pixels")),
+        images.earlier_pixels if own_code else None,
+    )

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
+from embedwell_models.model_files.card import has_modules
 from embedwell_models.model_files.router import (
     DOCUMENT,
     QUERY,
@@ -44,14 +45,20 @@ QUERY_WEIGHTS = "SparseStaticEmbedding"
 TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
 """Jina's tasks -> routes, whose modules differ in some models."""
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
-_FORMER_NAMES = {"MLMTransformer": "Transformer", "Asym": ROUTER}
+_FORMER_NAMES = {
+    **{"MLMTransformer": "Transformer", "MultiModalTransformer": "Transformer"},
+    "Asym": ROUTER,
+}
 _PACKAGE = "sentence_transformers."
 _ALIASES = {  # classes of remote code and of another package that this package implements
     "pylate.models.Dense.Dense": "sentence_transformers.base.modules.dense.Dense",
     "st_quantize.FlexibleQuantizer": "sentence_transformers.FlexibleQuantizer",
 }
 
-_CUSTOM = "custom_st.Transformer"  # chooses the adapters of Jina v3
+_CUSTOM = {
+    "custom_st.Transformer",  # chooses the adapters of Jina v3
+    "custom_st.MultiModalTransformer",  # puts texts and images of GME into its format
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,11 @@ def read_entries(folder: Path, route: str = DOCUMENT) -> tuple[ModuleEntry, ...]
     if SPLADE_POOLING in kinds and after:
         raise ModelError(f"{path}: modules {after} after {SPLADE_POOLING} are not supported")
     return entries
+
+
+def by_own_code(folder: Path, encoder: ModuleEntry) -> bool:
+    """Whether the own code of a model, not its modules, says how it reads texts and images."""
+    return encoder.custom or not has_modules(folder)
 
 
 def read_query_weights(folder: Path) -> ModuleEntry | None:
@@ -172,7 +184,7 @@ def _routes(folder: Path, router: ModuleEntry) -> Routes:
 
 def _entry(path: Path, kind: str, module_path: str) -> ModuleEntry:
     kind = _ALIASES.get(kind, kind)
-    custom = kind == _CUSTOM
+    custom = kind in _CUSTOM
     if not custom and not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: remote code is not run")
     relative = PurePosixPath(module_path)

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.images.pages import read_processor
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_card
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
@@ -30,6 +32,7 @@ ROLES: tuple[TextRole, TextRole] = ("query", "document")
 _TENSOR = "linear.weight"  # Stanford's projection, in the encoder's file
 _PUNCTUATION = tuple(string.punctuation)
 _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
+_QUERY_TOKEN, _QUERY_TOKENS = "<end_of_utterance>", 10
 _LENGTH = 32  # default number of tokens of an expanded query
 
 
@@ -55,7 +58,8 @@ class MultiVectorOptions:
     modules: modules that are applied to each token's state, in order. normalize: whether vectors
     are normalised at the end. query_length, document_length: maximum number of tokens, special
     tokens included; None for the encoder's maximum. expansion: expansion of queries; None for none.
-    skipped_words: tokens without a vector in texts of skipped_roles. prompts: name -> text before
+    query_suffix: tokens that follow each query. skipped_words: tokens without a vector in texts of
+    skipped_roles. prompts: name -> text before
     queries, documents and other texts. markers: prompts that begin with a token of their own.
     mean_scores: whether a score is divided by the number of the query's vectors.
     """
@@ -65,6 +69,7 @@ class MultiVectorOptions:
     query_length: int | None = None
     document_length: int | None = None
     expansion: QueryExpansion | None = None
+    query_suffix: tuple[str, ...] = ()
     skipped_words: tuple[str, ...] = ()
     skipped_roles: tuple[str, ...] = ("document",)
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -84,14 +89,16 @@ class MultiVectorOptions:
 
     @classmethod
     def read(
-        cls, folder: Path, entries: Sequence[ModuleEntry], hidden_size: int
+        cls, folder: Path, entries: Sequence[ModuleEntry], spec: CheckpointLayout
     ) -> "MultiVectorOptions | None":
         """Read the options of a folder; return None for other kinds of models.
 
         Raises ModelError for an option or a module that is not supported.
         """
-        card = read_card(folder)
+        card, hidden_size = read_card(folder), spec.config.hidden_size
         encoder = folder / entries[0].path
+        if spec.token_projection is not None:
+            return _of_pages(encoder, entries[0].path, hidden_size, spec.token_projection)
         if not has_modules(folder):
             config = JsonConfig.optional(encoder / "config.json")
             is_stanford = STANFORD in config.get("architectures", ())
@@ -104,6 +111,26 @@ class MultiVectorOptions:
 
 BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
 """BGE-M3: every token but the first has a vector, in queries and documents (arXiv 2402.03216)."""
+
+
+def _of_pages(
+    encoder: Path, path: str, hidden_size: int, projection: Projection
+) -> MultiVectorOptions:
+    # As transformers' ColModernVBertProcessor reads queries.
+    dense = Dense(
+        path=path,
+        inputs=hidden_size,
+        outputs=projection.width,
+        bias=projection.bias,
+        activation="Identity",
+        tensor=projection.tensor,
+    )
+    return MultiVectorOptions(
+        modules=(dense,),
+        normalize=True,
+        query_suffix=(_QUERY_TOKEN,) * _QUERY_TOKENS,
+        prompts={"query": read_processor(encoder).get("query_prefix", ""), "document": ""},
+    )
 
 
 def _read_modules(

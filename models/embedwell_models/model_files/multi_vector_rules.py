@@ -32,6 +32,8 @@ class MultiVectorRules:
         attended = expansion is None or expansion.attended
         self.unattended_id = None if attended else self._expansion_id
         suffix = tokenizer.special_tokens.suffix
+        self._query_suffix = _query_suffix(options, tokenizer, encoder)
+        self._num_special = len(suffix)
         if not attended and (not suffix or suffix[-1] == self._expansion_id):
             raise ModelError(
                 f"{encoder}: an expansion without attention needs a special token at the end of a "
@@ -40,14 +42,19 @@ class MultiVectorRules:
 
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
-        return min(
-            stated_max_length(self.options, role, self._tokenizer.max_length),
-            self._tokenizer.max_length,
-        )
+        stated = stated_max_length(self.options, role, self._tokenizer.max_length)
+        follows = len(self._query_suffix) if role == "query" else 0
+        return min(stated, self._tokenizer.max_length) - follows
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
-        """Fill a query up to the length of the expansion; return other ids unchanged."""
+        """Fill a query up to the length of the expansion, or add the suffix of queries.
+
+        Other ids are returned unchanged.
+        """
         expansion, id = self.options.expansion, self._expansion_id
+        if role == "query" and self._query_suffix:
+            end = len(ids) - self._num_special
+            return [*ids[:end], *self._query_suffix, *ids[end:]]
         if expansion is None or id is None or role != "query":
             return [*ids]
         return [*ids, *[id] * (expansion.length - len(ids))]
@@ -77,6 +84,16 @@ def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int)
     if options.expansion.fixed:
         return options.expansion.length
     return max(options.query_length or default, options.expansion.length)
+
+
+def _query_suffix(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> list[int]:
+    ids = [tokenizer.token_id(token) for token in options.query_suffix]
+    known = [id for id in ids if id is not None]
+    if len(known) < len(ids):
+        raise ModelError(
+            f"{encoder}: queries end with {options.query_suffix}, which the tokenizer lacks"
+        )
+    return known
 
 
 def _expansion_id(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> int:

@@ -156,6 +156,11 @@ def _assumed(folder: Path) -> str:
         return "cls"
     if options.get("model_type") == "qwen3_vl":  # as in its authors' code
         return "lasttoken"
+    if options.get("model_type") == "qwen2_vl":
+        raise ModelError(
+            f"{options.path}: a Qwen2-VL without modules.json, whose code is not GME's, may read "
+            f"texts and images in any format; with its chat template, {_ADVICE}"
+        )
     if not name.endswith("ForCausalLM") or bidirectional_code(options):
         return "mean"
     return "lasttoken" if options.get("is_causal", True) else "mean"

@@ -10,7 +10,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import has_modules, read_card
+from embedwell_models.model_files.card import read_card
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.layer_weights import (
     LayerWeights,
@@ -31,6 +31,7 @@ from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.prompts import default_prompt
 from embedwell_models.model_files.sparse import Sparse, read_sparse
 from embedwell_models.model_files.text_template import (
+    FORMATS,
     VARIABLES,
     read_text_format,
 )
@@ -125,8 +126,10 @@ class VectorRecipe:
             options = TransformerOptions(encoder.max_positions)
         else:
             options = TransformerOptions.read(folder, entries[0].path, encoder, _output(choice))
-        as_published = bool(family.instruction) and not has_modules(folder)
-        text_format = _text_format(folder / entries[0].path, options, as_published)
+        as_published = bool(family.instruction) and modules.by_own_code(folder, entries[0])
+        text_format = FORMATS.get(family.text_format) if as_published else None
+        if text_format is None:
+            text_format = _text_format(folder / entries[0].path, options, as_published)
         instruction = family.instruction if as_published and text_format else ""
         return cls(
             max_length=options.max_length,

@@ -14,6 +14,15 @@ from embedwell_models.tokenizer.text_format import TextFormat
 
 VARIABLES = {"add_generation_prompt": True}
 """Variables of the template in the code of Qwen3-VL's authors."""
+FORMATS: Mapping[str, TextFormat] = {
+    "gme": TextFormat(  # from gme_inference.py beside the weights of GME
+        plain="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
+        instructed=("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n"),
+        after="<|im_end|>\n<|im_start|>assistant\n<|endoftext|>",
+        image="<|vision_start|><|image_pad|><|vision_end|>",
+    ),
+}
+"""Formats of texts in the code of a model's authors."""
 # Private-use characters, between white space that a template must keep.
 _TEXT, _INSTRUCTION = " \n\ue001\n ", " \n\ue002\n "
 

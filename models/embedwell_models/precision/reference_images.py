@@ -12,7 +12,7 @@ _COUNT = 4
 _WAVES = 24
 
 EmbedImages = Callable[[Encoder, Sequence[Pixels]], Floats]
-"""Function that computes the vectors of images with an encoder: (B, dim)."""
+"""Function that computes the vectors of images with an encoder: (B or B * tokens, dim)."""
 
 
 class ReferenceImageEmbedder:
@@ -23,8 +23,12 @@ class ReferenceImageEmbedder:
         self._images, self._embed = reference_images(side), embed
 
     def __call__(self, encoder: Encoder) -> Floats:
-        """Return the unit vectors that an encoder computes for the images: (B, dim)."""
-        return normalize(self._embed(encoder, self._images))
+        """Return the unit vectors that an encoder computes for the images: (B, dim).
+
+        Vectors of an image's tokens are concatenated to one: its cosine is their mean cosine.
+        """
+        vectors = normalize(self._embed(encoder, self._images))
+        return normalize(vectors.reshape(len(self._images), -1))
 
 
 def reference_images(side: int) -> list[Pixels]:

@@ -63,8 +63,11 @@ class ImageTokenEncoder:
         config, tensors = spec.encoder.config, to_tensors(weights)
         self._spec, self._device = spec, device
         self._layers = TorchLayers(config, tensors, linear, device)
-        self._project = linear(tensors["patch.weight"], tensors["patch.bias"], name="patch")
-        self._positions = tensors["position_table"].to(device)
+        weight = tensors["patch.weight"]
+        bias = tensors.get("patch.bias", weight.new_zeros(len(weight)))
+        self._project = linear(weight, bias, name="patch")
+        table = tensors.get("position_table")
+        self._positions = None if table is None else table.to(device)
 
         def merger(name: str) -> _Merger:
             up, down = (
@@ -96,7 +99,9 @@ class ImageTokenEncoder:
         set_angles(layout, _rotary(config), angles.to(self._device), dtype)
         self._layers.prepare_layout(layout)
         patches = torch.from_numpy(image.values).to(self._device, dtype)
-        hidden = self._project(patches).float() + self._interpolated(image, row, column)
+        hidden = self._project(patches).float()
+        if self._positions is not None:
+            hidden = hidden + self._interpolated(self._positions, image, row, column)
         padded = hidden.new_zeros(layout.rows, hidden.shape[1])
         padded[: layout.tokens] = hidden
         states, added = padded.to(dtype), {}
@@ -114,7 +119,9 @@ class ImageTokenEncoder:
         angles = [place[:, None] * frequencies for place in (row, column)]
         return torch.from_numpy(np.concatenate(angles, axis=1))
 
-    def _interpolated(self, image: Patches, row: Integers, column: Integers) -> Tensor:
+    def _interpolated(
+        self, table: Tensor, image: Patches, row: Integers, column: Integers
+    ) -> Tensor:
         """Resample the table of positions to the image's grid, linearly: (N, width)."""
         side = self._spec.grid
         below, above, share = _between(row, image.rows, side)
@@ -126,7 +133,7 @@ class ImageTokenEncoder:
             (above, right, share * aside),
         )
         return sum(  # type: ignore[return-value]
-            self._positions[torch.from_numpy(r * side + c).to(self._device)]
+            table[torch.from_numpy(r * side + c).to(self._device)]
             * torch.from_numpy(weight).to(self._device)[:, None]
             for r, c, weight in corners
         )

@@ -57,18 +57,32 @@ class TextsWithImages:
             additions.append(np.zeros_like(vectors))
             additions[-1][is_image] = np.concatenate(parts)
         read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
-        angles = self._angles(axis_positions(is_image, grids))
+        angles = self._angles(is_image, grids)
         return self._encoder.vectors_at(read, angles, additions, poolings)
 
-    def _angles(self, positions: Integers) -> Doubles:
+    def _angles(self, is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Doubles:
         scheme = self._inputs.config.attention.positions
         assert isinstance(scheme, Rotary)
         frequencies = tables.frequencies(scheme)
-        axes = np.zeros(len(frequencies), dtype=np.int64)
-        for axis in (1, 2):
-            axes[axis : 3 * self._spec.sections[axis] : 3] = axis
-        angles: Doubles = np.ascontiguousarray(positions[axes].T * frequencies)
-        return angles
+        if self._spec.sections is None:
+            plain: Doubles = np.arange(len(is_image))[:, None] * frequencies
+            return plain
+        axes = axis_of_pairs(self._spec.sections, len(frequencies), self._spec.in_turns)
+        angles: Doubles = axis_positions(is_image, grids)[axes].T * frequencies
+        return np.ascontiguousarray(angles)
+
+
+def axis_of_pairs(sections: Sequence[int], pairs: int, in_turns: bool) -> Integers:
+    """Return the axis whose position rotates each pair of a head: (pairs,).
+
+    0 is the time, 1 the row and 2 the column. sections, in_turns: see ImageTokenSpec.
+    """
+    if not in_turns:
+        return np.repeat(np.arange(3), sections)
+    axes = np.zeros(pairs, dtype=np.int64)
+    for axis in (1, 2):
+        axes[axis : 3 * sections[axis] : 3] = axis
+    return axes
 
 
 def axis_positions(is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Integers:

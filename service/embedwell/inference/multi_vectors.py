@@ -9,6 +9,7 @@ from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.inputs.text_pair import TextPair, first_indices
@@ -112,11 +113,11 @@ class MultiVectors:
     async def query_document_vectors(
         self,
         context: RequestContext,
-        queries: Sequence[str],
-        documents: Sequence[str],
+        queries: Sequence[str | ImageInput],
+        documents: Sequence[str | ImageInput],
         options: InputOptions,
     ) -> tuple[TokenVectors, TokenVectors]:
-        """Compute the vectors of queries and of documents in one pass.
+        """Compute the vectors of queries and of documents, those of all texts in one pass.
 
         The index of an error counts the queries and then the documents.
 
@@ -168,7 +169,8 @@ class MultiVectors:
     ) -> TokenVectors:
         """Compute the vectors of queries and documents, according to the roles of the rows."""
         rules = self._checked_rules()
-        masks = [rules.has_vector(row.ids, role) for row, role in zip(rows, roles, strict=True)]
+        ids = [row.token_ids for row in rows]
+        masks = [rules.has_vector(each, role) for each, role in zip(ids, roles, strict=True)]
         numbers = self.dim * sum(map(len, masks))
         if max_values is None:  # the response has scores, not vectors
             context.memory.grow(_BYTES_PER_NUMBER * numbers)
@@ -177,12 +179,13 @@ class MultiVectors:
             context.memory.grow_by_numbers(numbers)
         outputs = await self._pipeline.compute_outputs(context, rows, [MULTI])
         selected = [
-            rules.select(text.multi, row.ids, role)
-            for text, row, role in zip(outputs, rows, roles, strict=True)
+            rules.select(text.multi, each, role)
+            for text, each, role in zip(outputs, ids, roles, strict=True)
             if text.multi is not None
         ]
-        vectors, ids = zip(*selected, strict=True) if selected else ((), ())
-        return TokenVectors(rows, [*vectors], [*ids])
+        return TokenVectors(
+            rows, [vectors for vectors, _ in selected], [chosen for _, chosen in selected]
+        )
 
     def check_offered(self) -> None:
         """Raise BadRequest for a model without token vectors."""

@@ -177,6 +177,7 @@ def _reader(
             model.images,
             model.preprocessing,
             model.patches,
+            model.pages,
             name=settings.name,
             max_pixels=settings.max_image_pixels,
             max_texts=settings.max_texts,

@@ -11,6 +11,7 @@ from embedwell.engine.wire.messages import pack_content
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.input_row import InputRow
 from embedwell_models.errors import ImageError, ImageTokensError
+from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Pixels
 
@@ -52,14 +53,19 @@ class ImageInput(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PreparedContent:
-    """A text with images, whose pixels are prepared.
+    """A text with images, whose pixels are prepared, or a page.
 
     text: with the tokens of the images as text. images: (height, width, 3).
     """
 
     text: str
     images: Sequence[Pixels]
-    patches: PatchPreprocessing
+    patches: PatchPreprocessing | PagePreprocessing
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether the request's prompt precedes the text; that of a page has its own."""
+        return isinstance(self.patches, PatchPreprocessing)
 
     def __len__(self) -> int:
         """Return the number of characters to tokenize."""

@@ -14,6 +14,7 @@ from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError
+from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.tokenizer.steps import Steps
@@ -30,6 +31,7 @@ class ImageReader:
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         patches: PatchPreprocessing | None = None,
+        pages: PagePreprocessing | None = None,
         *,
         name: str = "",
         max_pixels: int,
@@ -41,12 +43,13 @@ class ImageReader:
         spec: configuration of the model's image encoder, None without one.
         preprocessing: preparation of the pixels.
         patches: the same, for a model whose images are tokens of a text.
+        pages: the same, for a model with a vector for each token of an image.
         name: the model's, for errors.
         max_pixels: limit of one image.
         max_texts, max_tokens: limits of a request.
         """
         self._spec, self._preprocessing, self._patches = spec, preprocessing, patches
-        self._name = name
+        self._pages, self._name = pages, name
         self._queue, self._max_pixels = queue, max_pixels
         self._max_texts, self._max_tokens = max_texts, max_tokens
 
@@ -94,6 +97,8 @@ class ImageReader:
                     code="not_offered",
                     index=index,
                 )
+        if self._pages is not None:
+            return self._run_pages(self._pages, images, context.tokens)
         if self._spec is None:
             raise BadRequest(
                 "this model reads texts only; send no images",
@@ -123,6 +128,26 @@ class ImageReader:
         return PreparedImage(
             InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
         )
+
+    def _run_pages(
+        self, pages: PagePreprocessing, images: Mapping[int, ImageInput], tokens: int
+    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+        """Prepare the images of pages one by one; raises TooLarge.
+
+        tokens: those that the request has already.
+        """
+        prepared: dict[int, PreparedImage | PreparedContent] = {}
+        for index, image in images.items():
+            try:
+                page = pages.images(image.file_bytes(), self._max_pixels)
+            except ImageError as error:
+                prepared[index] = PreparedImage(_unreadable(index, error))
+                continue
+            tokens += sum(map(pages.tokens, page))
+            check_tokens(tokens, self._max_tokens)  # limits the memory, too
+            prepared[index] = PreparedContent(pages.text(page), page, pages)
+            yield
+        return prepared
 
     def _run_contents(
         self,

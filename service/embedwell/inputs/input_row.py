@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedwell.engine.wire.messages import TokenIds
+from embedwell.engine.wire.messages import TokenIds, unpack_content
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class InputRow:
     image_tokens: number of tokens of an image, or of a text with images; 0 for a text.
     text_tokens: number of those that are of the text beside images.
     image_pixels: number of pixels that the model reads.
-    content: whether it is a text with images.
+    content: whether it is a text with images, or a page.
     """
 
     ids: TokenIds
@@ -37,3 +37,8 @@ class InputRow:
     def tokens(self) -> int:
         """Number of tokens that the model computes."""
         return self.image_tokens or len(self.ids)
+
+    @property
+    def token_ids(self) -> TokenIds:
+        """Token ids of a text, of a text with images, or of a page."""
+        return unpack_content(self.ids)[0] if self.content else self.ids

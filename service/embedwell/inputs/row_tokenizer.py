@@ -164,7 +164,11 @@ class RowTokenizer:
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
     ) -> Steps[list[InputRow]]:
         contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
-        texts = [prompt + item for item in contents if isinstance(item, str)]
+        texts = [
+            (prompt if _takes_prompt(given) else "") + item
+            for given, item in zip(inputs, contents, strict=True)
+            if isinstance(item, str)
+        ]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
@@ -287,3 +291,7 @@ class RowTokenizer:
 
     def _may_cut(self, truncate: bool | None) -> bool:
         return self._auto_truncate if truncate is None else truncate
+
+
+def _takes_prompt(given: TextOrImage) -> bool:
+    return not isinstance(given, PreparedContent) or given.takes_prompt

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 from fastapi import APIRouter
@@ -26,12 +26,13 @@ from embedwell.routes.common.array_format import (
     encode_blocks,
     encode_rows,
 )
-from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list, text_list
+from embedwell.routes.common.body import Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
 from embedwell.routes.common.response_types import token_usage
 from embedwell.routes.common.router import RequestDep, api_router
+from embedwell.routes.openai_inputs import TextsOrObjects
 from embedwell_models.outputs.names import MULTI
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
@@ -40,6 +41,7 @@ _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
 class MultiVectorRequest(Body):
     """Request body of /v1/multi-vector, in Jina's format.
 
+    - `input`: a text, an image ({"image": …}), or a list of these.
     - `input_type`: whether the texts are queries or documents.
     - `embedding_type`: numbers, or the bytes of each text's vectors in base64.
     - `dimensions`: must equal the model's.
@@ -51,7 +53,7 @@ class MultiVectorRequest(Body):
         {"input": "What is rust?", "input_type": "query", "embedding_type": "base64"},
     )
 
-    input: str | Annotated[list[str], FAIL_FAST]
+    input: TextsOrObjects
     model: str | None = None
     input_type: Literal["query", "document"] = "document"
     embedding_type: Literal["float", "base64", "int8", "uint8"] = "float"
@@ -131,8 +133,7 @@ class MultiVectorService:
         """Respond to /v1/multi-vector."""
         self._check_dimensions(body.dimensions)
         options = InputOptions(truncate=body.truncate, role=body.input_type)
-        inputs = text_list(body.input)
-        texts = await self._vectors(context, inputs, options)
+        texts = await self._vectors(context, input_list(body.input), options)
         integer = body.embedding_type in ("int8", "uint8")
         dtype: OutputType = body.embedding_type if integer else "float32"  # type: ignore[assignment]
         encoding: EncodingFormat = "base64" if body.embedding_type == "base64" else "float"

@@ -55,6 +55,26 @@ OpenAIInputs = Annotated[
 """A text, its token ids, or a list of either; validation turns objects into texts and images."""
 
 
+def _text_or_object(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else "<text>"
+
+
+def _texts_kind(value: Any) -> str:
+    return "<batch>" if isinstance(value, list) else _text_or_object(value)
+
+
+_Text = Annotated[str, Tag("<text>")]
+TextsOrObjects = Annotated[
+    _Text
+    | _Object
+    | Annotated[
+        list[Annotated[_Text | _Object, Discriminator(_text_or_object)]], FAIL_FAST, Tag("<batch>")
+    ],
+    Discriminator(_texts_kind),
+]
+"""A text, an object, or a list of either; validation turns objects into texts and images."""
+
+
 def _content_kind(value: Any) -> str:
     return "<text>" if isinstance(value, str) else "<parts>"
 

@@ -7,11 +7,12 @@ from typing import Protocol, Self
 
 from fastapi import APIRouter
 
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.cosine_scores import CosineScores
 from embedwell.inference.served_model import ServedModel
+from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
@@ -31,7 +32,7 @@ from embedwell.routes.rerank_bodies import (
     RerankRequest,
     RerankResponse,
     TEIRanks,
-    document_texts,
+    document_contents,
 )
 from embedwell.routes.weaviate import document_scores
 from embedwell_models.outputs.names import DENSE, MULTI
@@ -64,16 +65,40 @@ class RerankService:
         self,
         context: RequestContext,
         query: str,
-        documents: Sequence[str],
+        documents: Sequence[str | ImageInput],
         options: InputOptions,
     ) -> tuple[list[InputRow], Floats]:
         """Return the tokenized pairs with their logits (B,).
 
         A model that embeds returns the tokenized documents with their MaxSim or cosine. Raises
-        BadRequest if the model neither reranks nor has vectors that can be compared.
+        BadRequest if the model neither reranks nor has vectors that can be compared, and for images
+        if it has no vectors of pages.
         """
-        pairs = [TextPair(query, document) for document in documents]
+        texts = [document for document in documents if isinstance(document, str)]
+        if len(texts) < len(documents):
+            return await self._maxsim(context, query, documents, options)
+        pairs = [TextPair(query, text) for text in texts]
         return await self.pair_logits(context, pairs, options)
+
+    async def _maxsim(
+        self,
+        context: RequestContext,
+        query: str,
+        documents: Sequence[str | ImageInput],
+        options: InputOptions,
+    ) -> tuple[list[InputRow], Floats]:
+        tokens = self.model.multi_vectors
+        if self.vectors is not tokens:
+            raise BadRequest("this model ranks texts only; send no images", code="not_offered")
+        context.memory.grow_by_numbers(len(documents))
+        options = _for_vectors(options, self.model.reader)
+        options = replace(options, max_length=options.max_length or options.max_pair)
+        with reindexed([0, *range(len(documents))]):
+            queries, found = await tokens.query_document_vectors(
+                context, [query], documents, options
+            )
+        pairs = [(queries.vectors[0], vectors) for vectors in found.vectors]
+        return found.rows, await tokens.maxsim_scores(pairs)
 
     async def pair_logits(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
@@ -106,14 +131,17 @@ class RerankService:
     async def rerank(self, context: RequestContext, body: RerankRequest) -> RerankResponse:
         """Respond to /rerank."""
         contents, options = body.contents, body.input_options()
+        is_weaviate = body.weaviate_property is not None
+        repeats = body.return_text or body.return_documents or is_weaviate
+        texts = _texts(contents) if repeats else []
         rows, logits = await self.logits(context, body.query, contents, options)
         scores = logits if body.wants_logits else self.scores(logits)
-        if body.weaviate_property is not None:
-            return document_scores(body.query, contents, scores)
+        if is_weaviate:
+            return document_scores(body.query, texts, scores)
         order = ranking(logits, body.top_n or body.top_k or None)
         if body.texts is not None and not body.details:
-            return _tei_ranks(scores, order, contents if body.return_text else None)
-        documents = contents if body.return_documents else None
+            return _tei_ranks(scores, order, texts if body.return_text else None)
+        documents = texts if body.return_documents else None
         if body.is_voyage:
             return {
                 "object": "list",
@@ -143,8 +171,9 @@ class RerankService:
         options = InputOptions(
             truncate=True, max_length=body.max_tokens_per_doc, instruction=body.instruction
         )
-        texts = document_texts(body.documents)
-        rows, logits = await self.logits(context, body.query, texts, options)
+        contents = document_contents(body.documents)
+        texts = _texts(contents) if body.return_documents else []
+        rows, logits = await self.logits(context, body.query, contents, options)
         scores, order = self.scores(logits), ranking(logits, body.top_n or None)
         return {
             "id": context.id,
@@ -173,6 +202,16 @@ def router(registry: ModelRegistry) -> APIRouter:
         return await models.choose(body.model).rerank_as_cohere(context, body)
 
     return routes
+
+
+def _texts(documents: Sequence[str | ImageInput]) -> list[str]:
+    """Return the documents to repeat in a response; raises BadRequest for an image."""
+    texts = [document for document in documents if isinstance(document, str)]
+    if len(texts) < len(documents):
+        raise BadRequest(
+            "a response repeats no images; leave return_documents out", param="return_documents"
+        )
+    return texts
 
 
 def _vector_scores(registry: ModelRegistry, model: ServedModel) -> VectorScores | None:

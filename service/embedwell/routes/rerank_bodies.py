@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
+from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
@@ -31,15 +32,19 @@ from embedwell.routes.weaviate import WeaviateRanking
 
 
 class DocumentObject(Body):
-    """Jina's and Cohere's object for a document: a text, which some clients call `content`."""
+    """Jina's and Cohere's object for a document: a text, which some clients call `content`.
+
+    - `image`: an image in place of the text, see ImageInput.
+    """
 
     text: str | None = None
     content: str | None = None
+    image: str | None = None
 
 
 def _check_document(item: DocumentObject) -> DocumentObject:
-    if (item.text is None) == (item.content is None):
-        raise PydanticCustomError("object", "Input should have either text or content")
+    if [item.text, item.content, item.image].count(None) != 2:
+        raise PydanticCustomError("object", "Input should have either text, content or image")
     return item
 
 
@@ -54,14 +59,18 @@ Document = Annotated[
 ]
 
 Documents = Annotated[list[Document], FAIL_FAST]
-"""Texts, or objects that hold them."""
+"""Texts, or objects that hold a text or an image."""
 
 
-def document_texts(documents: Sequence[str | DocumentObject]) -> list[str]:
-    """Return the texts of `Documents`."""
-    return [
-        item if isinstance(item, str) else item.text or item.content or "" for item in documents
-    ]
+def document_contents(documents: Sequence[str | DocumentObject]) -> list[str | ImageInput]:
+    """Return the texts and images of `Documents`."""
+    return [item if isinstance(item, str) else _content(item) for item in documents]
+
+
+def _content(item: DocumentObject) -> str | ImageInput:
+    if item.image is not None:
+        return ImageInput(image=item.image)
+    return item.text or item.content or ""
 
 
 _FLAGS = {"true": True, "false": False}
@@ -87,6 +96,7 @@ class RerankRequest(PairBody):
     The score of a reranker is from 0 to 1, that of a dense model is the cosine of query and
     document, and that of a multi-vector model is MaxSim.
 
+    - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
     - `raw_scores`: return the logits of a reranker.
     - `return_text`, `return_documents`: repeat the texts in the response.
     - `top_n`, or `top_k` in Voyage's API: return only so many of the best documents; 0 is all.
@@ -125,13 +135,13 @@ class RerankRequest(PairBody):
     weaviate_property: str | None = Field(None, alias="property")
 
     @property
-    def contents(self) -> list[str]:
+    def contents(self) -> Sequence[str | ImageInput]:
         """Return the documents; raises BadRequest unless either texts or documents is set."""
         if (self.texts is None) == (self.documents is None):
             raise BadRequest(
                 "give either texts or documents, not both or neither", param="documents"
             )
-        return document_texts(self.documents or ()) if self.texts is None else self.texts
+        return document_contents(self.documents or ()) if self.texts is None else self.texts
 
     @property
     def is_voyage(self) -> bool:

@@ -14,6 +14,7 @@ from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inference.similarity_scores import similarity_scores
 from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
+from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.run_in_thread import run_in_thread
@@ -162,7 +163,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(SimilarityService, DENSE, MULTI)
     routes = api_router("compare")
 
-    @routes.post("/similarity", summary="Similarity")
+    @routes.post("/similarity", summary="Compare texts or vectors")
     async def similarity(context: RequestDep, body: SimilarityRequest) -> SimilarityResponse:
         return await models.choose(body.model, body.requested_task).similarity(context, body)
 
@@ -194,7 +195,7 @@ async def maxsim_similarity(
     multi_vectors.check_offered()
     if "metric" in body.model_fields_set and body.metric != MAXSIM:
         raise BadRequest(f"metric must be {MAXSIM} for this model", param="metric")
-    queries, documents, paths = _maxsim_texts(body)
+    queries, documents, paths = _maxsim_items(body)
     _check_scores(len(queries), len(documents), body, max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
     with located(paths):
@@ -212,10 +213,12 @@ async def maxsim_similarity(
     return _response(MAXSIM, scores if best is None else best, details)
 
 
-def _maxsim_texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[Any]]:
+def _maxsim_items(
+    body: SimilarityRequest,
+) -> tuple[list[str | ImageInput], list[str | ImageInput], list[Any]]:
     if body.inputs is not None:
         body.check_source()
-        sentences = body.inputs.sentences
+        sentences: list[str | ImageInput] = [*body.inputs.sentences]
         paths = [("inputs", "sentences", index) for index in range(len(sentences))]
         return [body.inputs.source_sentence], sentences, [("inputs", "source_sentence"), *paths]
     body.check_a_and_b()
@@ -223,14 +226,7 @@ def _maxsim_texts(body: SimilarityRequest) -> tuple[list[str], list[str], list[A
     for name, texts in (("a", a), ("b", b)):
         if not texts:
             raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
-    return _only_texts(a), _only_texts(b), [*a, *b]
-
-
-def _only_texts(items: TextsByPath) -> list[str]:
-    texts = [item for item in items.values() if isinstance(item, str)]
-    if len(texts) < len(items):
-        raise BadRequest("this model embeds texts only; send no images", code="not_offered")
-    return texts
+    return [*a.values()], [*b.values()], [*a, *b]
 
 
 def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:

@@ -14,11 +14,14 @@ from tests.models.families.every import EVERY
 from tests.models.tiny import write_bert
 
 _NAMES = [
-    *("clip", "metaclip_2", "siglip", "siglip2", "qwen3_vl", "embedding_gemma2"),
+    *("clip", "metaclip_2", "siglip", "siglip2", "qwen2_vl", "qwen3_vl", "embedding_gemma2"),
     *("canine", "funnel", "gemma3", "mistral3", "mobilebert"),
 ]
 # Of the published sizes; transformers' defaults are of two different models.
-_OPTIONS = {"qwen3_vl": {"vision_config": {"out_hidden_size": 4096}}}
+_OPTIONS = {
+    "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
+    "qwen3_vl": {"vision_config": {"out_hidden_size": 4096}},
+}
 OTHERS = [Case(name, _OPTIONS.get(name, {}), {}) for name in _NAMES]
 
 

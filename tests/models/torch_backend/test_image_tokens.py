@@ -18,7 +18,12 @@ from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory
-from embedwell_models.torch_backend.texts_with_images import TextsWithImages, axis_positions
+from embedwell_models.torch_backend.texts_with_images import (
+    TextsWithImages,
+    axis_of_pairs,
+    axis_positions,
+)
+from tests.models import qwen2_vl
 from tests.models.families.checkpoint import CPU, assert_close
 from tests.models.qwen3_vl import VISION, write_model
 
@@ -105,6 +110,28 @@ def inputs(ids: list[int], images: Sequence[Patches]) -> dict[str, Tensor]:
         "image_grid_thw": grid(images),
         "mm_token_type_ids": (row == IMAGE).to(torch.int32),
     }
+
+
+@pytest.mark.parametrize(
+    "changed", [{}, {"patch_size": 8, "temporal_patch_size": 1, "hidden_act": "gelu"}], ids=str
+)
+@torch.inference_mode()
+def test_the_tokens_of_qwen2_vl_are_those_of_transformers(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    model = qwen2_vl.write_model(tmp_path, vision={**qwen2_vl.VISION, **changed})
+    _, images = spec(tmp_path)
+    ours = ImageTokenEncoder(images, weights.load(tmp_path, images.encoder), LINEAR, CPU)
+    for rows, columns in GRIDS:
+        patches = image(images, rows, columns)
+        pixels = torch.from_numpy(patches.values)
+        theirs = model.model.get_image_features(pixels, grid([patches]))
+        assert_close(torch.from_numpy(ours(patches).tokens), theirs.pooler_output[0])
+
+
+def test_axes_take_pairs_in_turns_or_in_parts() -> None:
+    assert axis_of_pairs((3, 2, 2), 7, in_turns=True).tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert axis_of_pairs((3, 2, 2), 7, in_turns=False).tolist() == [0, 0, 0, 1, 1, 2, 2]
 
 
 def test_positions_continue_after_the_longer_side_of_an_image() -> None:

@@ -49,3 +49,16 @@ def test_the_api_is_listed_by_task(server: Server, open_view: OpenView) -> None:
     groups.nth(1).locator("summary").first.click()
     groups.nth(1).get_by_role("button", name="Send").first.click()
     expect(groups.nth(1).locator("pre").first).to_contain_text("200")
+
+
+def test_a_description_has_a_paragraph_for_each_item(
+    server: Server, context: BrowserContext
+) -> None:
+    page = context.new_page()
+    page.goto(f"{server.url}/docs")
+    operation = page.locator("details", has=page.get_by_text("/embed", exact=True))
+    operation.locator("summary").click()
+    item = operation.locator("p", has_text="late_chunking")
+    expect(item.locator("code")).to_have_text("late_chunking")
+    expect(item).to_contain_text("are consecutive chunks of one text. Each chunk")
+    expect(item).not_to_contain_text("details")

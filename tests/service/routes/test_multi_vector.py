@@ -238,12 +238,12 @@ def test_more_numbers_than_the_limit_are_refused(folder: Path, reference: Any) -
 @pytest.mark.full
 def test_the_examples_of_the_documentation_run(colbert: HttpServer) -> None:
     page = (Path(__file__).parents[3] / "docs" / "multi-vector.md").read_text(encoding="utf-8")
-    _, shell = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    _, shell, _ = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     for command in shell.replace("localhost:8080", colbert.url).splitlines():
         done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
         content = json.loads(done.stdout)
         assert isinstance(content, list) or not content.keys() & {"error", "message"}, content
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    _, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     program = code.replace("http://localhost:8080", colbert.url)
     subprocess.run([sys.executable, "-c", program], check=True)
 

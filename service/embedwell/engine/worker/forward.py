@@ -51,6 +51,7 @@ class ForwardModel(Protocol):
     ) -> list[TextOutputs]: ...
     def encode_images(self, images: Sequence[Pixels]) -> Floats: ...
     def encode_with_images(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats: ...
+    def encode_page(self, ids: TokenIds, images: Sequence[Pixels]) -> Floats: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class BatchTexts:
 
     output: see embedwell.engine.wire.messages.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
-    image_tokens: tokens of each image or text with images; 0 for texts.
+    image_tokens: tokens of each image, text with images or page; 0 for texts.
     """
 
     output: str | int
@@ -178,6 +179,9 @@ def _encode(model: ForwardModel, texts: BatchTexts) -> BatchVectors:
     if output == CONTENT:
         contents = map(unpack_content, rows)
         return BatchVectors(np.concatenate([model.encode_with_images(*each) for each in contents]))
+    if texts.image_tokens:
+        pages = [model.encode_page(*unpack_content(row)) for row in rows]
+        return BatchVectors.of_each([TextOutputs(multi=page).pack() for page in pages])
     if isinstance(output, int) or is_hidden_state(output):
         return BatchVectors.of_each(model.hidden(rows, output))
     outputs = model.outputs(rows, output.split("+"), prompt_token_counts=counts)

@@ -1,0 +1,111 @@
+"""Qwen2-VL (Wang et al. 2024, arXiv 2409.12191) for texts, with or without images.
+
+GME (Zhang et al. 2024, arXiv 2412.16855) is one whose own code reads both. It gives tokens of an
+image the positions of tokens of a text.
+"""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import llama, qwen
+from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.qwen2_vl_images import image_tokens
+from embedwell_models.families.rope import rotary
+from embedwell_models.families.text_config import beside_towers, read_text_config
+
+_TEXT = "qwen2_vl_text"
+_DEFAULTS = {"rms_norm_eps": 1e-5, "num_key_value_heads": 8, "max_window_layers": 80}
+_TOWERS = ("visual",)
+_CODE = "GmeQwen2VL"
+_TOKENS = {"min_image_tokens": 256, "max_image_tokens": 1280}  # of GME's code
+_EARLIER_TOKENS = (4, 16_384)
+
+
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
+    if options["model_type"] == _TEXT:
+        return _text_only(options)
+    if options.get("text_config", {}):
+        spec = read_text_config(options, "Qwen2VL", {_TEXT: _text_only}, _TOWERS)
+        text = options.nested("text_config")
+    else:  # as before transformers 4.52
+        options.require("is_causal", True)
+        is_causal(options, "Qwen2VL")  # refuses remote code
+        spec, text = beside_towers(_text_only(options), _TOWERS), options
+    return replace(
+        spec,
+        prefixes=(*spec.prefixes, "model."),  # as transformers saves the text encoder
+        image_tokens=image_tokens(options, text, spec.config),
+    )
+
+
+def gme(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a GME, whose code resizes an image twice."""
+    spec = read(options.without("auto_map").without("architectures"))
+    images = spec.image_tokens
+    assert images is not None
+    area = (images.patch_size * images.merge) ** 2
+    least, most = (options.get(key, count) * area for key, count in _TOKENS.items())
+    earlier = _EARLIER_TOKENS[0] * area, _EARLIER_TOKENS[1] * area
+    changed = replace(images, sections=None, pixels=(least, most), earlier_pixels=earlier)
+    return replace(spec, image_tokens=changed)
+
+
+def _is_gme(options: JsonConfig) -> bool:
+    code = str(options.get("auto_map", {}).get("AutoModel", "")).rpartition(".")[2]
+    return _CODE in (code, *options.get("architectures", ()))
+
+
+def _text_only(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model that only has a text encoder: a Qwen2."""
+    options.require("is_causal", True)
+    text = _with_plain_rope(options).with_defaults(_DEFAULTS)
+    width, heads = text["hidden_size"], text["num_attention_heads"]
+    config = llama.config(
+        text.without("head_dim"),
+        causal=True,
+        windows=qwen.windows(text, causal=True),
+        positions=rotary(text, width // heads, base=1_000_000.0),
+    )
+    return llama.spec(config, llama.tensors(True, False, False))
+
+
+def _with_plain_rope(options: JsonConfig) -> JsonConfig:
+    # A text alone has the usual rotations, which older files call "mrope".
+    for key in ("rope_scaling", "rope_parameters"):
+        settings = options.get(key, {})
+        if "mrope" in (settings.get("rope_type"), settings.get("type")):
+            options = options.with_values({key: {**settings, "rope_type": "default"}})
+    return options
+
+
+_QWEN2_VL = Family(
+    model_types=("qwen2_vl", _TEXT),
+    name="qwen2_vl",
+    read=read,
+    instruction="You are a helpful assistant.",
+    ignored_keys=("in_chans", "spatial_patch_size"),  # stated by other keys, too
+    rows=(
+        Row(
+            family="Qwen2-VL",
+            models="GME (gme-Qwen2-VL-2B, -7B)",
+            positions="rotary",
+            layers="as Qwen 2, [texts and images](image-inputs.md#texts-with-images)",
+        ),
+    ),
+)
+FAMILIES = (
+    _QWEN2_VL,
+    replace(
+        _QWEN2_VL,
+        model_types=(Variant("qwen2_vl", _CODE, _is_gme),),
+        name="gme",
+        read=gme,
+        text_format="gme",
+        published_pooling="lasttoken",
+        replaced_code=(_CODE,),
+        replaces_module=True,
+    ),
+)

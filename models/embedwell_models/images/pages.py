@@ -1,0 +1,235 @@
+"""Preprocessing of images of pages to tiles, as Idefics3's processor does it.
+
+A page is resized to whole tiles. The encoder reads these row by row, and then the whole page once
+more, as one tile.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.errors import ImageTokensError
+from embedwell_models.images.decoding import check_pixels, decode
+from embedwell_models.images.patches import Row
+from embedwell_models.images.preprocessing import (
+    FILES,
+    Pixels,
+    normalization,
+    resampling,
+    value_table,
+)
+from embedwell_models.vectors import Floats
+
+if TYPE_CHECKING:  # imported when a model with images is loaded
+    from PIL import Image
+
+PLACEHOLDER = "<image>"
+_AROUND = "<fake_token_around_image>"
+_WHOLE = "<global-img>"
+_PROMPT = f"<|begin_of_text|>User:{PLACEHOLDER}Describe the image.<end_of_utterance>\nAssistant:"
+_MAX_SIDE = 4096  # of a resized page in transformers
+_CLASS = "Idefics3ImageProcessor"
+_DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
+    "size": {"longest_edge": 4 * 364},
+    "max_image_size": {"longest_edge": 364},
+    "resample": 1,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+_READ = {
+    *("image_processor_type", "do_resize", "do_convert_rgb", "do_image_splitting", "do_rescale"),
+    *("rescale_factor", "do_normalize", *_DEFAULTS),
+}
+# Options that do not change the pixels: all tiles have the same size, so none is padded.
+_IGNORED = {
+    *("do_pad", "processor_class", "data_format", "device", "disable_grouping"),
+    *("return_tensors", "input_data_format", "return_row_col_info", "_valid_processor_keys"),
+}
+_OF_PROCESSOR = {
+    *("image_processor", "image_seq_len", "visual_prompt_prefix", "query_prefix"),
+    *("processor_class", "chat_template", "auto_map"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagePreprocessing:
+    """Resizing to tiles, and normalisation of the pixel values.
+
+    longest: longer side to which a page is first resized. side: pixels of a tile's side. splits:
+    whether the page is cut to tiles; otherwise it is one tile. resample, scale, mean, std: see
+    Preprocessing. tokens_of_tile: number of its tokens. id: of each of them. prompt: text around a
+    page, with a PLACEHOLDER for it.
+    """
+
+    longest: int
+    side: int
+    splits: bool
+    resample: "Image.Resampling"
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    tokens_of_tile: int
+    id: int
+    prompt: str
+
+    @classmethod
+    def read(cls, folder: Path, spec: ImageSpec) -> "PagePreprocessing | None":
+        """Read the options of a folder; return None if it has no such file.
+
+        Raises ModelError for an unknown option, and for an option that does not fit the encoder.
+        """
+        stated = _options(folder)
+        if stated is None:
+            return None
+        options = stated.with_defaults(_DEFAULTS)
+        for key in ("do_resize", "do_convert_rgb"):
+            options.require(key, True)
+        if (side := _longest_edge(options, "max_image_size")) != spec.image_size:
+            raise options.unsupported("max_image_size", side, spec.image_size)
+        processor = read_processor(folder)
+        processor.require("image_seq_len", spec.tokens)
+        prompt = processor.get("visual_prompt_prefix", "") or _PROMPT
+        if prompt.count(PLACEHOLDER) != 1:
+            raise processor.unsupported("visual_prompt_prefix", prompt, f"one {PLACEHOLDER}")
+        rescales = options.get("do_rescale", True)
+        return cls(
+            longest=_longest_edge(options, "size"),
+            side=side,
+            splits=options.get("do_image_splitting", True),
+            resample=resampling(options),
+            scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
+            tokens_of_tile=spec.tokens,
+            id=spec.token_id,
+            prompt=prompt,
+            **normalization(options),
+        )
+
+    def table(self) -> Floats:
+        """Normalised value for each channel and byte: (3, 256)."""
+        return value_table(self.scale, self.mean, self.std)
+
+    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
+        """Decode and resize a page: (rows * side, columns * side, 3), then (side, side, 3).
+
+        A page of one tile has only the latter. max_pixels: maximum for the image and for its
+        resized copies. Raises ImageError.
+        """
+        image, side = decode(data, max_pixels), self.side
+        for width, height in self._sizes(image.width, image.height):
+            check_pixels(width, height, max_pixels)
+            image = image.resize((width, height), self.resample)
+        whole: Pixels = np.asarray(image.resize((side, side), self.resample))
+        return [whole] if image.size == (side, side) else [np.asarray(image), whole]
+
+    def _sizes(self, width: int, height: int) -> list[tuple[int, int]]:
+        """Return the widths and heights to which a page is resized, one after another."""
+        width, height = _bounded(*_scaled(width, height, self.longest))
+        if not self.splits:
+            return [(width, height), (self.side, self.side)]
+        return [(width, height), _whole_tiles(width, height, self.side)]
+
+    def tiles(self, images: Sequence[Pixels]) -> list[Pixels]:
+        """Cut a resized page to its tiles: (side, side, 3) each."""
+        side = self.side
+        return [
+            image[top : top + side, left : left + side]
+            for image in images
+            for top in range(0, image.shape[0], side)
+            for left in range(0, image.shape[1], side)
+        ]
+
+    def tokens(self, image: Pixels) -> int:
+        """Return the number of tokens of the tiles of one of a page's images."""
+        return int(image.size // (3 * self.side**2)) * self.tokens_of_tile
+
+    def text(self, images: Sequence[Pixels]) -> str:
+        """Return the text of a page, with a placeholder for each token of its tiles."""
+        tile, parts = PLACEHOLDER * self.tokens_of_tile, list[str]()
+        for image in images[:-1]:
+            rows, columns = (length // self.side for length in image.shape[:2])
+            for row in range(1, rows + 1):
+                places = [f"<row_{row}_col_{column}>" for column in range(1, columns + 1)]
+                parts += [*(f"{_AROUND}{place}{tile}" for place in places), "\n"]
+            parts.append("\n")
+        parts.append(f"{_AROUND}{_WHOLE}{tile}{_AROUND}")
+        return self.prompt.replace(PLACEHOLDER, "".join(parts))
+
+    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+        """Raise ImageTokensError unless a text has the tokens of all tiles."""
+        present, expected = int((np.asarray(ids) == self.id).sum()), sum(map(self.tokens, images))
+        if present != expected:
+            raise ImageTokensError(
+                f"the page has {expected} tokens, of which {present} fit into the {len(ids)} that "
+                "are read"
+            )
+
+
+def read_processor(folder: Path) -> JsonConfig:
+    """Read the options of the processor of texts and pages; raises ModelError for an unknown one.
+
+    A folder without the file has none.
+    """
+    options = JsonConfig.optional(folder / FILES[0])
+    options.refuse_unknown(_OF_PROCESSOR)
+    return options
+
+
+def files(folder: Path) -> list[Path]:
+    """List the options files of a folder."""
+    return [file for name in FILES if (file := folder / name).exists()]
+
+
+def _options(folder: Path) -> JsonConfig | None:
+    joint, own = (folder / name for name in FILES)
+    values = read_object(joint).get("image_processor") if joint.exists() else None
+    if values is None and not own.exists():
+        return None
+    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
+    options.refuse_unknown(_READ | _IGNORED)
+    options.require("image_processor_type", _CLASS, f"{_CLASS}Fast", f"{_CLASS}Pil")
+    return options
+
+
+def _longest_edge(options: JsonConfig, key: str) -> int:
+    value = options[key]
+    edge = value.get("longest_edge") if isinstance(value, dict) and len(value) == 1 else None
+    if type(edge) is not int or edge < 1:
+        raise options.unsupported(key, value, "an object with longest_edge")
+    return edge
+
+
+# The next three round as transformers does, which divides by the ratio of the sides.
+
+
+def _scaled(width: int, height: int, longest: int) -> tuple[int, int]:
+    """Scale to a longer side; the shorter one becomes even."""
+    ratio = width / height
+    if width >= height:
+        other = int(longest / ratio)
+        return longest, max(other + other % 2, 1)
+    other = int(longest * ratio)
+    return max(other + other % 2, 1), longest
+
+
+def _bounded(width: int, height: int) -> tuple[int, int]:
+    ratio = width / height
+    if width >= height and width > _MAX_SIDE:
+        return _MAX_SIDE, max(int(_MAX_SIDE / ratio), 1)
+    if height > width and height > _MAX_SIDE:
+        return max(int(_MAX_SIDE * ratio), 1), _MAX_SIDE
+    return width, height
+
+
+def _whole_tiles(width: int, height: int, side: int) -> tuple[int, int]:
+    ratio = width / height
+    if width >= height:
+        width = math.ceil(width / side) * side
+        return width, math.ceil(int(width / ratio) / side) * side
+    height = math.ceil(height / side) * side
+    return math.ceil(int(height * ratio) / side) * side, height

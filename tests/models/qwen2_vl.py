@@ -1,0 +1,97 @@
+"""Qwen2-VL models of random weights, with a tokenizer of bytes, and as GME is published."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import Qwen2VLForConditionalGeneration
+
+from embedwell_models.config.json_config import read_json
+from tests.models import kinds
+from tests.models.families.checkpoint import Case, write
+from tests.models.model_files.options import NORMALIZE, POOLING
+from tests.models.qwen3_vl import MARKS, TEMPLATE, save
+
+INSTRUCTION = "You are a helpful assistant."
+SIZES: dict[str, Any] = {
+    **{"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 96},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 0.05},
+    "rope_parameters": {
+        **{"rope_type": "default", "rope_theta": 5e5},
+        "mrope_section": [4, 2, 2],
+    },
+}
+# Sizes that the kernels compute; those above are torch's.
+OF_KERNELS: dict[str, Any] = {
+    **{"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 128},
+    "rope_parameters": {**SIZES["rope_parameters"], "mrope_section": [6, 5, 5]},
+}
+VISION: dict[str, Any] = {
+    **{"depth": 2, "embed_dim": 32, "num_heads": 2, "mlp_ratio": 2, "hidden_size": 64},
+}
+TOKENS = {"min_image_tokens": 4, "max_image_tokens": 40}  # fewer than in the published code
+# The published file: the code's bounds replace these.
+PROCESSOR: dict[str, Any] = {
+    "image_processor_type": "Qwen2VLImageProcessor",
+    "size": {"max_pixels": 12_845_056, "min_pixels": 3136},
+    **{"min_pixels": 3136, "max_pixels": 12_845_056},
+    **{"patch_size": 14, "temporal_patch_size": 2, "merge_size": 2},
+    "processor_class": "Qwen2VLProcessor",
+}
+_CODE = {"type": "custom_st.MultiModalTransformer", "path": "", "idx": 0, "name": "0"}
+
+
+def write_model(
+    folder: Path, *, image_token_id: int = 90, vision: Mapping[str, Any] = VISION, **text: Any
+) -> Any:
+    """Save a model of texts and images, with the names of tensors that are published."""
+    sizes = {"text_config": {"vocab_size": 99, **SIZES, **text}, "vision_config": vision}
+    sizes["image_token_id"] = image_token_id
+    return write(Case("qwen2_vl", {}, sizes, model=Qwen2VLForConditionalGeneration), folder)
+
+
+def write_qwen2_vl(folder: Path, max_length: int = 256, **text: Any) -> Any:
+    """Save a model, its tokenizer, and the files of its processor."""
+    rust = kinds.qwen()
+    rust.add_special_tokens(MARKS)
+    rust.post_processor = None
+    folder.mkdir(exist_ok=True)
+    rust.save(str(folder / "tokenizer.json"))
+    options = {"model_max_length": max_length, "pad_token": "<|endoftext|>"}
+    save(folder, "tokenizer_config.json", {**options, "eos_token": "<|im_end|>"})
+    save(folder, "chat_template.json", {"chat_template": TEMPLATE})
+    save(folder, "preprocessor_config.json", PROCESSOR)
+    image, size = rust.token_to_id("<|image_pad|>"), rust.get_vocab_size() + 3
+    assert image is not None
+    return write_model(folder, image_token_id=image, vocab_size=size, **text)
+
+
+def write_gme(folder: Path, modules: bool = True, **options: Any) -> Any:
+    """Save a GME: a Qwen2-VL whose files name its own code.
+
+    modules: whether modules.json names it, too.
+    """
+    model = write_qwen2_vl(folder, **options)
+    flatten(folder)
+    config = read_json(folder / "config.json")
+    code = {"AutoModel": "modeling_gme_qwen2vl.GmeQwen2VL"}
+    save(folder, "config.json", {**config, **TOKENS, "auto_map": code})
+    if modules:
+        (folder / "1_Pooling").mkdir()
+        save(folder, "modules.json", [_CODE, POOLING, NORMALIZE])
+        pooling = {"pooling_mode_lasttoken": True, "pooling_mode_mean_tokens": False}
+        save(folder, "1_Pooling/config.json", {**pooling, "word_embedding_dimension": 64})
+    return model
+
+
+def flatten(folder: Path) -> None:
+    """Write config.json as before transformers 4.52, where the published ones are from."""
+    config = read_json(folder / "config.json")
+    text = config.pop("text_config")
+    text["rope_theta"] = text["rope_parameters"]["rope_theta"]
+    sections = text.pop("rope_parameters")["mrope_section"]
+    text["rope_scaling"] = {"type": "mrope", "mrope_section": sections}
+    vision = {"in_chans": 3, "spatial_patch_size": 14, **config["vision_config"]}
+    vision["model_type"] = "qwen2_vl"
+    config = {**text, **config, "vision_config": vision}
+    save(folder, "config.json", {key: value for key, value in config.items() if key != "head_dim"})
