@@ -41,8 +41,8 @@ class WeightPacker:
 
     def __init__(self, isa: str, packing: Packing) -> None:
         self._isa, self._packing = isa, packing
-        # Elsewhere only float32 is left: slow, and less of a help to all-mpnet-base-v2.
-        can_keep = packing.dtype == "int8" and isa in BFLOAT16_PRODUCTS
+        # With short sums the other products lose too much for this to help.
+        can_keep = packing.dtype == "int8" and isa not in SHORT_SUMS
         self._massive = can_keep and has_massive_activations(packing.input_magnitudes)
         self._arrays: list[npt.NDArray[Any]] = []
 
@@ -52,7 +52,8 @@ class WeightPacker:
         """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles.
 
         reads_attention: whether its inputs are the results of attention or of a convolution. With
-        massive activations, int8 has this product in bfloat16 where the processor can.
+        massive activations, int8 has this product in bfloat16 where the processor can, and
+        otherwise in float32, but not with short sums.
         """
         rows, columns = padding_to_tiles(weight)
         if rows or columns:

@@ -61,7 +61,9 @@ long busiest(const std::vector<Part>& parts, long threads) {
   return *std::max_element(load.begin(), load.end());
 }
 
-constexpr long MANY = 256;  // tokens of a part that fit a core's own cache
+// Tokens of a part that fit a core's own cache. Each expert reads its weights for a few of them: with
+// more, it reads them less often.
+constexpr long MANY = 256, MANY_OF_EXPERTS = 512;
 
 // All threads share a part. In the narrowest product of a few tokens, no thread is idle.
 Plan shared(const ForwardCall& call, const Part& all, long threads) {
@@ -73,7 +75,8 @@ Plan shared(const ForwardCall& call, const Part& all, long threads) {
 Plan plan(const ForwardCall& call, long threads) {
   const Part all = whole(call);
   if (threads > 1 && all.tokens < FEW * threads) return shared(call, all, threads);
-  const long rounds = std::max(1L, (all.tokens + MANY * threads - 1) / (MANY * threads));
+  const long most = (call.config->experts ? MANY_OF_EXPERTS : MANY) * threads;
+  const long rounds = std::max(1L, (all.tokens + most - 1) / most);
   Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false, threads};
   const bool uneven = busiest(apart.parts, threads) * threads > all.tokens * 5 / 4;
   if (uneven) return shared(call, all, threads);

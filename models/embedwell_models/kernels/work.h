@@ -78,11 +78,9 @@ class Work {
       Stage* staged = space_.stage + rows.first * width;
       if (layer.mixed_norm)
         normalise_staged(layer.mixed_norm, staged, rows.last - rows.first, width, eps());
-#ifdef BFLOAT16_PRODUCTS
       // Of a model with massive activations, see quantization.py.
       if constexpr (std::is_same_v<Kind, Int8>)
-        if (!layer.output.scales) return add<BFloats>(layer.output, staged, rows, width);
-#endif
+        if (!layer.output.scales) return add<Attention>(layer.output, staged, rows, width);
       add(layer.output, staged, rows, width);
     });
   }
