@@ -34,7 +34,7 @@ def test_texts_images_and_both_have_the_vectors_of_the_library(
     inputs = [TEXT, {"image": data_url(WIDE)}, content([SMALL, TEXT])]
     found = vectors(server.post("/embed", {"inputs": inputs, "prompt": "Find it."}))
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
-    contents = [[TEXT], [WIDE], [SMALL, TEXT]]
+    contents: list[list[str | bytes]] = [[TEXT], [WIDE], [SMALL, TEXT]]
     expected = embedder.embed_contents(contents, prompt="Find it.")
     np.testing.assert_allclose(found, expected, atol=1e-6)
 

@@ -59,7 +59,7 @@ def fetched(image: Image.Image) -> Image.Image:
 def processed(folder: Path, data: bytes, bounds: tuple[int, int], twice: bool) -> Any:
     """The processor's output. bounds: least and most tokens."""
     low, high = (count * AREA for count in bounds)
-    options = {"min_pixels": low, "max_pixels": high}
+    options: dict[str, Any] = {"min_pixels": low, "max_pixels": high}
     processor = Qwen2VLImageProcessorPil.from_pretrained(folder, **options)
     with Image.open(BytesIO(data)) as image:
         read = image.convert("RGB")
