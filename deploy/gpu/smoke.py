@@ -39,7 +39,9 @@ def unit_rows(model: Embedder, rows: Rows) -> list[Floats]:
     sparse = [text.sparse for text in outputs if text.sparse is not None]
     multi = [text.multi for text in outputs if text.multi is not None]
     found = [np.stack(dense)] if dense else []
-    found += [over_entries(sparse, np.arange(model.config.vocab_size))] if sparse else []
+    found += (
+        [over_entries(sparse, np.arange(model.config.vocab_size, dtype=np.int32))] if sparse else []
+    )
     found += [np.concatenate(multi)] if multi else []
     return [normalize(each) for each in found]
 

@@ -52,7 +52,9 @@ def outputs(model: Embedder) -> list[Floats]:
     sparse = [text.sparse for text in texts if text.sparse is not None]
     multi = [text.multi for text in texts if text.multi is not None]
     found = [np.stack(dense)] if dense else []
-    found += [over_entries(sparse, np.arange(model.config.vocab_size))] if sparse else []
+    found += (
+        [over_entries(sparse, np.arange(model.config.vocab_size, dtype=np.int32))] if sparse else []
+    )
     return [*found, *([np.concatenate(multi)] if multi else [])]
 
 
