@@ -76,6 +76,11 @@ class EmbedRequest(InputBody):
         fields = {name: getattr(self.parameters, name) for name in names}
         return self.model_copy(update={**fields, "parameters": None})
 
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Self:
+        """Build a request for texts with the default options."""
+        return cls(inputs=input_list(texts))
+
 
 @dataclass(frozen=True)
 class DenseVectorService:
