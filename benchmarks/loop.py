@@ -22,7 +22,7 @@ from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.loop import Loop
 from embedwell.gc_tuning import settle_heap
-from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.batch import Batch, FlatRows
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.outputs.text_outputs import TextOutputs
@@ -118,7 +118,7 @@ def measure(load: Load) -> Cost:
 def send_load(sock: socket.socket, load: Load, alive: Any) -> None:
     """Send jobs, and as many new ones as there are results, until all texts are computed."""
     rows = [np.arange(1, load.tokens + 1, dtype=np.int32)] * load.texts_per_job
-    job = Job(DENSE, rows)
+    job = Job(DENSE, FlatRows.of(rows))
     reader, number, jobs = MessageReader(), 0, -(-load.texts // load.texts_per_job)
     window = max(2, 2 * _BATCH_TOKENS // (load.tokens * load.texts_per_job))
     unanswered, room = 0, min(window, jobs)

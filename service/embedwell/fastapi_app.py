@@ -21,7 +21,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes import openapi_document
 from embedwell.routes.common.router import head_routes
 
-_DESCRIPTION = "Vectors of sentences, tokens and positions, and the cosine between them."
+_DESCRIPTION = "Vectors of sentences and tokens, position encodings, and similarities."
 
 Background = Callable[[], Coroutine[Any, Any, None]]
 

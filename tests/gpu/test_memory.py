@@ -12,6 +12,7 @@ from embedwell.engine.worker.batch_limit import choose_batch_limit
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.loop import Loop
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE
 from tests.service.rig import FakeConnection, FakeConnections
 
@@ -39,7 +40,7 @@ def test_a_batch_too_large_for_the_memory_is_answered_in_parts(
     with pytest.raises(torch.OutOfMemoryError):
         gpu.encode(rows)
     connection, connections = FakeConnection(), FakeConnections()
-    connections.received.append((connection, pack_jobs([(1, Job(DENSE, rows))])))
+    connections.received.append((connection, pack_jobs([(1, Job(DENSE, FlatRows.of(rows)))])))
     Loop(connections, gpu, BatchSizing(TEXTS * 256), 1.0).run()
     found = connection.sent[1]
     assert isinstance(found, Result) and "OutOfMemoryError" in caplog.text

@@ -45,8 +45,11 @@ def write_model(
     folder: Path, *, image_token_id: int = 90, vision: Mapping[str, Any] = VISION, **text: Any
 ) -> Any:
     """Save a model of texts and images, with the names of tensors that are published."""
-    sizes = {"text_config": {"vocab_size": 99, **SIZES, **text}, "vision_config": vision}
-    sizes["image_token_id"] = image_token_id
+    sizes = {
+        "text_config": {"vocab_size": 99, **SIZES, **text},
+        "vision_config": vision,
+        "image_token_id": image_token_id,
+    }
     return write(Case("qwen2_vl", {}, sizes, model=Qwen2VLForConditionalGeneration), folder)
 
 

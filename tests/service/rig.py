@@ -21,6 +21,7 @@ from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import ReceivedMessages
 from embedwell.engine.worker.loop import Loop
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
 Floats = npt.NDArray[np.float32]
@@ -168,7 +169,7 @@ class Rig:
         prompt_token_counts: Sequence[int] = (),
         connection: FakeConnection | None = None,
     ) -> None:
-        job = Job(output, [ids(row) for row in rows], prompt_token_counts)
+        job = Job(output, FlatRows.of([ids(row) for row in rows]), prompt_token_counts)
         header, *body = pack_jobs([(number, job)])
         message = header, b"".join(body)
         self.connections.received.append((connection or self.connection, message))

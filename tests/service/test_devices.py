@@ -21,9 +21,9 @@ BODY = {"inputs": ["red", "green and blue"]}
 ON_NODES = """
 import sys
 from pathlib import Path
+from embedwell.cli.options import read
 from embedwell.launch.bootstrap import run
-from embedwell.settings.settings import Settings
-settings = Settings(port=0)
+settings = read({"port": 0})
 sys.exit(run(settings, [(settings, Path(settings.model))], Path(sys.argv[1])))
 """
 """Serves on the NUMA nodes that a folder describes, in place of /sys."""

@@ -36,8 +36,6 @@ class FlatRows(Sequence[npt.NDArray[np.int32]]):
     @classmethod
     def of(cls, rows: Sequence[npt.NDArray[np.int32]]) -> "FlatRows":
         """Concatenate sequences."""
-        if type(rows) is FlatRows:  # isinstance with an abstract base class is slow
-            return rows
         return cls(rows[0] if len(rows) == 1 else np.concatenate(rows), [*map(len, rows)])
 
     @classmethod

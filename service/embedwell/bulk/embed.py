@@ -124,7 +124,7 @@ def _shard(
 )
 @options(*MODEL, *ENGINE)
 def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
-    """Embed the texts, or images, of each SOURCE into a file or a folder.
+    """Embed the texts or images of each SOURCE into files.
 
     Into a file: SOURCE is one file in UTF-8 (default: standard input), and each line is a text.
     Files with columns and compressed files need a folder.

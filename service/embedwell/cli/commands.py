@@ -68,11 +68,11 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="embedwell")
 def main() -> None:
-    """Serve or compute vectors of sentences, tokens and positions.
+    """Serve an embedding model, or compute vectors with it.
 
-    Every option can also be set as an environment variable, such as EMBEDWELL_PORT=9000 for --port,
-    or as a line of a file named .env. A flag has precedence over a variable, and a variable over
-    the file.
+    Options of the server and the model can also be environment variables, such as
+    EMBEDWELL_PORT=9000 for --port, or lines of a file named .env. A flag has precedence over a
+    variable, and a variable over the file.
     """
 
 
@@ -144,7 +144,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
 @click.argument("text", default="")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models(text: str, as_json: bool) -> None:
-    """List often used models of the Hugging Face hub whose names contain TEXT.
+    """List often used models whose names contain TEXT.
 
     Many other models can be served. The column float32 has the size of the weights in float32; in
     bfloat16 they take half. Prompts are those that the authors publish beside the files.

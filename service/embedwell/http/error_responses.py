@@ -68,6 +68,8 @@ def _invalid(problems: Sequence[ErrorDetails]) -> BadRequest:
         index = 0
     if first["type"] == "string_type" and index is not None:
         message = "Input should be a text"
+    if first["type"] == "int_type" and "<ids>" in first["loc"]:
+        message = "Input should be a token id, a number"
     return BadRequest(f"{location}: {message}" if location else message, param=param, index=index)
 
 
@@ -96,4 +98,6 @@ def _message(problem: ErrorDetails) -> str:
     branch = problem["loc"][-1] if problem["loc"] else ""
     if problem["type"] == "list_type" and branch in _LISTS:
         return f"Input should be {_LISTS[branch]}"
+    if problem["type"] == "bool_type":
+        return "Input should be true or false"
     return str(problem["msg"]).removeprefix("Value error, ")

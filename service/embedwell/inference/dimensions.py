@@ -50,7 +50,7 @@ class AllowedDimensions:
             return
         if requested > self.full:
             raise BadRequest(
-                f"{param} is {requested}, but the model has {self.full}",
+                f"{param} is {requested}, but the model has {self.full}; leave it out for all",
                 code="too_many_dimensions",
                 param=param,
             )

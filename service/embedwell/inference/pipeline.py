@@ -1,8 +1,9 @@
 """Pipeline of a request: tokenize its inputs, admit its jobs, compute their vectors."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Protocol, TypeVar
@@ -43,7 +44,6 @@ R = TypeVar("R")
 
 _PART_TEXTS = 16
 """Texts of a part: SPLADE's full vectors of so many have a quarter of the numbers allowed."""
-_NO_VECTORS: Floats = np.empty((0, 0), dtype=np.float32)
 
 
 class JobPlanner(Protocol):
@@ -116,23 +116,16 @@ class Pipeline:
         if len(rows) <= _PART_TEXTS:
             return [keep(text) for text in await self.compute_outputs(context, rows, names)]
         _check_texts(rows)
-        output, tokens = "+".join(names), sum(row.tokens for row in rows)
         starts = range(0, len(rows), _PART_TEXTS)
-        jobs = self._plan(
-            _job(rows[start : start + _PART_TEXTS], output, tokens) for start in starts
-        )
-        results: list[Result] = []
+        parts = [rows[start : start + _PART_TEXTS] for start in starts]
 
-        async def compute(start: int, job: PlannedJob) -> list[R]:
+        async def keep_part(start: int, result: Awaitable[Result]) -> list[R]:
             with reindexed(range(start, start + _PART_TEXTS)):
-                result = await self._compute(context, job)
-            results.append(replace(result, vectors=_NO_VECTORS, row_counts=()))
-            return [keep(text) for text in _unpack(result)]
+                texts = _unpack(await result)
+            return [keep(text) for text in texts]
 
-        with self._admit(context, jobs):
-            parts = await _gather(map(compute, starts, jobs))
-        _record(context, results)
-        return [*chain.from_iterable(parts)]
+        with self._submitted(context, parts, "+".join(names)) as results:
+            return [*chain.from_iterable(await _gather(map(keep_part, starts, results)))]
 
     async def score(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
@@ -171,20 +164,22 @@ class Pipeline:
         """Like `embed`, but returns an error for each input that fails."""
         self.check_outputs([DENSE])
         rows = await self.reader.read_partial(context, inputs, options)
-        valid = {index: row for index, row in enumerate(rows) if isinstance(row, InputRow)}
-        tokens = sum(row.tokens for row in valid.values())
-        jobs = [_job(split_windows([row]), DENSE, tokens) for row in valid.values()]
-        results = await self._compute_each(context, jobs)
-        item_results: dict[int, ItemResult] = {
+        items: dict[int, ItemResult] = {
             index: row for index, row in enumerate(rows) if isinstance(row, ServiceError)
         }
-        for (index, row), result in zip(valid.items(), results, strict=True):
-            if isinstance(result, EncodingFailed):
-                result.index = index
-                item_results[index] = result
-            else:
-                item_results[index] = row, merge_by_average([row], result.vectors)[0]
-        return [item_results[index] for index in range(len(rows))]
+
+        async def pool(index: int, row: InputRow, result: Awaitable[Result]) -> None:
+            try:
+                items[index] = row, merge_by_average([row], (await result).vectors)[0]
+            except EncodingFailed as error:
+                error.index = index
+                items[index] = error
+
+        valid = {index: row for index, row in enumerate(rows) if isinstance(row, InputRow)}
+        windows = [split_windows([row]) for row in valid.values()]
+        with self._submitted(context, windows, DENSE) as results:
+            await _gather(map(pool, valid, valid.values(), results))
+        return [items[index] for index in range(len(rows))]
 
     async def embed_chunks(
         self, context: RequestContext, chunks: Sequence[str], options: InputOptions, layers: int
@@ -216,11 +211,8 @@ class Pipeline:
         """
         if any(row.image_tokens for row in rows):
             return await self._submit_with_images(context, rows, output)
-        job = self._planner.plan(_job(rows, output, sum(row.tokens for row in rows)))
-        with self._admit(context, [job]):
-            result = await self._compute(context, job)
-        _record(context, [result])
-        return result
+        with self._submitted(context, [rows], output) as [result]:
+            return await result
 
     async def _submit_with_images(
         self, context: RequestContext, rows: Sequence[InputRow], output: str | int
@@ -231,18 +223,21 @@ class Pipeline:
         """
         if output != DENSE:
             _check_texts(rows)
-        tokens = sum(row.tokens for row in rows)
         by_tokens: dict[int, list[int]] = {}
         for index, row in enumerate(rows):
             by_tokens.setdefault(row.image_tokens, []).append(index)
         groups = [*by_tokens.values()]
-        jobs = [_job([rows[index] for index in group], DENSE, tokens) for group in groups]
-        results = await self._compute_each(context, jobs)
-        parts = [_checked(result, group) for result, group in zip(results, groups, strict=True)]
-        vectors = np.empty((len(rows), parts[0].vectors.shape[1]), dtype=np.float32)
-        for group, part in zip(groups, parts, strict=True):
-            vectors[group] = part.vectors
-        return replace(parts[0], vectors=vectors)
+
+        async def compute(group: Sequence[int], result: Awaitable[Result]) -> Result:
+            with reindexed(group):
+                return await result
+
+        parts = [[rows[index] for index in group] for group in groups]
+        with self._submitted(context, parts, DENSE) as results:
+            computed = await _gather(map(compute, groups, results))
+        order = np.argsort([*chain.from_iterable(groups)])
+        vectors = np.concatenate([result.vectors for result in computed])
+        return replace(computed[0], vectors=vectors[order])
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest for an output that the model does not have."""
@@ -252,14 +247,20 @@ class Pipeline:
         if missing is not None:
             raise NotOffered.vectors(missing, self.output_names)
 
-    def _plan(self, jobs: Iterable[Job]) -> list[PlannedJob]:
-        return [self._planner.plan(job) for job in jobs]
+    @contextmanager
+    def _submitted(
+        self, context: RequestContext, parts: Sequence[Sequence[InputRow]], output: str | int
+    ) -> Iterator[list[Awaitable[Result]]]:
+        """Admit a job for each part of a request; yield their results, which the caller awaits.
 
-    def _admit(
-        self, context: RequestContext, jobs: Sequence[PlannedJob]
-    ) -> AbstractContextManager[None]:
-        tokens = sum(job.tokens for job in jobs)
-        return self._admission.admit(tokens, context.tokenize_us / 1e6)
+        Records their times at the end.
+        """
+        tokens = sum([row.tokens for rows in parts for row in rows])
+        jobs = [self._planner.plan(_job(rows, output, tokens)) for rows in parts]
+        times = _Times()
+        with self._admission.admit(sum([job.tokens for job in jobs]), context.tokenize_us / 1e6):
+            yield [self._compute(context, job, times) for job in jobs]
+        times.add_to(context)
 
     async def _submit_windows(
         self,
@@ -271,33 +272,40 @@ class Pipeline:
             result = await self.submit(context, split_windows(rows), DENSE)
         return merge(rows, result.vectors)
 
-    async def _compute_each(
-        self, context: RequestContext, jobs: Sequence[Job]
-    ) -> list[Result | EncodingFailed]:
-        planned = self._plan(jobs)
-        with self._admit(context, planned):
-            results = await asyncio.gather(*(self._try_compute(context, job) for job in planned))
-        _record(context, [result for result in results if isinstance(result, Result)])
-        return results
-
-    async def _try_compute(
-        self, context: RequestContext, job: PlannedJob
-    ) -> Result | EncodingFailed:
-        try:
-            return await self._compute(context, job)
-        except EncodingFailed as error:
-            return error
-
-    async def _compute(self, context: RequestContext, job: PlannedJob) -> Result:
+    async def _compute(self, context: RequestContext, job: PlannedJob, times: "_Times") -> Result:
         remaining = self._timeout - context.tokenize_us / 1e6
         try:
-            return await job.compute(remaining)
+            result = await job.compute(remaining)
         except TimeoutError:
             raise TimedOut(
                 f"the response took longer than {self._timeout:.0f} s; try again, or send fewer "
                 "inputs",
                 retry_after=1,
             ) from None
+        times.note(result)
+        return result
+
+
+class _Times:
+    """Times and counts of jobs that were submitted together.
+
+    Jobs share batches, so they take from the start of the first to the end of the last.
+    """
+
+    def __init__(self) -> None:
+        self._cached, self._start, self._end = 0, sys.maxsize, 0
+
+    def note(self, result: Result) -> None:
+        self._cached += result.cached
+        if result.compute_us:
+            self._start = min(self._start, result.queue_us)
+            self._end = max(self._end, result.queue_us + result.compute_us)
+
+    def add_to(self, context: RequestContext) -> None:
+        context.cached += self._cached
+        if self._end:
+            context.queue_us += self._start
+            context.compute_us += self._end - self._start
 
 
 def _check_texts(rows: Sequence[InputRow]) -> None:
@@ -321,29 +329,6 @@ async def _gather(coroutines: Iterable[Coroutine[None, None, R]]) -> list[R]:
 def _unpack(result: Result) -> list[TextOutputs]:
     packed = np.split(result.vectors, np.cumsum(result.row_counts)[:-1])
     return [TextOutputs.unpack(column) for column in packed]
-
-
-def _checked(result: Result | EncodingFailed, indices: Sequence[int]) -> Result:
-    """Return an output, or raise its failure with the index in the request.
-
-    indices: indices of the job's inputs.
-    """
-    if isinstance(result, Result):
-        return result
-    with reindexed(indices):
-        raise result
-
-
-def _record(context: RequestContext, results: Sequence[Result]) -> None:
-    """Add the counts and times of jobs that were submitted together."""
-    context.cached += sum(result.cached for result in results)
-    computed = [result for result in results if result.compute_us]
-    if computed:
-        # Jobs share batches, so the time runs from the first job's start to the last job's end.
-        start = min(result.queue_us for result in computed)
-        context.queue_us += start
-        end = max(result.queue_us + result.compute_us for result in computed)
-        context.compute_us += end - start
 
 
 def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:

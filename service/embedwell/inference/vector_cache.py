@@ -11,6 +11,7 @@ import numpy as np
 
 from embedwell.engine.wire.messages import EngineDescription, Job, Result, is_hidden_state
 from embedwell.errors import reindexed
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.vectors import Floats
 
 Key = tuple[bytes, str | int, int, str]
@@ -88,7 +89,8 @@ class VectorCache:
         )
 
     async def _submit(self, job: Job, missing: Sequence[int], timeout: float) -> Result:
-        rows, counts = [job.texts_ids[position] for position in missing], _prompt_token_counts(job)
+        rows = FlatRows.of([job.texts_ids[position] for position in missing])
+        counts = _prompt_token_counts(job)
         counts = [counts[position] for position in missing]
         part = replace(job, texts_ids=rows, prompt_token_counts=counts)
         with reindexed(missing):

@@ -162,7 +162,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     models = registry.choice(SimilarityService, DENSE, MULTI)
     routes = api_router("compare")
 
-    @routes.post("/similarity", summary="Similarity")
+    @routes.post("/similarity", summary="Compare texts or vectors")
     async def similarity(context: RequestDep, body: SimilarityRequest) -> SimilarityResponse:
         return await models.choose(body.model, body.requested_task).similarity(context, body)
 

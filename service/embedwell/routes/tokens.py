@@ -256,7 +256,7 @@ def router(registry: ModelRegistry) -> APIRouter:
 
     @routes.post(
         "/tokens",
-        summary="Token vectors",
+        summary="Embed tokens, spans or chunks",
         response_model=TokensResponse,
         responses=route_responses(binary=True),
     )

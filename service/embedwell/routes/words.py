@@ -274,7 +274,7 @@ def router(registry: ModelRegistry) -> APIRouter:
     async def nearest(context: RequestDep, body: NeighborsRequest) -> NeighborsResponse:
         return await models.choose(body.model, body.task).neighbors(context, body)
 
-    @routes.post("/analogy", summary="Analogies")
+    @routes.post("/analogy", summary="Solve an analogy")
     async def analogy(context: RequestDep, body: AnalogyRequest) -> AnalogyResponse:
         return await models.choose(body.model, body.task).analogy(context, body)
 

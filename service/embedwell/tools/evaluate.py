@@ -96,7 +96,7 @@ def cost_options(command: F) -> F:
 
 @click.group()
 def evaluate() -> None:
-    """Compare vectors with those of sentence-transformers, or score them on files.
+    """Compare vectors with sentence-transformers, or score them.
 
     The model is loaded here, unless --server names a running server. The exit status is 1 if a
     number is less than wanted.

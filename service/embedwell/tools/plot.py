@@ -94,7 +94,7 @@ _MAX_TEXTS = 500  # maximum texts on a side of a similarity plot
 
 @click.group()
 def plot() -> None:
-    """Draw texts by their vectors, their similarity, or position encodings.
+    """Draw texts, their similarity, or position encodings.
 
     Pictures are .png, .svg, or .html: one page that shows texts and values on hover. The model is
     loaded here, unless --server names a running server.

@@ -35,6 +35,22 @@ def test_the_error_does_not_name_branches_of_a_union() -> None:
     assert error.message.startswith("inputs.1.1: ") and (error.param, error.index) == ("inputs", 1)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"inputs": [["a query", "a text"]]}, "inputs.0.0: Input should be a token id, a number"),
+        ({"inputs": [101, "b"]}, "inputs.1: Input should be a token id, a number"),
+        ({"inputs": "a", "truncate": "yes"}, "truncate: Input should be true or false"),
+    ],
+)
+def test_the_error_of_a_wrong_type_says_what_to_send(
+    content: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        EmbedRequest.model_validate_json(json.dumps(content))
+    assert to_service_error(raised.value).message == message
+
+
 COHERE = {"model": "m", "input_type": "clustering"}
 
 

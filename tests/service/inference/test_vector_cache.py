@@ -17,6 +17,7 @@ from embedwell.engine.wire.messages import (
 )
 from embedwell.errors import EncodingFailed
 from embedwell.inference.vector_cache import VectorCache
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.vectors import Floats
 from tests.service.local_server import local_server
@@ -65,7 +66,7 @@ def submit_to(
     output: str = DENSE,
 ) -> Result:
     rows = [np.array(text, dtype=np.int32) for text in texts]
-    return asyncio.run(_compute(cache, Job(output, rows, prompt_token_counts)))
+    return asyncio.run(_compute(cache, Job(output, FlatRows.of(rows), prompt_token_counts)))
 
 
 async def _compute(cache: VectorCache, job: Job) -> Result:
@@ -97,7 +98,9 @@ def test_only_new_texts_are_computed_and_vectors_are_in_order(engine: RecordingE
 
 def test_computed_tokens_are_those_of_distinct_uncached_texts(engine: RecordingEngine) -> None:
     cache = VectorCache(engine, 10 * COST)
-    job = Job(DENSE, [np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
+    job = Job(
+        DENSE, FlatRows.of([np.array(text, dtype=np.int32) for text in ([1, 2, 3], [4], [1, 2, 3])])
+    )
     assert cache.plan(job).tokens == 4
     submit_to(cache, [1, 2, 3])
     assert (
@@ -216,11 +219,11 @@ def test_an_image_is_cached_by_its_pixels_and_counts_as_its_tokens() -> None:
     engine = RecordingEngine()
     cache = VectorCache(engine, 10**6)
     first, second = (pack_pixels(np.full((2, 2, 3), value, dtype=np.uint8)) for value in (1, 2))
-    assert cache.plan(Job(IMAGE, [first, first], image_tokens=50)).tokens == 50
-    asyncio.run(_compute(cache, Job(IMAGE, [first], image_tokens=50)))
-    job = Job(IMAGE, [second, first], image_tokens=50)
+    assert cache.plan(Job(IMAGE, FlatRows.of([first, first]), image_tokens=50)).tokens == 50
+    asyncio.run(_compute(cache, Job(IMAGE, FlatRows.of([first]), image_tokens=50)))
+    job = Job(IMAGE, FlatRows.of([second, first]), image_tokens=50)
     assert cache.plan(job).tokens == 50
     result = asyncio.run(_compute(cache, job))
     assert (result.cached, result.row_counts, result.vectors.shape) == (1, (), (2, WIDTH))
     assert engine.computed == [first.tolist(), second.tolist()]
-    assert asyncio.run(_compute(cache, Job(DENSE, [first]))).cached == 0
+    assert asyncio.run(_compute(cache, Job(DENSE, FlatRows.of([first])))).cached == 0

@@ -2,6 +2,7 @@
 
 import base64
 import concurrent.futures
+import gzip
 from typing import Any
 
 import httpx
@@ -152,6 +153,14 @@ def test_an_invalid_body_is_refused_with_field_and_index(
 )
 def test_a_body_that_is_not_a_json_object_is_refused(server: Server, content: bytes) -> None:
     error(server.client.post("/embed", content=content), 400)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"inputs": "é"}'.encode("latin-1"), gzip.compress(b"{}")], ids=["Latin-1", "gzip"]
+)
+def test_a_body_in_other_bytes_is_told_to_send_utf_8(server: Server, content: bytes) -> None:
+    fault = error(server.client.post("/embed", content=content), 400)
+    assert "UTF-8" in fault["message"] and "content-encoding" in fault["message"]
 
 
 TOO_LONG = "word " * 600

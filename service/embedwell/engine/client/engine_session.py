@@ -22,6 +22,7 @@ from embedwell.errors import (
     EngineUnresponsive,
     ShuttingDown,
 )
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE, MULTI
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ MAX_RESTART_SECONDS = 60.0
 _UNLOAD_CHECK_INTERVAL = 0.05  # seconds
 _LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
 _FAILED_SECONDS = 30.0  # seconds until a model that could not be loaded is tried again
-_PROBE_IDS = np.zeros(2, dtype=np.int32)
+_PROBE_TEXT = FlatRows(np.zeros(2, dtype=np.int32), [2])
 
 
 class EngineSession:
@@ -229,7 +230,7 @@ class EngineSession:
         output = MULTI if MULTI in description.outputs else DENSE
         while True:
             try:
-                await self._submit(connection, Job(output, [_PROBE_IDS]), _NO_TIMEOUT)
+                await self._submit(connection, Job(output, _PROBE_TEXT), _NO_TIMEOUT)
             except EncodingFailed as error:
                 self._embeds = False
                 log.error("the engine cannot embed: %s", error)

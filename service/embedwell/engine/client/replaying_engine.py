@@ -97,9 +97,10 @@ class ReplayingEngine:
 
     async def _one_by_one(self, job: Job, deadline: float) -> Result:
         results = []
-        for index, row in enumerate(job.texts_ids):
+        for index in range(len(job.texts_ids)):
+            row = job.texts_ids.part(index, index + 1)
             counts = job.prompt_token_counts[index : index + 1]
-            single = replace(job, texts_ids=[row], prompt_token_counts=counts, exclusive=True)
+            single = replace(job, texts_ids=row, prompt_token_counts=counts, exclusive=True)
             with reindexed([index]):
                 results.append(await self._submit_exclusively(single, deadline))
         return _concatenate(results)

@@ -45,7 +45,7 @@ class Job:
     """
 
     output: str | int
-    texts_ids: Sequence[TokenIds]
+    texts_ids: FlatRows
     prompt_token_counts: Sequence[int] = ()
     size_class: int = 0
     created_at: float = field(default_factory=time.perf_counter, compare=False)
@@ -57,7 +57,7 @@ class Job:
         """Tokens of each text or image."""
         if self.image_tokens:
             return [self.image_tokens] * len(self.texts_ids)
-        return FlatRows.of(self.texts_ids).lengths
+        return self.texts_ids.lengths
 
     @property
     def tokens(self) -> int:
@@ -148,15 +148,14 @@ def unpack_content(packed: TokenIds) -> tuple[TokenIds, list[npt.NDArray[np.uint
 
 def pack_jobs(jobs: Jobs) -> MessageToSend:
     """Build one message of numbered jobs."""
-    rows = [FlatRows.of(job.texts_ids) for _, job in jobs]
     header = [
         (
-            *(number, job.output, texts.lengths, job.prompt_token_counts),
+            *(number, job.output, job.texts_ids.lengths, job.prompt_token_counts),
             *(job.size_class, job.created_at, job.exclusive, job.image_tokens),
         )
-        for (number, job), texts in zip(jobs, rows, strict=True)
+        for number, job in jobs
     ]
-    return ["jobs", header], *[texts.ids for texts in rows]
+    return ["jobs", header], *[job.texts_ids.ids for _, job in jobs]
 
 
 def unpack_jobs(headers: Iterable[Any], body: Any) -> Iterator[tuple[int, Job]]:

@@ -27,7 +27,6 @@ class OpenJob:
     connection: HttpProcessConnection
     number: int
     job: Job
-    rows: FlatRows
     removed: bool = False
     started_at: float = inf
     parts: dict[int, BatchVectors] | None = None
@@ -35,7 +34,7 @@ class OpenJob:
 
     def collect(self, part: "JobPart", vectors: BatchVectors) -> BatchVectors | None:
         """Store the vectors of some texts; return those of all texts if they are complete."""
-        count, texts = part.stop - part.start, len(self.rows.lengths)
+        count, texts = part.stop - part.start, len(self.job.texts_ids)
         if count == texts:  # most jobs are in one batch
             return vectors
         self.parts = self.parts or {}
@@ -79,12 +78,10 @@ class JobTable:
 
     def add(self, key: Key, job: Job) -> None:
         """Queue the texts of a job."""
-        rows = FlatRows.of(job.texts_ids)
-        self._open_jobs[key] = added = OpenJob(*key, job, rows)
+        self._open_jobs[key] = added = OpenJob(*key, job)
         # Texts with images have different numbers of tokens in different jobs.
         kind = (job.output, key) if job.exclusive else (job.output, job.image_tokens)
-        lengths = job.lengths if job.image_tokens else rows.lengths
-        self._scheduler.add(added, lengths, kind, job.size_class)
+        self._scheduler.add(added, job.lengths, kind, job.size_class)
 
     def remove(self, key: Key) -> None:
         """Remove a job that is cancelled or done, if it is present."""
@@ -136,7 +133,7 @@ class JobTable:
 def texts_of(parts: Sequence[JobPart]) -> BatchTexts:
     """Return the texts of a batch, whose jobs have the same output."""
     first = parts[0].job.job
-    rows = FlatRows.join([part.job.rows.part(part.start, part.stop) for part in parts])
+    rows = FlatRows.join([part.job.job.texts_ids.part(part.start, part.stop) for part in parts])
     counts: list[int] = []
     if any(part.job.job.prompt_token_counts for part in parts):
         for part in parts:

@@ -12,6 +12,7 @@ from embedwell.engine.client.engine_connection import EngineConnection
 from embedwell.engine.wire.framing import HttpProcessConnection, Message
 from embedwell.engine.wire.messages import Failure, Job, Result, pack_results, unpack_jobs
 from embedwell.errors import EncodingFailed, EngineDied, EngineUnavailable
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import running
 
 LONG = 60.0
@@ -94,7 +95,7 @@ def test_a_job_for_a_connection_that_is_closing_fails_when_its_end_is_known() ->
 
 
 def job(first: int) -> Job:
-    return Job("dense", [np.array([first], dtype=np.int32)])
+    return Job("dense", FlatRows.of([np.array([first], dtype=np.int32)]))
 
 
 def in_loop(test: Callable[[EngineConnection, Engine], Awaitable[None]]) -> None:

@@ -17,6 +17,7 @@ from embedwell.engine.wire.model_state import EngineState, ModelState
 from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, ShuttingDown
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE
 from tests.service.rig import running
 
@@ -53,7 +54,7 @@ class Engine:
 
 
 def job(tokens: int) -> Job:
-    return Job(DENSE, [np.zeros(tokens, dtype=np.int32)])
+    return Job(DENSE, FlatRows.of([np.zeros(tokens, dtype=np.int32)]))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -139,7 +140,7 @@ def test_the_description_is_known_before_the_first_result() -> None:
         running = asyncio.create_task(current.run())
         await until(lambda: current.connected)
         assert not current.ready
-        await current.submit(Job(DENSE, [np.zeros(9, dtype=np.int32)]), 5)
+        await current.submit(Job(DENSE, FlatRows.of([np.zeros(9, dtype=np.int32)])), 5)
         assert current.description is not None
         running.cancel()
         await asyncio.wait([running])
@@ -189,7 +190,7 @@ def test_a_wait_for_an_engine_that_died_ends_with_the_next_one() -> None:
         waiting = asyncio.create_task(current.wait_connected(60))
         engine.starting = True
         await waiting
-        job = Job(DENSE, [np.zeros(9, dtype=np.int32)])
+        job = Job(DENSE, FlatRows.of([np.zeros(9, dtype=np.int32)]))
         assert (await current.submit(job, 60)).vectors.tolist() == [[1]]
         engine.die()
         serving.cancel()

@@ -15,6 +15,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.engine.wire.model_state import EngineState
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineDied, EngineUnavailable, EngineUnresponsive
+from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.names import DENSE
 
 RESULT = Result(np.ones((1, 1), dtype=np.float32), 1, 2, 3.0)
@@ -68,7 +69,7 @@ def engine_set(*sessions: Session) -> EngineSet:
 
 
 def job(tokens: int) -> Job:
-    return Job(DENSE, [np.zeros(tokens, dtype=np.int32)])
+    return Job(DENSE, FlatRows.of([np.zeros(tokens, dtype=np.int32)]))
 
 
 async def computed(engines: EngineSet, *tokens: int) -> list[asyncio.Task[Result]]:

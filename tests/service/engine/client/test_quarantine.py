@@ -7,6 +7,7 @@ import numpy as np
 from embedwell.engine.client.quarantine import Quarantine
 from embedwell.engine.wire.messages import IMAGE, Job, pack_pixels
 from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import ids
 
 
@@ -18,7 +19,7 @@ class Clock:
 
 
 def job(*rows: list[int], output: str | int = "dense") -> Job:
-    return Job(output, [ids(row) for row in rows])
+    return Job(output, FlatRows.of([ids(row) for row in rows]))
 
 
 def test_a_text_is_found_in_any_job_of_the_same_output() -> None:
@@ -63,8 +64,11 @@ def test_a_text_is_quarantined_in_all_processes() -> None:
 def test_an_image_is_found_by_its_pixels_and_is_no_text() -> None:
     quarantine = Quarantine(SharedCounters.private())
     pixels = [np.full((4, 4, 3), value, dtype=np.uint8) for value in (1, 2)]
-    first, second = (Job(IMAGE, [pack_pixels(each)], image_tokens=5) for each in pixels)
+    first, second = (
+        Job(IMAGE, FlatRows.of([pack_pixels(each)]), image_tokens=5) for each in pixels
+    )
     quarantine.add(first)
-    assert quarantine.find(replace(second, texts_ids=[*second.texts_ids, *first.texts_ids])) == 1
+    both = FlatRows.join([second.texts_ids, first.texts_ids])
+    assert quarantine.find(replace(second, texts_ids=both)) == 1
     assert quarantine.find(second) is None
     assert quarantine.find(replace(first, output="dense")) is None

@@ -1,7 +1,7 @@
 """Tests of the jobs of engines that die, with an engine that some ids crash."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from embedwell.errors import (
     EngineUnavailable,
     EngineUnresponsive,
 )
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import ids
 
 DEADLY, BAD = 13, 14
@@ -66,7 +67,12 @@ class Engine:
 
 
 def job(*rows: list[int], **options: Any) -> Job:
-    return Job("dense", [ids(row) for row in rows], **options)
+    return Job("dense", FlatRows.of([ids(row) for row in rows]), **options)
+
+
+def fields(job: Job) -> tuple[list[int], Sequence[int], bool]:
+    """The ids, the prompt token counts, and whether it is exclusive."""
+    return job.texts_ids.ids.tolist(), job.prompt_token_counts, job.exclusive
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -95,15 +101,15 @@ def test_the_texts_of_a_job_that_was_computed_are_resubmitted_one_by_one() -> No
     result = run(replay(engine).submit(job([1], [2], [3], prompt_token_counts=[1, 0, 0]), 60))
     assert result.vectors.tolist() == [[1], [2], [3]]
     assert (result.queue_us, result.compute_us) == (5, 30)
-    assert engine.submitted[1:] == [
-        job([1], prompt_token_counts=[1], exclusive=True),
-        job([2], prompt_token_counts=[0], exclusive=True),
-        job([3], prompt_token_counts=[0], exclusive=True),
+    assert [fields(sent) for sent in engine.submitted[1:]] == [
+        ([1], [1], True),
+        ([2], [0], True),
+        ([3], [0], True),
     ]
 
 
 def test_packed_results_computed_one_by_one_keep_their_sizes() -> None:
-    sent = Job("sparse", [ids([1, 2]), ids([3])])
+    sent = Job("sparse", FlatRows.of([ids([1, 2]), ids([3])]))
     result = run(replay(Engine([True])).submit(sent, 60))
     assert (result.vectors.tolist(), result.row_counts) == ([[1], [2], [3]], [2, 1])
 
@@ -157,7 +163,7 @@ def test_a_text_that_was_quarantined_meanwhile_is_not_resubmitted() -> None:
         with pytest.raises(EngineCrash) as crash:
             await early
         assert crash.value.index == 1 and replaying.quarantined_texts == 1
-        assert engine.submitted[before:] == [job([1], exclusive=True)]
+        assert [fields(sent) for sent in engine.submitted[before:]] == [([1], (), True)]
 
     run(scenario())
 

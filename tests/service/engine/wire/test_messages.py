@@ -21,6 +21,7 @@ from embedwell.engine.wire.messages import (
     unpack_pixels,
     unpack_results,
 )
+from embedwell_models.encoder.batch import FlatRows
 
 
 def transfer(message: MessageToSend) -> Message:
@@ -36,7 +37,10 @@ def test_jobs_survive_the_wire_together() -> None:
         (3, [[7]]),
         ("token", [[8, 9], [10]]),
     ]
-    jobs = [Job(out, [np.array(row, dtype=np.int32) for row in rows]) for out, rows in texts]
+    jobs = [
+        Job(out, FlatRows.of([np.array(row, dtype=np.int32) for row in rows]))
+        for out, rows in texts
+    ]
     jobs[0] = replace(jobs[0], prompt_token_counts=[2, 0, 1], size_class=3, created_at=1.5)
     received = dict(unpack_jobs(*transfer(pack_jobs(list(enumerate(jobs, 5))))))
     assert list(received) == [5, 6, 7]
@@ -71,7 +75,7 @@ def test_results_and_failures_survive_the_wire_together() -> None:
 def test_pixels_travel_as_token_ids(side: int) -> None:
     noise = np.random.default_rng(side)
     images = [noise.integers(0, 256, (side, side, 3), dtype=np.uint8) for _ in range(3)]
-    sent = Job(IMAGE, [pack_pixels(image) for image in images], image_tokens=5)
+    sent = Job(IMAGE, FlatRows.of([pack_pixels(image) for image in images]), image_tokens=5)
     ((_, received),) = unpack_jobs(*transfer(pack_jobs([(1, sent)])))
     assert (received.output, received.lengths, received.tokens) == (IMAGE, [5, 5, 5], 15)
     for packed, image in zip(received.texts_ids, images, strict=True):
@@ -86,7 +90,9 @@ def test_texts_with_images_travel_as_token_ids() -> None:
     ]
     ids = [np.arange(count, dtype=np.int32) for count in (4, 0, 7)]
     rows = [pack_content(*each) for each in zip(ids, contents, strict=True)]
-    ((_, received),) = unpack_jobs(*transfer(pack_jobs([(1, Job(CONTENT, rows, image_tokens=9))])))
+    ((_, received),) = unpack_jobs(
+        *transfer(pack_jobs([(1, Job(CONTENT, FlatRows.of(rows), image_tokens=9))]))
+    )
     assert (received.output, received.tokens, received.is_packed) == (CONTENT, 27, False)
     for packed, row, images in zip(received.texts_ids, ids, contents, strict=True):
         found_ids, found = unpack_content(packed)

@@ -11,6 +11,7 @@ from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledB
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.job_table import JobTable
 from embedwell.engine.worker.throughput import Throughput
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import FakeConnection, ids
 
 
@@ -27,7 +28,10 @@ class Queue:
         for length in lengths:
             key = self.connection, len(self.job_table)
             job = Job(
-                "dense", [ids([1] * length)], size_class=size_class(length), exclusive=exclusive
+                "dense",
+                FlatRows.of([ids([1] * length)]),
+                size_class=size_class(length),
+                exclusive=exclusive,
             )
             self.job_table.add(key, job)
 

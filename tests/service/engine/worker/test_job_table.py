@@ -15,6 +15,7 @@ from embedwell.engine.wire.messages import (
 )
 from embedwell.engine.worker.forward import BatchVectors, TextFailure
 from embedwell.engine.worker.job_table import JobTable, texts_of
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION, OTHER = FakeConnection(), FakeConnection()
@@ -24,7 +25,7 @@ NO_ROWS = np.empty((0, 0), dtype=np.float32)
 def fill(*jobs: list[list[int]]) -> JobTable:
     job_table = JobTable()
     for number, rows in enumerate(jobs):
-        job_table.add((CONNECTION, number), Job("dense", [ids(row) for row in rows]))
+        job_table.add((CONNECTION, number), Job("dense", FlatRows.of([ids(row) for row in rows])))
     return job_table
 
 
@@ -45,8 +46,10 @@ def test_tokens_are_waiting_until_they_are_taken_or_removed() -> None:
 
 def test_a_text_has_its_number_of_skipped_tokens() -> None:
     job_table = JobTable()
-    job_table.add((CONNECTION, 1), Job(2, [ids([1, 2]), ids([3])], prompt_token_counts=[1, 0]))
-    job_table.add((CONNECTION, 2), Job(2, [ids([4])]))
+    job_table.add(
+        (CONNECTION, 1), Job(2, FlatRows.of([ids([1, 2]), ids([3])]), prompt_token_counts=[1, 0])
+    )
+    job_table.add((CONNECTION, 2), Job(2, FlatRows.of([ids([4])])))
     texts = texts_of(job_table.take_batch(10))
     assert (texts.output, [row.tolist() for row in texts.rows]) == (2, [[1, 2], [3], [4]])
     assert texts.prompt_token_counts == [1, 0, 0]
@@ -73,7 +76,9 @@ def test_a_result_is_complete_with_the_last_text_and_in_order() -> None:
 
 def test_a_job_is_queued_until_its_first_batch_and_computed_until_its_last() -> None:
     job_table, now = JobTable(), time.perf_counter()
-    job_table.add((CONNECTION, 0), Job("dense", [ids([1]), ids([2])], created_at=now - 5))
+    job_table.add(
+        (CONNECTION, 0), Job("dense", FlatRows.of([ids([1]), ids([2])]), created_at=now - 5)
+    )
     first, second = job_table.take_batch(1), job_table.take_batch(1)
     assert not job_table.collect(second, vectors(1), now - 3, 1.0)
     ((_, result),) = job_table.collect(first, vectors(1), now - 2, 1.0)[CONNECTION]
@@ -82,7 +87,8 @@ def test_a_job_is_queued_until_its_first_batch_and_computed_until_its_last() -> 
 
 
 def test_a_job_is_queued_from_its_creation() -> None:
-    job_table, job = JobTable(), Job("dense", [ids([1])], created_at=time.perf_counter() - 5)
+    job_table, created_at = JobTable(), time.perf_counter() - 5
+    job = Job("dense", FlatRows.of([ids([1])]), created_at=created_at)
     job_table.add((CONNECTION, 1), job)
     ((_, result),) = job_table.collect(
         job_table.take_batch(1), vectors(1), time.perf_counter(), 1.0
@@ -92,8 +98,8 @@ def test_a_job_is_queued_from_its_creation() -> None:
 
 def test_small_jobs_do_not_wait_for_a_large_one() -> None:
     job_table = JobTable()
-    job_table.add((CONNECTION, 1), Job("dense", [ids([1])] * 9, size_class=3))
-    job_table.add((CONNECTION, 2), Job("dense", [ids([1])]))
+    job_table.add((CONNECTION, 1), Job("dense", FlatRows.of([ids([1])] * 9), size_class=3))
+    job_table.add((CONNECTION, 2), Job("dense", FlatRows.of([ids([1])])))
     parts = [(part.job.number, part.tokens) for part in job_table.take_batch(4)]
     assert parts == [(1, 2), (2, 1)]
 
@@ -127,7 +133,7 @@ def test_a_removed_job_has_no_result() -> None:
 
 def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
     job_table = fill([[1]], [[2]])
-    job_table.add((OTHER, 0), Job("dense", [ids([3, 3])]))
+    job_table.add((OTHER, 0), Job("dense", FlatRows.of([ids([3, 3])])))
     job_table.remove_connection(CONNECTION)
     assert len(job_table) == 1 and job_table.waiting_tokens == 2
 
@@ -135,7 +141,7 @@ def test_a_closed_connection_removes_its_jobs_and_no_others() -> None:
 def test_an_image_counts_as_its_tokens_and_not_as_its_pixels() -> None:
     pixels = pack_pixels(np.zeros((8, 8, 3), dtype=np.uint8))
     job_table = JobTable()
-    job_table.add((CONNECTION, 0), Job(IMAGE, [pixels] * 3, image_tokens=5))
+    job_table.add((CONNECTION, 0), Job(IMAGE, FlatRows.of([pixels] * 3), image_tokens=5))
     assert job_table.waiting_tokens == 15
     batch = job_table.take_batch(10)
     assert [part.tokens for part in batch] == [10] and job_table.waiting_tokens == 5
@@ -152,6 +158,6 @@ def test_texts_with_different_numbers_of_images_share_no_batch() -> None:
     job_table, pixels = JobTable(), np.zeros((8, 8, 3), dtype=np.uint8)
     for number, tokens in enumerate((5, 7, 5)):
         row = pack_content(ids([1] * tokens), [pixels])
-        job_table.add((CONNECTION, number), Job(CONTENT, [row], image_tokens=tokens))
+        job_table.add((CONNECTION, number), Job(CONTENT, FlatRows.of([row]), image_tokens=tokens))
     taken = [texts_of(job_table.take_batch(100)).tokens for _ in range(2)]
     assert sorted(taken) == [7, 10] and job_table.nothing_waits

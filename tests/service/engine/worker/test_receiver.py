@@ -9,6 +9,7 @@ from embedwell.engine.wire.messages import Job, pack_jobs
 from embedwell.engine.worker.connections import CLOSED, ReceivedMessages
 from embedwell.engine.worker.job_table import JobTable
 from embedwell.engine.worker.receiver import Receiver
+from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import FakeConnection, ids
 
 CONNECTION = FakeConnection()
@@ -48,7 +49,7 @@ def reading(job_table: JobTable) -> Iterator[tuple[BlockingConnections, Receiver
 
 
 def job(number: int) -> ReceivedMessages:
-    return [(CONNECTION, pack_jobs([(number, Job("dense", [ids([1])]))]))]
+    return [(CONNECTION, pack_jobs([(number, Job("dense", FlatRows.of([ids([1])])))]))]
 
 
 def test_jobs_are_added_and_removed_when_cancelled_or_disconnected(job_table: JobTable) -> None:
@@ -76,7 +77,7 @@ def test_a_thread_with_work_does_not_wait_for_another_that_reads(
     job_table: JobTable, reading: tuple[BlockingConnections, Receiver]
 ) -> None:
     connections, receiver = reading
-    job_table.add((CONNECTION, 2), Job("dense", [ids([1])]))
+    job_table.add((CONNECTION, 2), Job("dense", FlatRows.of([ids([1])])))
     receiver.poll_or_wait()
     receiver.poll()
     assert connections.waits == [True]
