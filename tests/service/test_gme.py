@@ -1,7 +1,9 @@
 """A server of GME: texts, images and both, within its limits."""
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,22 @@ from tests.models.qwen2_vl import OF_KERNELS, write_gme
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
-from tests.service.test_texts_with_images import SMALL, TEXT, WIDE, content, data_url
+
+WIDE, SMALL, TEXT = encoded(picture(150, 60)), encoded(picture(40, 70, 1), "JPEG"), "the license"
+
+
+def data_url(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def content(parts: list[str | bytes]) -> dict[str, Any]:
+    given = [
+        {"type": "image_url", "image_url": {"url": data_url(part)}}
+        if isinstance(part, bytes)
+        else {"type": "text", "text": part}
+        for part in parts
+    ]
+    return {"content": given}
 
 
 @pytest.fixture(scope="module")

