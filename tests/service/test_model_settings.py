@@ -31,7 +31,7 @@ def test_a_single_model_has_the_settings_of_the_server() -> None:
 def test_each_model_has_its_source_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDWELL_MODELS", "a=org/one, b = /models/two ,")
     monkeypatch.setenv("EMBEDWELL_MODEL", "of-an-image")
-    models = model_settings(settings(dtype="float32"))
+    _, models = read_models({"dtype": "float32"})
     assert [(m.name, m.names, m.model) for m in models] == [
         ("a", ["a"], "org/one"),
         ("b", ["b"], "/models/two"),
