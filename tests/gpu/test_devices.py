@@ -13,7 +13,7 @@ from tests.gpu.card import since_ampere
 
 pytestmark = [
     *(pytest.mark.gpu, since_ampere),
-    pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is one GPU"),
+    pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs"),
 ]
 
 

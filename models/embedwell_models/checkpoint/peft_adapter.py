@@ -209,13 +209,13 @@ def _numbers(path: Path, name: str, tensor: StoredTensor, axes: int) -> Floats:
 
 
 def _low_rank(
-    path: Path, name: str, parts: Sequence[str], found: Mapping[str, Floats], scale: float
+    path: Path, name: str, parts: Sequence[str], tensors: Mapping[str, Floats], scale: float
 ) -> LowRank:
-    if missing := {*parts} - found.keys():
+    if missing := {*parts} - tensors.keys():
         raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
-    down, up = (found[part] for part in _PARTS)
-    magnitudes = found.get(_MAGNITUDES)
+    down, up = (tensors[part] for part in _PARTS)
+    magnitudes = tensors.get(_MAGNITUDES)
     if up.shape[1] != len(down) or (magnitudes is not None and len(magnitudes) != len(up)):
-        shapes = " and ".join(str(found[part].shape) for part in parts)
+        shapes = " and ".join(str(tensors[part].shape) for part in parts)
         raise ModelError(f"{path}: the shapes of {name} are {shapes}")
     return LowRank(up, down, scale, magnitudes)

@@ -64,11 +64,11 @@ def variable_with_value(name: str, value: str) -> str | None:
 
 def _variables() -> dict[str, tuple[str, str]]:
     """Find each setting's value, and its variable and place; the environment comes first."""
-    found = {}
-    for variables, place in (dotenv_values(FILE), f"./{FILE}"), (os.environ, "the environment"):
-        for variable, value in variables.items():
+    variables = {}
+    for values, place in (dotenv_values(FILE), f"./{FILE}"), (os.environ, "the environment"):
+        for variable, value in values.items():
             upper = variable.upper()
             name = upper.removeprefix(PREFIX).lower()
             if upper.startswith(PREFIX) and name in Settings.model_fields and value is not None:
-                found[name] = (value, f"{upper} in {place}")
-    return found
+                variables[name] = (value, f"{upper} in {place}")
+    return variables

@@ -97,11 +97,11 @@ class RerankService:
         options = _for_vectors(options, self.model.reader)
         options = replace(options, max_length=options.max_length or options.max_pair)
         with reindexed([0, *range(len(documents))]):
-            queries, found = await tokens.query_document_vectors(
+            queries, ranked = await tokens.query_document_vectors(
                 context, [query], documents, options
             )
-        pairs = [(queries.vectors[0], vectors) for vectors in found.vectors]
-        return found.rows, await tokens.maxsim_scores(pairs)
+        pairs = [(queries.vectors[0], vectors) for vectors in ranked.vectors]
+        return ranked.rows, await tokens.maxsim_scores(pairs)
 
     async def pair_logits(
         self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions

@@ -42,7 +42,7 @@ _ANY_NAME = "*"
 
 
 class Settings(BaseModel):
-    """What can be set by a flag, an EMBEDWELL_* environment variable or a line of a .env file."""
+    """The settings: each is a flag, an EMBEDWELL_* variable, or a line of a .env file."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, validate_default=True)
 
