@@ -19,9 +19,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from deploy.gpu.random_models import model_folder
 from deploy.gpu.results import OUT, append_line
 
 RESULTS = "server.jsonl"
+MODEL = os.environ.get("KIT_SERVER", "minilm")
+"""The served model, one of random_models.NAMES with dense vectors."""
+
 QUICK = len(os.sched_getaffinity(0)) < 8
 """Whether there are too few cores for clients beside a server on a GPU."""
 
@@ -67,7 +71,8 @@ class ServerFailed(Exception):
 def server(workers: int, log: Path, end: float) -> Iterator[str]:
     """Start a server on a free port and wait until it is ready; yield its address."""
     settings = {"EMBEDWELL_WORKERS": str(workers), "EMBEDWELL_MAX_WAIT": "30"}
-    command = [sys.executable, "-m", "embedwell", "serve", "--port", "0"]
+    folder = str(model_folder(MODEL))
+    command = [sys.executable, "-m", "embedwell", "serve", folder, "--port", "0"]
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
             command, stdout=file, stderr=file, env=os.environ | settings, start_new_session=True
@@ -181,7 +186,10 @@ def measure_server(workers: int, loads: Sequence[Load], end: float, *, own: bool
     start = time.monotonic()
     with server(workers, OUT / "server.log", end) as url:
         ready = round(time.monotonic() - start, 1)
-        append_line(RESULTS, {"workers": workers, "ready_s": ready, **engine_properties(url)})
+        append_line(
+            RESULTS,
+            {"model": MODEL, "workers": workers, "ready_s": ready, **engine_properties(url)},
+        )
         for load in loads:
             if time.monotonic() > end - SECONDS - 4:
                 return
