@@ -34,7 +34,7 @@ def requests(kind: str, texts: int, response_format: str, seed: int) -> list[byt
 
 def _request(texts: list[str], response_format: str) -> bytes:
     path, accept = "/v1/embeddings", "application/json"
-    body: dict[str, Any] = {"input": texts, "model": "all-MiniLM-L6-v2"}
+    body: dict[str, Any] = {"input": texts}
     if response_format == "base64":
         body["encoding_format"] = "base64"
     elif response_format == "binary":
