@@ -15,6 +15,7 @@ from embedwell_models.families import (
     classic,
     clip,
     colmodernvbert,
+    colqwen2,
     deberta,
     distilbert,
     dpr,
@@ -104,6 +105,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *siglip.FAMILIES,
     *jina_clip.FAMILIES,
     *colmodernvbert.FAMILIES,
+    *colqwen2.FAMILIES,
     *static.FAMILIES,
     *classic.FAMILIES,
 )
