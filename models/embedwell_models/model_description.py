@@ -27,6 +27,7 @@ from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.model_files import chat_template, image_options, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.card import CARD, read_kind
@@ -84,7 +85,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: PatchPreprocessing | None = None
-    pages: PagePreprocessing | PatchPages | None = None
+    pages: PagePreprocessing | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
 
     @classmethod
@@ -187,6 +188,11 @@ class ModelDescription:
         return self.images is not None or self.image_tokens is not None
 
     @property
+    def _adds_special_tokens(self) -> bool:
+        page_format = self.spec.page_format
+        return page_format is None or page_format.special_tokens
+
+    @property
     def pair_format(self) -> PairFormat | None:
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
@@ -218,7 +224,7 @@ class ModelDescription:
             sentence.lowercase,
             side=sentence.side,
             file_only=sentence.file_only,
-            special_tokens=self.pair_format is None,
+            special_tokens=self.pair_format is None and self._adds_special_tokens,
             text_after=sentence.text_format.after if sentence.text_format else "",
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import (
     ColQwen2Config,
     ColQwen2ForRetrieval,
@@ -61,9 +60,3 @@ def write_colqwen2(
     randomize(model)
     model.save_pretrained(folder)
     return model, processor
-
-
-@torch.inference_mode()
-def token_vectors(model: Any, inputs: Any) -> Any:
-    """The vectors that transformers computes for one text or image: (tokens, dim)."""
-    return model(**inputs).embeddings[0].numpy()

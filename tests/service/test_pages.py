@@ -13,6 +13,7 @@ import pytest
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, maxsim
 from tests.models.colmodernvbert import write_colmodernvbert
+from tests.models.colpali import write_colpali
 from tests.models.colqwen2 import write_colqwen2
 from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
@@ -30,7 +31,7 @@ def image(data: bytes) -> dict[str, str]:
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]
 
 
-_WRITERS = {"tiles": write_colmodernvbert, "patches": write_colqwen2}
+_WRITERS = {"tiles": write_colmodernvbert, "square": write_colpali, "patches": write_colqwen2}
 
 
 @pytest.fixture(scope="module", params=_WRITERS)

@@ -256,18 +256,25 @@ class LatentSpec:
 class PageFormat:
     """Texts around queries and around images of pages, in a model with a vector for each token.
 
-    placeholder: text of a token of an image. page: text of a page, with one placeholder for its
-    image. query_prefix: text before a query. augmentation: token that follows a query
-    `augmentations` times; None for the token of padding. query_end: text after these tokens. The
-    processor's file may state another page and another query_prefix.
+    placeholder: text of a token of an image. page: text of a page, which the processor's file may
+    replace. around_page: text before and after it. Together they have one placeholder, for the
+    image. tiles: whether a page of the encoder `images` is cut to tiles; otherwise it becomes one
+    square. query_start: text before a query. query_prefix: text after that one, which the file may
+    replace. augmentation: token that follows a query `augmentations` times; None for the token of
+    padding. query_end: text after these tokens. special_tokens: whether texts have those of the
+    tokenizer, too.
     """
 
     placeholder: str
     page: str
+    around_page: tuple[str, str] = ("", "")
+    tiles: bool = False
+    query_start: str = ""
     query_prefix: str
     augmentation: str | None
     augmentations: int = 10
     query_end: str = ""
+    special_tokens: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

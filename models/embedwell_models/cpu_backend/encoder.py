@@ -201,6 +201,7 @@ class KernelEncoder:
         # In a batch with vectors of its own, the ids are row numbers of these vectors.
         tables = EmbeddingTables.from_buffer_copy(self._embedding_tables)
         tables.tokens, tables.vocab_size = vectors.ctypes.data, len(vectors)
+        tables.token_scale = 1.0
         return tables
 
     def _relations(self, length: int) -> "_Relations":

@@ -160,12 +160,7 @@ class PagePreprocessing:
 
     def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of all tiles."""
-        present, expected = int((np.asarray(ids) == self.id).sum()), sum(map(self.tokens, images))
-        if present != expected:
-            raise ImageTokensError(
-                f"the page has {expected} tokens, of which {present} fit into the {len(ids)} that "
-                "are read"
-            )
+        check_tokens(ids, self.id, sum(map(self.tokens, images)))
 
 
 def read_processor(folder: Path) -> JsonConfig:
@@ -181,10 +176,21 @@ def read_processor(folder: Path) -> JsonConfig:
 def page_prompt(folder: Path, page_format: PageFormat) -> str:
     """Read the text of a page, with a placeholder for its image; raises ModelError without one."""
     processor, key = read_processor(folder), "visual_prompt_prefix"
-    prompt: str = processor.get(key, "") or page_format.page
+    before, after = page_format.around_page
+    prompt: str = before + (processor.get(key, "") or page_format.page) + after
     if prompt.count(page_format.placeholder) != 1:
         raise processor.unsupported(key, prompt, f"one {page_format.placeholder}")
     return prompt
+
+
+def check_tokens(ids: Row, id: int, expected: int) -> None:
+    """Raise ImageTokensError unless a page's text has the tokens of its image. id: of each."""
+    present = int((np.asarray(ids) == id).sum())
+    if present != expected:
+        raise ImageTokensError(
+            f"the page has {expected} tokens, of which {present} fit into the {len(ids)} that "
+            "are read"
+        )
 
 
 def files(folder: Path) -> list[Path]:

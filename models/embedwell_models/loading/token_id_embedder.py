@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from embedwell_models.images.pages import PagePreprocessing
     from embedwell_models.images.patches import PatchPreprocessing
     from embedwell_models.images.preprocessing import Pixels
+    from embedwell_models.images.square_pages import SquarePages
     from embedwell_models.loading.loaded_model import LoadedModel
 
 
@@ -296,7 +297,7 @@ class TokenIdEmbedder:
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _encode_tiles(
-        self, pages: "PagePreprocessing", ids: Row, images: "Sequence[Pixels]"
+        self, pages: "PagePreprocessing | SquarePages", ids: Row, images: "Sequence[Pixels]"
     ) -> Floats:
         assert self.images is not None
         batch = self._batch([ids])

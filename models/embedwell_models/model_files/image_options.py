@@ -10,6 +10,7 @@ from embedwell_models.images.pages import PagePreprocessing, page_prompt
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.tokenizer.text_format import TextFormat
@@ -27,7 +28,9 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
     return Preprocessing.read(encoder, spec.images)
 
 
-def read_pages(encoder: Path, spec: CheckpointLayout) -> PagePreprocessing | PatchPages | None:
+def read_pages(
+    encoder: Path, spec: CheckpointLayout
+) -> PagePreprocessing | SquarePages | PatchPages | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
@@ -36,7 +39,8 @@ def read_pages(encoder: Path, spec: CheckpointLayout) -> PagePreprocessing | Pat
     if page_format is None:
         return None
     if spec.images is not None:
-        return PagePreprocessing.read(encoder, spec.images, page_format)
+        kind = PagePreprocessing if page_format.tiles else SquarePages
+        return kind.read(encoder, spec.images, page_format)
     if spec.image_tokens is None or _lacks_torch(encoder):
         return None
     before, after = page_prompt(encoder, page_format).split(page_format.placeholder)

@@ -145,7 +145,7 @@ def _of_pages(encoder: Path, dense: Dense, page_format: PageFormat) -> MultiVect
         query_suffix=QuerySuffix(
             page_format.augmentation, page_format.augmentations, page_format.query_end
         ),
-        prompts={"query": prefix, "document": ""},
+        prompts={"query": page_format.query_start + prefix, "document": ""},
     )
 
 

@@ -15,8 +15,8 @@ from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
-from tests.models.colmodernvbert import edit_processor
-from tests.models.colqwen2 import token_vectors, write_colqwen2, write_config, write_processor
+from tests.models.colmodernvbert import edit_processor, token_vectors
+from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import OF_KERNELS, SIZES
