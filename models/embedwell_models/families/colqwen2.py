@@ -10,7 +10,7 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import qwen2_vl
-from embedwell_models.families.family import Family, Row
+from embedwell_models.families.family import Family, Row, Variant
 
 _FORMAT = PageFormat(
     placeholder="<|image_pad|>",
@@ -21,6 +21,7 @@ _FORMAT = PageFormat(
     query_end="\n",
 )
 _HEAD = "embedding_proj_layer"
+_CODE, _HEAD_OF_CODE, _WIDTH = "ColQwen2", "custom_text_proj", 128  # of the authors
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -36,7 +37,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         image_tokens=_inside(spec.image_tokens),
         page_format=_FORMAT,
         token_projection=Projection(
-            tensor=f"{_HEAD}.weight", width=options.get("embedding_dim", 128), bias=True
+            tensor=f"{_HEAD}.weight", width=options.get("embedding_dim", _WIDTH), bias=True
         ),
     )
 
@@ -53,15 +54,53 @@ def _inside(images: ImageTokenSpec) -> ImageTokenSpec:
     return replace(images, encoder=encoder, sections=None)
 
 
+def of_authors(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model as the code of its authors saves it: a Qwen2-VL and a projection.
+
+    Tokens of an image have positions of rows and columns.
+    """
+    spec = qwen2_vl.read(options.without("architectures"))
+    assert spec.image_tokens is not None
+    encoder, head = spec.image_tokens.encoder, f"{_HEAD_OF_CODE}.*"
+    encoder = replace(encoder, unused=(*encoder.unused, head))
+    return replace(
+        spec,
+        unused=(*spec.unused, head),
+        image_tokens=replace(spec.image_tokens, encoder=encoder),
+        page_format=replace(_FORMAT, query_end=""),
+        token_projection=Projection(tensor=f"{_HEAD_OF_CODE}.weight", width=_WIDTH, bias=True),
+    )
+
+
+def _is_of_authors(options: JsonConfig) -> bool:
+    return _CODE in options.get("architectures", ())
+
+
+_IGNORED = ("vocab_size", "in_chans", "spatial_patch_size")  # stated by other keys, too
 FAMILIES = (
     Family(
         model_types=("colqwen2",),
         read=read,
-        ignored_keys=("vocab_size", "in_chans", "spatial_patch_size"),  # stated by other keys, too
+        ignored_keys=_IGNORED,
         rows=(
             Row(
                 family="ColQwen2, [texts and pages](multi-vector.md#images-of-pages)",
                 models="colqwen2-v1.0-hf",
+                positions="rotary",
+                layers="as Qwen2-VL",
+            ),
+        ),
+    ),
+    Family(
+        model_types=(Variant("qwen2_vl", _CODE, _is_of_authors),),
+        name="colqwen2_of_authors",
+        read=of_authors,
+        ignored_keys=_IGNORED,
+        rows=(
+            Row(
+                family="ColQwen2 of its authors' code, "
+                "[texts and pages](multi-vector.md#images-of-pages)",
+                models="colqwen2 with merged adapters",
                 positions="rotary",
                 layers="as Qwen2-VL",
             ),
