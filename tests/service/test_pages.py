@@ -12,6 +12,7 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, maxsim
+from tests.models.colidefics3 import write_colidefics3
 from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.colpali import write_colpali
 from tests.models.colqwen2 import write_colqwen2
@@ -31,13 +32,18 @@ def image(data: bytes) -> dict[str, str]:
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]
 
 
-_WRITERS = {"tiles": write_colmodernvbert, "square": write_colpali, "patches": write_colqwen2}
+_WRITERS = {
+    "tiles": write_colmodernvbert,
+    "square": write_colpali,
+    "patches": write_colqwen2,
+    "causal_tiles": write_colidefics3,
+}
 
 
 @pytest.fixture(scope="module", params=_WRITERS)
 def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     path = tmp_path_factory.mktemp("pages")
-    _WRITERS[request.param](path, query_prefix="Find ")
+    _WRITERS[request.param](path)
     return path
 
 
