@@ -72,7 +72,7 @@ FAMILIES = (
         rows=(
             Row(
                 family="ColIdefics3, ColSmol, [texts and pages](multi-vector.md#images-of-pages)",
-                models="colSmol-256M, -500M with merged adapters",
+                models="colSmol-256M, -500M",
                 positions="rotary",
                 layers="as Llama, and SigLIP",
             ),

@@ -100,7 +100,7 @@ FAMILIES = (
             Row(
                 family="ColQwen2 of its authors' code, "
                 "[texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen2 with merged adapters",
+                models="colqwen2-v0.1, -v1.0",
                 positions="rotary",
                 layers="as Qwen2-VL",
             ),

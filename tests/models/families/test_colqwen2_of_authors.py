@@ -1,11 +1,13 @@
 """ColQwen2 as the code of its authors saves it, against its steps on transformers' Qwen2-VL."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import Qwen2VLImageProcessorPil
 
@@ -98,6 +100,34 @@ def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) 
     embedder = load(tmp_path)
     for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
         assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+
+
+def test_an_adapter_changes_the_body_and_the_projection(tmp_path: Path) -> None:
+    # The adapter's folder alone has the preprocessing of images, as the published ones may.
+    base, adapter, merged = (tmp_path / name for name in ("base", "adapter", "merged"))
+    write_original(base)
+    change(base, lambda tensors: {earlier_name(name): each for name, each in tensors.items()})
+    shutil.copytree(base, merged)
+    adapter.mkdir()
+    (base / "preprocessor_config.json").rename(adapter / "preprocessor_config.json")
+    noise, factors = torch.Generator().manual_seed(3), dict[str, Tensor]()
+
+    def changed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        for module in ("model.layers.1.mlp.down_proj", "custom_text_proj"):
+            rows, columns = tensors[f"{module}.weight"].shape
+            up, down = (torch.randn(each, generator=noise) for each in ((rows, 2), (2, columns)))
+            factors[f"base_model.model.{module}.lora_A.weight"] = down
+            factors[f"base_model.model.{module}.lora_B.weight"] = up
+            tensors[f"{module}.weight"] += up @ down
+        return tensors
+
+    change(merged, changed)
+    save_file(factors, adapter / "adapter_model.safetensors")
+    options = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "task_type": "FEATURE_EXTRACTION"}
+    save(adapter, "adapter_config.json", {**options, "base_model_name_or_path": str(base)})
+    embedder = Embedder.load(adapter, device="cpu", dtype="float32", cache=tmp_path / "cache")
+    expected = load(merged).embed_pages(PAGES[:1])[0]
+    np.testing.assert_allclose(embedder.embed_pages(PAGES[:1])[0], expected, atol=1e-5)
 
 
 def test_every_parameter_is_counted(tmp_path: Path) -> None:
