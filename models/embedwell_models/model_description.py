@@ -13,14 +13,21 @@ from typing import Literal
 from embedwell_models import families
 from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
 from embedwell_models.checkpoint.checksum import sha256
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout, ImageSpec
+from embedwell_models.config.checkpoint_layout import (
+    Adapters,
+    CheckpointLayout,
+    ImageSpec,
+    ImageTokenSpec,
+)
 from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
 from embedwell_models.images import pages, patches, preprocessing
 from embedwell_models.images.pages import PagePreprocessing
+from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.model_files import chat_template, image_options, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.card import CARD, read_kind
@@ -78,7 +85,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: PatchPreprocessing | None = None
-    pages: PagePreprocessing | None = None
+    pages: PagePreprocessing | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
 
     @classmethod
@@ -165,12 +172,25 @@ class ModelDescription:
     def value_table(self) -> Floats | None:
         """Normalised value for each channel and byte of an image, (3, 256); None without one."""
         described = self.preprocessing or self.pages
-        return described.table() if described else None
+        if described is None or isinstance(described, PatchPages):
+            return None
+        return described.table()
+
+    @property
+    def image_tokens(self) -> ImageTokenSpec | None:
+        """Image encoder whose vectors are tokens of a text; None as for `images`."""
+        has_images = self.patches is not None or isinstance(self.pages, PatchPages)
+        return self.spec.image_tokens if has_images else None
 
     @property
     def reads_images(self) -> bool:
         """Whether the model embeds images."""
-        return self.images is not None or self.patches is not None
+        return self.images is not None or self.image_tokens is not None
+
+    @property
+    def _adds_special_tokens(self) -> bool:
+        page_format = self.spec.page_format
+        return page_format is None or page_format.special_tokens
 
     @property
     def pair_format(self) -> PairFormat | None:
@@ -204,7 +224,7 @@ class ModelDescription:
             sentence.lowercase,
             side=sentence.side,
             file_only=sentence.file_only,
-            special_tokens=self.pair_format is None,
+            special_tokens=self.pair_format is None and self._adds_special_tokens,
             text_after=sentence.text_format.after if sentence.text_format else "",
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),

@@ -12,7 +12,10 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, maxsim
+from tests.models.colidefics3 import write_colidefics3
 from tests.models.colmodernvbert import write_colmodernvbert
+from tests.models.colpali import write_colpali
+from tests.models.colqwen2 import write_colqwen2
 from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -29,10 +32,18 @@ def image(data: bytes) -> dict[str, str]:
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+_WRITERS = {
+    "tiles": write_colmodernvbert,
+    "square": write_colpali,
+    "patches": write_colqwen2,
+    "causal_tiles": write_colidefics3,
+}
+
+
+@pytest.fixture(scope="module", params=_WRITERS)
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     path = tmp_path_factory.mktemp("pages")
-    write_colmodernvbert(path, query_prefix="Find ")
+    _WRITERS[request.param](path)
     return path
 
 

@@ -77,6 +77,7 @@ class CheckpointLayout:
     norm_shift: number that is added to the weight of every norm.
     projection: the projection that computes the sentence vector in place of a pooling.
     token_projection: the projection that computes a vector of each token, in place of both.
+    page_format: the texts around queries and images of pages, with a token_projection.
     spare_rows: number of unused rows at the end of the token table.
     placeholders: id -> another id, whose vector it shares.
     shapes: shapes of our tensors that do not follow from `config`.
@@ -99,6 +100,7 @@ class CheckpointLayout:
     norm_shift: float = 0.0
     projection: Projection | None = None
     token_projection: Projection | None = None
+    page_format: "PageFormat | None" = None
     spare_rows: int = 0
     placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -248,6 +250,31 @@ class LatentSpec:
     def size(self) -> int:
         """Number of parameters in the computed matrices, see encoder.latents."""
         return self.width * (2 * self.heads * self.count + 3 * self.inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageFormat:
+    """Texts around queries and around images of pages, in a model with a vector for each token.
+
+    placeholder: text of a token of an image. page: text of a page, which the processor's file may
+    replace. around_page: text before and after it. Together they have one placeholder, for the
+    image. tiles: whether a page of the encoder `images` is cut to tiles; otherwise it becomes one
+    square. query_start: text before a query. query_prefix: text after that one, which the file may
+    replace. augmentation: token that follows a query `augmentations` times; None for the token of
+    padding. query_end: text after these tokens. special_tokens: whether texts have those of the
+    tokenizer, too.
+    """
+
+    placeholder: str
+    page: str
+    around_page: tuple[str, str] = ("", "")
+    tiles: bool = False
+    query_start: str = ""
+    query_prefix: str
+    augmentation: str | None
+    augmentations: int = 10
+    query_end: str = ""
+    special_tokens: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,6 +106,20 @@ class KernelEncoder:
         self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
     ) -> Floats:
         """Pool the last hidden states; for the arguments see EncoderOfVectors."""
+        batch, remaining, tables = self._after_additions(batch, angles, additions)
+        return self._pooled(batch, poolings, remaining, tables)
+
+    def states_at(self, batch: Batch, angles: Doubles, additions: Sequence[Floats]) -> Floats:
+        """Return the last hidden states: (T, D). For the arguments see EncoderOfVectors."""
+        batch, remaining, tables = self._after_additions(batch, angles, additions)
+        states = self._empty_states(batch)
+        self._run(batch, remaining, tables, states=states.ctypes.data)
+        return states
+
+    def _after_additions(
+        self, batch: Batch, angles: Doubles, additions: Sequence[Floats]
+    ) -> tuple[Batch, range, Floats]:
+        """Compute the layers with additions; return the input of the others, and its rotations."""
         (cache,) = self._rope_caches
         tables = cache.tables_of(angles)
         for index, addition in enumerate(additions):
@@ -113,8 +127,7 @@ class KernelEncoder:
             layer = range(index, index + 1)
             self._run(batch, layer, tables, states=states.ctypes.data)
             batch = replace(batch, token_vectors=states + addition)
-        remaining = range(len(additions), len(self._layers.layers))
-        return self._pooled(batch, poolings, remaining, tables)
+        return batch, range(len(additions), len(self._layers.layers)), tables
 
     def _pooled(
         self,
@@ -188,6 +201,7 @@ class KernelEncoder:
         # In a batch with vectors of its own, the ids are row numbers of these vectors.
         tables = EmbeddingTables.from_buffer_copy(self._embedding_tables)
         tables.tokens, tables.vocab_size = vectors.ctypes.data, len(vectors)
+        tables.token_scale = 1.0
         return tables
 
     def _relations(self, length: int) -> "_Relations":

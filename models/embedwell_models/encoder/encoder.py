@@ -51,6 +51,10 @@ class EncoderOfVectors(Encoder, Protocol):
         """
         ...
 
+    def states_at(self, batch: Batch, angles: Doubles, additions: Sequence[Floats]) -> Floats:
+        """Return the last hidden states: (T, D). For the arguments see `vectors_at`."""
+        ...
+
 
 class Inputs(Protocol):
     """The first step of an encoder."""

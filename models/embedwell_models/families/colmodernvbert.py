@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.checkpoint_layout import (
+    CheckpointLayout,
+    PageFormat,
+    Projection,
+    linear,
+)
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import modernbert
 from embedwell_models.families.family import Family, Row
@@ -17,6 +22,14 @@ _TEXT_DEFAULTS: Mapping[str, Any] = {  # of ModernBertConfig in transformers
     **{"vocab_size": 50_368, "hidden_size": 768, "intermediate_size": 1152},
     **{"num_hidden_layers": 22, "num_attention_heads": 12, "max_position_embeddings": 8192},
 }
+
+_FORMAT = PageFormat(
+    placeholder="<image>",
+    page="<|begin_of_text|>User:<image>Describe the image.<end_of_utterance>\nAssistant:",
+    tiles=True,
+    query_prefix="",
+    augmentation="<end_of_utterance>",
+)
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -29,15 +42,19 @@ def read(options: JsonConfig) -> CheckpointLayout:
     spec = modernbert.read(text.with_defaults(_TEXT_DEFAULTS))
     images = siglip_tokens(
         vision,
-        model.get("pixel_shuffle_factor", 4),
-        spec.config.hidden_size,
-        model.get("image_token_id", 50_407),
+        merge=model.get("pixel_shuffle_factor", 4),
+        width=spec.config.hidden_size,
+        token_id=model.get("image_token_id", 50_407),
+        connector=linear("connector.modality_projection", "connector"),
+        prefixes=("vlm.vision_model.", "vlm."),
+        unused=("text_model.*", "embedding_proj_layer.*"),
     )
     return replace(
         spec,
         prefixes=("vlm.text_model.",),
         unused=("vlm.vision_model.*", "vlm.connector.*", "embedding_proj_layer.*"),
         images=images,
+        page_format=_FORMAT,
         token_projection=Projection(
             tensor="embedding_proj_layer.weight", width=options.get("embedding_dim", 128), bias=True
         ),

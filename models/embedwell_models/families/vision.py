@@ -9,6 +9,7 @@ from embedwell_models.config.checkpoint_layout import (
     ImageSpec,
     Projection,
     affine,
+    affine_shapes,
 )
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
@@ -51,9 +52,8 @@ _SIGLIP = {
 _SIGLIP_TOKENS = {
     **_SHARED,
     "embeddings.patch_embedding.bias": "patch.bias",
-    "connector.modality_projection.weight": "connector.weight",
 }
-_UNUSED_BY_TOKENS = ("embeddings.position_ids", "head.*", "text_model.*", "embedding_proj_layer.*")
+_UNUSED_BY_TOKENS = ("embeddings.position_ids", "head.*")
 _UNUSED = (
     "embeddings.position_ids",
     "text_model.*",
@@ -79,23 +79,33 @@ def siglip(options: JsonConfig) -> ImageSpec:
     return _spec(options, config, 16, _SIGLIP, None)
 
 
-def siglip_tokens(options: JsonConfig, merge: int, width: int, token_id: int) -> ImageSpec:
+def siglip_tokens(  # noqa: PLR0913 - all but one by name
+    options: JsonConfig,
+    *,
+    merge: int,
+    width: int,
+    token_id: int,
+    connector: dict[str, str],
+    prefixes: tuple[str, ...],
+    unused: tuple[str, ...],
+) -> ImageSpec:
     """Build the spec from SigLIP's vision_config: blocks of patches become tokens of a text.
 
-    merge, token_id: see ImageSpec. width: of the text encoder's states. Raises ModelError for
+    merge, token_id: see ImageSpec. width: of the text encoder's states. connector: name of the
+    projection to it -> connector. prefixes, unused: see CheckpointLayout. Raises ModelError for
     patches that do not fill whole blocks.
     """
     options.get("vision_use_head", True)  # the head pools, so nothing reads it
     config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
-    spec = _spec(options, config, 16, _SIGLIP_TOKENS, None)
+    spec = _spec(options, config, 16, {**_SIGLIP_TOKENS, **connector}, None)
     if spec.grid % merge:
         raise options.unsupported("image_size", spec.image_size, f"whole blocks of {merge} patches")
-    shape = {"connector.weight": (width, config.hidden_size * merge**2)}
+    connected = affine_shapes("connector", (width, config.hidden_size * merge**2))
     encoder = replace(
         spec.encoder,
-        unused=_UNUSED_BY_TOKENS,
-        prefixes=("vlm.vision_model.", "vlm."),
-        shapes={**spec.encoder.shapes, **shape},
+        unused=(*_UNUSED_BY_TOKENS, *unused),
+        prefixes=prefixes,
+        shapes={**spec.encoder.shapes, **connected},
     )
     return replace(spec, encoder=encoder, merge=merge, token_id=token_id)
 

@@ -11,6 +11,7 @@ from embedwell_models.checkpoint import peft_adapter, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.linked_folder import linked_folder
+from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.tokenizer.loading import loader
@@ -31,9 +32,9 @@ def has_adapter_alone(folder: Path) -> bool:
 def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> Path:
     """Return a folder in the cache with an adapter and the model that it changes.
 
-    The modules after the encoder, the prompts and the tokenizer are the adapter's if its folder has
-    them, otherwise the base model's. Weights and options are the base model's. The adapter of a
-    classifier makes one of a base model that has another task.
+    The modules after the encoder, the prompts, the tokenizer and the preprocessing of images are
+    the adapter's if its folder has them, otherwise the base model's. Weights and options are the
+    base model's. The adapter of a classifier makes one of a base model that has another task.
 
     find: returns the folder of the base model from its name or path, and its revision.
     Raises ModelError for a base model that is missing, or that is adapted itself.
@@ -96,6 +97,7 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     weights = _encoder(base)
     needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.require_weight_files(weights)
+    needed += (_encoder(adapter) / name for name in preprocessing.FILES)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}
     for name in peft_adapter.FILES:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.checkpoint_layout import ImageSpec, PageFormat
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
@@ -29,10 +29,8 @@ from embedwell_models.vectors import Floats
 if TYPE_CHECKING:  # imported when a model with images is loaded
     from PIL import Image
 
-PLACEHOLDER = "<image>"
 _AROUND = "<fake_token_around_image>"
 _WHOLE = "<global-img>"
-_PROMPT = f"<|begin_of_text|>User:{PLACEHOLDER}Describe the image.<end_of_utterance>\nAssistant:"
 _MAX_SIDE = 4096  # of a resized page in transformers
 _CLASS = "Idefics3ImageProcessor"
 _DEFAULTS: Mapping[str, Any] = {  # of the class in transformers
@@ -53,7 +51,7 @@ _IGNORED = {
 }
 _OF_PROCESSOR = {
     *("image_processor", "image_seq_len", "visual_prompt_prefix", "query_prefix"),
-    *("processor_class", "chat_template", "auto_map"),
+    *("processor_class", "chat_template", "auto_map", "video_processor"),
 }
 
 
@@ -63,8 +61,8 @@ class PagePreprocessing:
 
     longest: longer side to which a page is first resized. side: pixels of a tile's side. splits:
     whether the page is cut to tiles; otherwise it is one tile. resample, scale, mean, std: see
-    Preprocessing. tokens_of_tile: number of its tokens. id: of each of them. prompt: text around a
-    page, with a PLACEHOLDER for it.
+    Preprocessing. tokens_of_tile: number of its tokens. id, placeholder: of each of them. prompt:
+    text around a page, with a placeholder for it.
     """
 
     longest: int
@@ -76,10 +74,13 @@ class PagePreprocessing:
     std: tuple[float, ...]
     tokens_of_tile: int
     id: int
+    placeholder: str
     prompt: str
 
     @classmethod
-    def read(cls, folder: Path, spec: ImageSpec) -> "PagePreprocessing | None":
+    def read(
+        cls, folder: Path, spec: ImageSpec, page_format: PageFormat
+    ) -> "PagePreprocessing | None":
         """Read the options of a folder; return None if it has no such file.
 
         Raises ModelError for an unknown option, and for an option that does not fit the encoder.
@@ -92,11 +93,7 @@ class PagePreprocessing:
             options.require(key, True)
         if (side := _longest_edge(options, "max_image_size")) != spec.image_size:
             raise options.unsupported("max_image_size", side, spec.image_size)
-        processor = read_processor(folder)
-        processor.require("image_seq_len", spec.tokens)
-        prompt = processor.get("visual_prompt_prefix", "") or _PROMPT
-        if prompt.count(PLACEHOLDER) != 1:
-            raise processor.unsupported("visual_prompt_prefix", prompt, f"one {PLACEHOLDER}")
+        read_processor(folder).require("image_seq_len", spec.tokens)
         rescales = options.get("do_rescale", True)
         return cls(
             longest=_longest_edge(options, "size"),
@@ -106,7 +103,8 @@ class PagePreprocessing:
             scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
             tokens_of_tile=spec.tokens,
             id=spec.token_id,
-            prompt=prompt,
+            placeholder=page_format.placeholder,
+            prompt=page_prompt(folder, page_format),
             **normalization(options),
         )
 
@@ -150,7 +148,7 @@ class PagePreprocessing:
 
     def text(self, images: Sequence[Pixels]) -> str:
         """Return the text of a page, with a placeholder for each token of its tiles."""
-        tile, parts = PLACEHOLDER * self.tokens_of_tile, list[str]()
+        tile, parts = self.placeholder * self.tokens_of_tile, list[str]()
         for image in images[:-1]:
             rows, columns = (length // self.side for length in image.shape[:2])
             for row in range(1, rows + 1):
@@ -158,16 +156,11 @@ class PagePreprocessing:
                 parts += [*(f"{_AROUND}{place}{tile}" for place in places), "\n"]
             parts.append("\n")
         parts.append(f"{_AROUND}{_WHOLE}{tile}{_AROUND}")
-        return self.prompt.replace(PLACEHOLDER, "".join(parts))
+        return self.prompt.replace(self.placeholder, "".join(parts))
 
     def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of all tiles."""
-        present, expected = int((np.asarray(ids) == self.id).sum()), sum(map(self.tokens, images))
-        if present != expected:
-            raise ImageTokensError(
-                f"the page has {expected} tokens, of which {present} fit into the {len(ids)} that "
-                "are read"
-            )
+        check_tokens(ids, self.id, sum(map(self.tokens, images)))
 
 
 def read_processor(folder: Path) -> JsonConfig:
@@ -178,6 +171,26 @@ def read_processor(folder: Path) -> JsonConfig:
     options = JsonConfig.optional(folder / FILES[0])
     options.refuse_unknown(_OF_PROCESSOR)
     return options
+
+
+def page_prompt(folder: Path, page_format: PageFormat) -> str:
+    """Read the text of a page, with a placeholder for its image; raises ModelError without one."""
+    processor, key = read_processor(folder), "visual_prompt_prefix"
+    before, after = page_format.around_page
+    prompt: str = before + (processor.get(key, "") or page_format.page) + after
+    if prompt.count(page_format.placeholder) != 1:
+        raise processor.unsupported(key, prompt, f"one {page_format.placeholder}")
+    return prompt
+
+
+def check_tokens(ids: Row, id: int, expected: int) -> None:
+    """Raise ImageTokensError unless a page's text has the tokens of its image. id: of each."""
+    present = int((np.asarray(ids) == id).sum())
+    if present != expected:
+        raise ImageTokensError(
+            f"the page has {expected} tokens, of which {present} fit into the {len(ids)} that "
+            "are read"
+        )
 
 
 def files(folder: Path) -> list[Path]:

@@ -65,7 +65,7 @@ _CLASS_KEYS = ("image_processor_type", "feature_extractor_type")
 _READ = {
     *("do_resize", "size", "resample", "do_center_crop", "crop_size", "do_convert_rgb"),
     *("do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std"),
-    *("default_to_square", *_CLASS_KEYS),
+    *("default_to_square", "image_seq_length", *_CLASS_KEYS),
 }
 # Options of the Python classes that do not change the pixels.
 _IGNORED = {
@@ -110,6 +110,8 @@ class Preprocessing:
             options.require(key, True)
         if spec.positions:
             return cls._read_native(options, spec)
+        if spec.merge:
+            options.require("image_seq_length", spec.tokens)
         side = _side(options)
         if side != spec.image_size:
             raise ModelError(

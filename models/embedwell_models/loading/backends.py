@@ -196,7 +196,7 @@ def expect_torch(
         reason = why_torch(layout, _without_memory(shapes), Device("cpu"), cpu_features)
         if reason is not None:
             return reason
-    return IMAGE_ENCODER if description.patches else None
+    return IMAGE_ENCODER if description.image_tokens else None
 
 
 def expect_passes(description: ModelDescription, device: str, dtype: str) -> PassPlan | None:

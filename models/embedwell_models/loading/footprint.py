@@ -53,7 +53,7 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     encoder, *modules = description.checkpoints()
     images, family = description.images, families.named(description.spec.config.family)
     yield from _encoder_sizes(description.spec, weights.headers(encoder), family)
-    if description.patches and (tokens := description.spec.image_tokens):
+    if tokens := description.image_tokens:
         yield from _encoder_sizes(tokens.encoder, weights.headers(encoder), family)
     if images:
         headers = weights.headers(description.image_encoder)

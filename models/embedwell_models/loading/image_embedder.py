@@ -116,7 +116,8 @@ class ImageParts:
         self._pool = self._connect = None
         if spec.merge:
             matrix = tensors["connector.weight"]
-            self._connect = backend.linear(matrix, np.zeros(len(matrix), np.float32))
+            nothing = np.zeros(len(matrix), np.float32)
+            self._connect = backend.linear(matrix, tensors.get("connector.bias", nothing))
         elif spec.projection is None and not spec.class_token:
             self._pool = AttentionPooling(
                 config, tensors, backend.linear, adds_class_token=spec.adds_class_token

@@ -126,7 +126,7 @@ class LoadedModel:
 
         image_dtype = dtype_of_images(choice.dtype, cpu_features)
         why_torch = backend.reason or (images.why_torch if images else None)
-        if description.patches:
+        if description.image_tokens:
             why_torch = why_torch or IMAGE_ENCODER
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         return cls(
@@ -144,7 +144,9 @@ class LoadedModel:
             linear=backend.linear,
             images=images,
             graphs=graphs,
-            load_texts_with_images=cache(load_texts_with_images) if description.patches else None,
+            load_texts_with_images=(
+                cache(load_texts_with_images) if description.image_tokens else None
+            ),
             dtype_of_images=image_dtype,
         )
 

@@ -16,6 +16,7 @@ from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
+from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.kept_load import KeptLoad
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import DENSE, MULTI
@@ -25,7 +26,10 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
 if TYPE_CHECKING:
+    from embedwell_models.images.pages import PagePreprocessing
+    from embedwell_models.images.patches import PatchPreprocessing
     from embedwell_models.images.preprocessing import Pixels
+    from embedwell_models.images.square_pages import SquarePages
     from embedwell_models.loading.loaded_model import LoadedModel
 
 
@@ -173,7 +177,7 @@ class TokenIdEmbedder:
     @property
     def image_dtype(self) -> str | None:
         """Precision of the image encoder; None without one."""
-        if self.patches is not None:
+        if self._load_texts_with_images is not None:
             return self._dtype_of_images
         return self.images.dtype if self.images else None
 
@@ -263,25 +267,42 @@ class TokenIdEmbedder:
 
         Raises ValueError for a model without an image encoder.
         """
-        if self.images is None:
-            raise ValueError("the model has no image encoder")
         if self.pages is not None:
             raise ValueError("the model has a vector for each token of an image; use encode_page")
+        if self.images is None:
+            raise ValueError("the model has no image encoder")
         return self.images.encode(images)
 
     def encode_page(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
         """Embed each token of the image of a page: (length, dim).
 
-        ids: of the page's text, with the id of `config.json` for each token of a tile. images: see
-        PagePreprocessing.images. Raises ImageTokensError for ids that do not fit the images, and
-        ValueError for other ids that the model does not have and for a model of other images.
+        ids: of the page's text, with the id of `config.json` for each token of an image. images:
+        see Pages.images. Raises ImageTokensError for ids that do not fit the images, and ValueError
+        for other ids that the model does not have and for a model of other images.
         """
-        if self.pages is None or self.images is None:
+        if self.pages is None:
             raise ValueError("the model has no vectors of an image's tokens")
         self.pages.check_tokens(ids, images)
+        if isinstance(self.pages, PatchPages):
+            return self._encode_patches(self.pages.patches, ids, images)
+        return self._encode_tiles(self.pages, ids, images)
+
+    def _encode_patches(
+        self, patches: "PatchPreprocessing", ids: Row, images: "Sequence[Pixels]"
+    ) -> Floats:
+        assert self._load_texts_with_images is not None
+        cut = [patches.cut(pixels) for pixels in images]
+        states = self._load_texts_with_images().states(self._batch([ids]), cut)
+        vectors = self._head(states)
+        return normalize(vectors) if self.sentence.normalize else vectors
+
+    def _encode_tiles(
+        self, pages: "PagePreprocessing | SquarePages", ids: Row, images: "Sequence[Pixels]"
+    ) -> Floats:
+        assert self.images is not None
         batch = self._batch([ids])
         vectors = self._inputs.part("token", batch)
-        vectors[batch.ids == self.pages.id] = self.images.encode(self.pages.tiles(images))
+        vectors[batch.ids == pages.id] = self.images.encode(pages.tiles(images))
         read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
         (outputs,) = self._output_computer(read, [MULTI])
         assert outputs.multi is not None

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.errors import TORCH_MISSING
-from embedwell_models.images.pages import PagePreprocessing
+from embedwell_models.images.pages import PagePreprocessing, page_prompt
+from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
+from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.tokenizer.text_format import TextFormat
@@ -26,14 +28,24 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
     return Preprocessing.read(encoder, spec.images)
 
 
-def read_pages(encoder: Path, spec: CheckpointLayout) -> PagePreprocessing | None:
+def read_pages(
+    encoder: Path, spec: CheckpointLayout
+) -> PagePreprocessing | SquarePages | PatchPages | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
     encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
     """
-    if spec.images is None or not spec.images.merge:
+    page_format = spec.page_format
+    if page_format is None:
         return None
-    return PagePreprocessing.read(encoder, spec.images)
+    if spec.images is not None:
+        kind = PagePreprocessing if page_format.tiles else SquarePages
+        return kind.read(encoder, spec.images, page_format)
+    if spec.image_tokens is None or _lacks_torch(encoder):
+        return None
+    before, after = page_prompt(encoder, page_format).split(page_format.placeholder)
+    patches = PatchPreprocessing.read(encoder, spec.image_tokens, (before, after), (None, None))
+    return PatchPages(patches) if patches else None
 
 
 def read_patches(
@@ -47,8 +59,7 @@ def read_patches(
     images = spec.image_tokens
     if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
         return None
-    if find_spec("torch") is None:
-        log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
+    if _lacks_torch(folder):
         return None
     own_code = by_own_code(folder, encoder)
     stated = read_options(folder, encoder.path).nested("processor_kwargs")
@@ -61,3 +72,11 @@ def read_patches(
         bounds or (stated.get("min_pixels"), stated.get("max_pixels")),
         images.earlier_pixels if own_code else None,
     )
+
+
+def _lacks_torch(folder: Path) -> bool:
+    # A model whose images are tokens of a text then reads texts only, as the log says.
+    if find_spec("torch") is not None:
+        return False
+    log.warning("%s: texts only, because images need PyTorch: %s", folder, TORCH_MISSING)
+    return True

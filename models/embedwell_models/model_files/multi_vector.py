@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.images.pages import read_processor
@@ -32,7 +32,6 @@ ROLES: tuple[TextRole, TextRole] = ("query", "document")
 _TENSOR = "linear.weight"  # Stanford's projection, in the encoder's file
 _PUNCTUATION = tuple(string.punctuation)
 _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
-_QUERY_TOKEN, _QUERY_TOKENS = "<end_of_utterance>", 10
 _LENGTH = 32  # default number of tokens of an expanded query
 
 
@@ -51,6 +50,18 @@ class QueryExpansion:
     token: str | None = None
 
 
+@dataclass(frozen=True)
+class QuerySuffix:
+    """Tokens that follow each query and have vectors, too.
+
+    token: repeated `count` times; None for the token of padding. end: text after them.
+    """
+
+    token: str | None
+    count: int
+    end: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MultiVectorOptions:
     """Options of a model that computes vectors of tokens.
@@ -58,9 +69,9 @@ class MultiVectorOptions:
     modules: modules that are applied to each token's state, in order. normalize: whether vectors
     are normalised at the end. query_length, document_length: maximum number of tokens, special
     tokens included; None for the encoder's maximum. expansion: expansion of queries; None for none.
-    query_suffix: tokens that follow each query. skipped_words: tokens without a vector in texts of
-    skipped_roles. prompts: name -> text before
-    queries, documents and other texts. markers: prompts that begin with a token of their own.
+    query_suffix: what follows each query; None for nothing. skipped_words: tokens without a vector
+    in texts of skipped_roles. prompts: name -> text before queries, documents and other texts.
+    markers: prompts that begin with a token of their own.
     mean_scores: whether a score is divided by the number of the query's vectors.
     """
 
@@ -69,7 +80,7 @@ class MultiVectorOptions:
     query_length: int | None = None
     document_length: int | None = None
     expansion: QueryExpansion | None = None
-    query_suffix: tuple[str, ...] = ()
+    query_suffix: QuerySuffix | None = None
     skipped_words: tuple[str, ...] = ()
     skipped_roles: tuple[str, ...] = ("document",)
     prompts: Mapping[str, str] = field(default_factory=dict)
@@ -97,8 +108,9 @@ class MultiVectorOptions:
         """
         card, hidden_size = read_card(folder), spec.config.hidden_size
         encoder = folder / entries[0].path
-        if spec.token_projection is not None:
-            return _of_pages(encoder, entries[0].path, hidden_size, spec.token_projection)
+        if spec.token_projection is not None and spec.page_format is not None:
+            dense = _dense(entries[0].path, hidden_size, spec.token_projection)
+            return _of_pages(encoder, dense, spec.page_format)
         if not has_modules(folder):
             config = JsonConfig.optional(encoder / "config.json")
             is_stanford = STANFORD in config.get("architectures", ())
@@ -113,11 +125,8 @@ BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
 """BGE-M3: every token but the first has a vector, in queries and documents (arXiv 2402.03216)."""
 
 
-def _of_pages(
-    encoder: Path, path: str, hidden_size: int, projection: Projection
-) -> MultiVectorOptions:
-    # As transformers' ColModernVBertProcessor reads queries.
-    dense = Dense(
+def _dense(path: str, hidden_size: int, projection: Projection) -> Dense:
+    return Dense(
         path=path,
         inputs=hidden_size,
         outputs=projection.width,
@@ -125,11 +134,18 @@ def _of_pages(
         activation="Identity",
         tensor=projection.tensor,
     )
+
+
+def _of_pages(encoder: Path, dense: Dense, page_format: PageFormat) -> MultiVectorOptions:
+    # As the processors of transformers read queries.
+    prefix = read_processor(encoder).get("query_prefix", "") or page_format.query_prefix
     return MultiVectorOptions(
         modules=(dense,),
         normalize=True,
-        query_suffix=(_QUERY_TOKEN,) * _QUERY_TOKENS,
-        prompts={"query": read_processor(encoder).get("query_prefix", ""), "document": ""},
+        query_suffix=QuerySuffix(
+            page_format.augmentation, page_format.augmentations, page_format.query_end
+        ),
+        prompts={"query": page_format.query_start + prefix, "document": ""},
     )
 
 

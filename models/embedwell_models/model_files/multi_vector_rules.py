@@ -9,6 +9,7 @@ import numpy.typing as npt
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.multi_vector import MultiVectorOptions, TextRole
+from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -87,13 +88,18 @@ def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int)
 
 
 def _query_suffix(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> list[int]:
-    ids = [tokenizer.token_id(token) for token in options.query_suffix]
-    known = [id for id in ids if id is not None]
-    if len(known) < len(ids):
+    suffix = options.query_suffix
+    if suffix is None:
+        return []
+    token = suffix.token
+    id = tokenizer.special_id("pad") if token is None else tokenizer.token_id(token)
+    if id is None:
         raise ModelError(
-            f"{encoder}: queries end with {options.query_suffix}, which the tokenizer lacks"
+            f"{encoder}: queries end with {token or 'the token of padding'!r}, which the tokenizer "
+            "lacks"
         )
-    return known
+    end = run_to_completion(tokenizer.ids_without_special(suffix.end)) if suffix.end else ()
+    return [*[id] * suffix.count, *end]
 
 
 def _expansion_id(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> int:

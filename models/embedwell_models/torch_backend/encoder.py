@@ -119,11 +119,7 @@ class TorchEncoder:
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
-
-        def rows(hidden: Tensor, layout: SequenceLayout) -> Tensor:
-            return hidden[: layout.tokens].to(torch.float32)
-
-        return self.apply(batch, rows, num_layers)
+        return self.apply(batch, _token_rows, num_layers)
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
@@ -152,11 +148,22 @@ class TorchEncoder:
                 copy = HostCopy(function(hidden, layout))
         return copy.wait()
 
-    @torch.inference_mode()
     def vectors_at(
         self, batch: Batch, angles: Doubles, additions: Sequence[Floats], poolings: Sequence[str]
     ) -> Floats:
         """Pool the last hidden states; for the arguments see EncoderOfVectors."""
+        return self._apply_at(
+            batch, angles, additions, lambda hidden, layout: pool(hidden, layout, poolings)
+        )
+
+    def states_at(self, batch: Batch, angles: Doubles, additions: Sequence[Floats]) -> Floats:
+        """Return the last hidden states: (T, D). For the arguments see EncoderOfVectors."""
+        return self._apply_at(batch, angles, additions, _token_rows)
+
+    @torch.inference_mode()
+    def _apply_at(
+        self, batch: Batch, angles: Doubles, additions: Sequence[Floats], function: Forward
+    ) -> Floats:
         scheme, layers = self._embeddings.config.attention.positions, self._layers
         assert isinstance(scheme, Rotary) and batch.token_vectors is not None
         with current_device(self.device):
@@ -166,7 +173,7 @@ class TorchEncoder:
             added = [self._padded(each, layout).to(layers.dtype) for each in additions]
             with self._lock:
                 states = layers(hidden.to(layers.dtype), layout, len(layers), added)
-                copy = HostCopy(pool(states, layout, poolings))
+                copy = HostCopy(function(states, layout))
         return copy.wait()
 
     @torch.inference_mode()
@@ -196,6 +203,10 @@ class TorchEncoder:
         # (T, D) -> (rows, D) on the device.
         rows = torch.from_numpy(array).to(self._embeddings.device)
         return F.pad(rows, (0, 0, 0, layout.rows - layout.tokens))
+
+
+def _token_rows(hidden: Tensor, layout: SequenceLayout) -> Tensor:
+    return hidden[: layout.tokens].to(torch.float32)
 
 
 def _run(

@@ -46,6 +46,16 @@ class TextsWithImages:
 
         batch: of one text, with `spec.id` for each token of an image.
         """
+        return self._encoder.vectors_at(*self._read(batch, images), poolings)
+
+    def states(self, batch: Batch, images: Sequence[Patches]) -> Floats:
+        """Return the last hidden states of a text with images: (T, D). batch: see `vectors`."""
+        return self._encoder.states_at(*self._read(batch, images))
+
+    def _read(
+        self, batch: Batch, images: Sequence[Patches]
+    ) -> tuple[Batch, Doubles, Sequence[Floats]]:
+        """Return the token vectors, the angles and the additions, see EncoderOfVectors."""
         is_image, merge = batch.ids == self._spec.id, self._spec.merge
         grids = [(image.rows // merge, image.columns // merge) for image in images]
         vectors = self._inputs.part("token", batch).copy()
@@ -57,8 +67,7 @@ class TextsWithImages:
             additions.append(np.zeros_like(vectors))
             additions[-1][is_image] = np.concatenate(parts)
         read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
-        angles = self._angles(is_image, grids)
-        return self._encoder.vectors_at(read, angles, additions, poolings)
+        return read, self._angles(is_image, grids), additions
 
     def _angles(self, is_image: npt.NDArray[np.bool_], grids: Sequence[tuple[int, int]]) -> Doubles:
         scheme = self._inputs.config.attention.positions

@@ -14,7 +14,7 @@ from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError
-from embedwell_models.images.pages import PagePreprocessing
+from embedwell_models.images.patch_pages import Pages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.tokenizer.steps import Steps
@@ -31,7 +31,7 @@ class ImageReader:
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
         patches: PatchPreprocessing | None = None,
-        pages: PagePreprocessing | None = None,
+        pages: Pages | None = None,
         *,
         name: str = "",
         max_pixels: int,
@@ -128,7 +128,7 @@ class ImageReader:
         return InputRow(pack_pixels(pixels), 0, image_tokens=tokens, image_pixels=read)
 
     def _run_pages(
-        self, pages: PagePreprocessing, images: Mapping[int, ImageInput], tokens: int
+        self, pages: Pages, images: Mapping[int, ImageInput], tokens: int
     ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
         """Prepare the images of pages one by one; raises TooLarge.
 

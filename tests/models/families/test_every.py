@@ -79,7 +79,8 @@ def test_there_is_a_case_for_every_family() -> None:
     # Other files around those of texts.
     others = {"clip", "embedding_gemma2", "gemma3", "mistral3", "qwen2_vl", "qwen3_vl"}
     others |= {"metaclip_2"}  # see test_image_embedder
-    others |= {"siglip2", "colmodernvbert"}  # as it, see their tests
+    others |= {"siglip2", "colmodernvbert", "colpali", "colqwen2"}  # as it, see their tests
+    others |= {"idefics3"}  # of which only ColIdefics3 is served
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.
     others |= {"llama_bidirec", "bidirectional_pplx_qwen3"}

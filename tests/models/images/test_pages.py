@@ -19,7 +19,7 @@ SIZES = [(150, 60), (60, 151), (64, 64), (33, 47), (300, 299), (1, 90), (129, 7)
 
 def pages(folder: Path) -> PagePreprocessing:
     found = ModelDescription.read(folder).pages
-    assert found is not None
+    assert isinstance(found, PagePreprocessing)
     return found
 
 

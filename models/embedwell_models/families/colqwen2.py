@@ -1,0 +1,109 @@
+"""ColQwen2 (Faysse et al. 2024, arXiv 2407.01449): a Qwen2-VL with vectors of a page's tokens."""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import (
+    CheckpointLayout,
+    ImageTokenSpec,
+    PageFormat,
+    Projection,
+)
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import qwen2_vl
+from embedwell_models.families.family import Family, Row, Variant
+
+_FORMAT = PageFormat(
+    placeholder="<|image_pad|>",
+    page="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+    "<|im_end|><|endoftext|>",
+    query_prefix="Query: ",
+    augmentation=None,
+    query_end="\n",
+)
+_HEAD = "embedding_proj_layer"
+_CODE, _HEAD_OF_CODE, _WIDTH = "ColQwen2", "custom_text_proj", 128  # of the authors
+
+
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model of texts and images of pages, as transformers saves it."""
+    model = options.nested("vlm_config")
+    model.require("model_type", "qwen2_vl")
+    spec = qwen2_vl.read(model)
+    assert spec.image_tokens is not None
+    return replace(
+        spec,
+        prefixes=tuple(f"vlm.{prefix}" for prefix in (*spec.prefixes, "")),
+        unused=(*spec.unused, f"{_HEAD}.*"),
+        image_tokens=_inside(spec.image_tokens),
+        page_format=_FORMAT,
+        token_projection=Projection(
+            tensor=f"{_HEAD}.weight", width=options.get("embedding_dim", _WIDTH), bias=True
+        ),
+    )
+
+
+def _inside(images: ImageTokenSpec) -> ImageTokenSpec:
+    # The names of the image encoder in the larger checkpoint. This model gives tokens of an image
+    # the positions of tokens of a text.
+    encoder = images.encoder
+    encoder = replace(
+        encoder,
+        prefixes=tuple(f"vlm.{prefix}" for prefix in encoder.prefixes),
+        unused=(*(f"vlm.{pattern}" for pattern in encoder.unused), f"{_HEAD}.*"),
+    )
+    return replace(images, encoder=encoder, sections=None)
+
+
+def of_authors(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model as the code of its authors saves it: a Qwen2-VL and a projection.
+
+    Tokens of an image have positions of rows and columns.
+    """
+    spec = qwen2_vl.read(options.without("architectures"))
+    assert spec.image_tokens is not None
+    encoder, head = spec.image_tokens.encoder, f"{_HEAD_OF_CODE}.*"
+    encoder = replace(encoder, unused=(*encoder.unused, head))
+    return replace(
+        spec,
+        unused=(*spec.unused, head),
+        image_tokens=replace(spec.image_tokens, encoder=encoder),
+        page_format=replace(_FORMAT, query_end=""),
+        token_projection=Projection(tensor=f"{_HEAD_OF_CODE}.weight", width=_WIDTH, bias=True),
+    )
+
+
+def _is_of_authors(options: JsonConfig) -> bool:
+    return _CODE in options.get("architectures", ())
+
+
+_IGNORED = ("vocab_size", "in_chans", "spatial_patch_size")  # stated by other keys, too
+FAMILIES = (
+    Family(
+        model_types=("colqwen2",),
+        read=read,
+        ignored_keys=_IGNORED,
+        rows=(
+            Row(
+                family="ColQwen2, [texts and pages](multi-vector.md#images-of-pages)",
+                models="colqwen2-v1.0-hf",
+                positions="rotary",
+                layers="as Qwen2-VL",
+            ),
+        ),
+    ),
+    Family(
+        model_types=(Variant("qwen2_vl", _CODE, _is_of_authors),),
+        name="colqwen2_of_authors",
+        read=of_authors,
+        ignored_keys=_IGNORED,
+        rows=(
+            Row(
+                family="ColQwen2 of its authors' code, "
+                "[texts and pages](multi-vector.md#images-of-pages)",
+                models="colqwen2-v0.1, -v1.0",
+                positions="rotary",
+                layers="as Qwen2-VL",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,166 @@
+"""Vectors of the tokens of texts and pages, against transformers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedwell_models import families
+from embedwell_models.config.json_config import read_json
+from embedwell_models.cpu_backend import library
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ImageTokensError, ModelError
+from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.vectors import Floats
+from tests.models.colmodernvbert import edit_processor, token_vectors
+from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
+from tests.models.families.files import change, edit
+from tests.models.image_models import encoded, picture
+from tests.models.qwen2_vl import OF_KERNELS, SIZES
+
+QUERIES = ["the license", "work of any kind, (not) for you", "", "ends. \n"]
+PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2), picture(700, 33, 3)]
+PAGES = [encoded(each) for each in PICTURES]
+
+both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
+
+
+def load(folder: Path, **options: Any) -> Embedder:
+    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
+
+
+def assert_near(found: Floats, expected: Any) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
+
+
+@both
+def test_vectors_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path) -> None:
+    model, processor = write_colqwen2(tmp_path, sizes=sizes)
+    embedder = load(tmp_path)
+    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
+        assert_near(vectors, token_vectors(model, processor.process_queries([query])))
+    for text, vectors in zip(QUERIES[:2], embedder.embed_tokens(QUERIES[:2]), strict=True):
+        assert_near(vectors, token_vectors(model, processor.tokenizer(text, return_tensors="pt")))
+    for page, vectors in zip(PICTURES, embedder.embed_pages(PAGES), strict=True):
+        assert_near(vectors, token_vectors(model, processor.process_images([page])))
+
+
+@pytest.mark.parametrize("size", [(150, 61), (21, 50), (333, 190), (700, 33), (28, 57)], ids=str)
+def test_pixels_are_those_of_the_processor(size: tuple[int, int], tmp_path: Path) -> None:
+    processor = write_processor(tmp_path)
+    write_config(processor, tmp_path)
+    pages = ModelDescription.read(tmp_path).pages
+    assert isinstance(pages, PatchPages)
+    (pixels,) = pages.images(encoded(picture(*size)), 1 << 20)
+    cut, expected = pages.patches.cut(pixels), processor.process_images([picture(*size)])
+    assert expected["image_grid_thw"].tolist() == [[1, cut.rows, cut.columns]]
+    assert np.array_equal(cut.values, expected["pixel_values"][0].numpy())
+
+
+@pytest.mark.parametrize("options", [{}, {"query_prefix": "Find: "}], ids=["own", "stated"])
+def test_ids_are_those_of_the_processor(options: dict[str, Any], tmp_path: Path) -> None:
+    processor = write_processor(tmp_path, **options)
+    write_config(processor, tmp_path)
+    description = ModelDescription.read(tmp_path)
+    tokenizer = description.tokenizer()
+    rules, pages = description.multi_vector_rules(tokenizer), description.pages
+    assert rules is not None and pages is not None
+    for query in QUERIES:
+        (row,) = tokenizer.encode([description.sentence.prompts["query"] + query])
+        expected = processor.process_queries([query])["input_ids"][0].tolist()
+        assert rules.expand(row.ids, "query") == expected
+    for page, data in zip(PICTURES, PAGES, strict=True):
+        (row,) = tokenizer.encode([pages.text(pages.images(data, 1 << 20))])
+        assert [*row.ids] == processor.process_images([page])["input_ids"][0].tolist()
+
+
+def test_the_prompt_of_a_page_is_that_of_the_processor(tmp_path: Path) -> None:
+    prompt = "<|image_pad|>Read it."
+    model, processor = write_colqwen2(tmp_path, visual_prompt_prefix=prompt)
+    expected = token_vectors(model, processor.process_images(PICTURES[:1]))
+    assert_near(load(tmp_path).embed_pages(PAGES[:1])[0], expected)
+
+
+@both
+def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) -> None:
+    write_colqwen2(tmp_path, sizes=sizes)
+    embedder = load(tmp_path)
+    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
+        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
+        assert embedder.embed_tokens(query, "query").tobytes() == vectors.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
+    if library.best_isa(dtype, library.features("auto")) is None:
+        pytest.skip(f"no kernels of this processor compute {dtype}")
+    write_colqwen2(tmp_path, sizes=OF_KERNELS)
+    exact = load(tmp_path).embed_pages(PAGES)
+    for vectors, expected in zip(
+        load(tmp_path, dtype=dtype).embed_pages(PAGES), exact, strict=True
+    ):
+        assert (vectors * expected).sum(1).mean() > 0.95
+
+
+def test_a_page_has_to_fit_into_the_length(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path, max_length=24)
+    with pytest.raises(ImageTokensError, match=r"have \d+ tokens, of which"):
+        load(tmp_path).embed_pages(PAGES)
+
+
+def test_wrong_calls_name_the_right_one(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path)
+    embedder = load(tmp_path)
+    with pytest.raises(ValueError, match="use embed_pages"):
+        embedder.embed_images(PAGES)
+    with pytest.raises(ValueError, match="use encode_page"):
+        embedder.encode_images([])
+    with pytest.raises(ValueError, match="reads no texts with images"):
+        embedder.embed_contents([PAGES])
+
+
+def test_every_parameter_is_counted(tmp_path: Path) -> None:
+    model, _ = write_colqwen2(tmp_path)
+    description = ModelDescription.read(tmp_path)
+    every = sum(parameter.numel() for parameter in model.parameters())
+    assert Footprint.of(description).parameters == every
+    assert description.reads_images
+    assert description.spec.unread_keys == ()
+
+
+def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path)
+    before = ModelDescription.read(tmp_path).fingerprint()
+    edit_processor(tmp_path, query_prefix="Find ")
+    assert ModelDescription.read(tmp_path).fingerprint() != before
+
+
+def test_names_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path)
+    expected = load(tmp_path).embed_pages(PAGES[:1])
+
+    def earlier(name: str) -> str:
+        return name.replace("vlm.language_model.", "vlm.model.")
+
+    change(tmp_path, lambda tensors: {earlier(name): each for name, each in tensors.items()})
+    assert np.array_equal(load(tmp_path).embed_pages(PAGES[:1]), expected)
+
+
+def test_missing_tensors_are_named(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path)
+    change(tmp_path, lambda tensors: {k: v for k, v in tensors.items() if "proj_layer" not in k})
+    with pytest.raises(ModelError, match="embedding_proj_layer"):
+        load(tmp_path)
+
+
+def test_a_model_of_another_body_is_refused(tmp_path: Path) -> None:
+    write_config(write_processor(tmp_path), tmp_path)
+    model = read_json(tmp_path / "config.json")["vlm_config"]
+    edit(tmp_path, vlm_config={**model, "model_type": "own"})
+    with pytest.raises(ModelError, match="model_type"):
+        families.read(tmp_path)

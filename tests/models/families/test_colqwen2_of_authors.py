@@ -1,0 +1,144 @@
+"""ColQwen2 as the code of its authors saves it, against its steps on transformers' Qwen2-VL."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import Qwen2VLImageProcessorPil
+
+from embedwell_models.embedder import Embedder
+from embedwell_models.errors import ModelError
+from embedwell_models.loading.footprint import Footprint
+from embedwell_models.model_description import ModelDescription
+from tests.models.colqwen2 import AREA
+from tests.models.families.checkpoint import relabel
+from tests.models.families.files import change, edit
+from tests.models.image_models import encoded, picture
+from tests.models.qwen2_vl import OF_KERNELS, PROCESSOR, SIZES, flatten, write_qwen2_vl
+from tests.models.qwen3_vl import save, tokenized
+
+QUERIES = ["the license", "", "ends. "]
+PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2)]
+PAGES = [encoded(each) for each in PICTURES]
+_HEAD = torch.nn.Linear(64, 128)
+
+both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
+
+
+def earlier_name(name: str) -> str:
+    """The name before transformers 4.52, where the published ones are from."""
+    return name.replace("model.language_model.", "model.").replace("model.visual.", "visual.")
+
+
+def write_original(folder: Path, **sizes: Any) -> Any:
+    """Save a Qwen2-VL with a projection beside it."""
+    model = write_qwen2_vl(folder, **sizes)
+    bounds = {"min_pixels": 4 * AREA, "max_pixels": 40 * AREA}
+    save(folder, "preprocessor_config.json", {**PROCESSOR, **bounds, "size": bounds})
+    torch.nn.init.normal_(_HEAD.weight, std=0.3, generator=torch.Generator().manual_seed(1))
+    torch.nn.init.normal_(_HEAD.bias, std=0.3, generator=torch.Generator().manual_seed(2))
+    head = {f"custom_text_proj.{part}": each.detach() for part, each in _HEAD.named_parameters()}
+    relabel(folder, str, head)
+    edit(folder, architectures=["ColQwen2"])
+    return model
+
+
+def load(folder: Path) -> Embedder:
+    return Embedder.load(folder, device="cpu", dtype="float32")
+
+
+@torch.inference_mode()
+def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
+    """The vectors of a text or a page, by the steps of the code: (tokens, 128)."""
+    options: dict[str, Any] = {}
+    if page is not None:
+        found = Qwen2VLImageProcessorPil.from_pretrained(folder)(page, return_tensors="pt")
+        options = {key: found[key] for key in ("pixel_values", "image_grid_thw")}
+        pad, tokens = "<|image_pad|>", int(found["image_grid_thw"].prod()) // 4
+        text = text.replace(pad, pad * tokens)
+    row: Tensor = torch.tensor([tokenized(folder, text)])
+    types = (row == model.config.image_token_id).to(torch.int32)
+    output = model.model(input_ids=row, mm_token_type_ids=types, **options)
+    states = output.last_hidden_state
+    return torch.nn.functional.normalize(_HEAD(states[0]), dim=-1).numpy()
+
+
+def assert_near(found: Any, expected: Any) -> None:
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
+
+
+@both
+def test_vectors_are_those_of_the_code(sizes: dict[str, Any], tmp_path: Path) -> None:
+    model = write_original(tmp_path, **sizes)
+    embedder = load(tmp_path)
+    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
+        assert_near(vectors, theirs(tmp_path, model, f"Query: {query}" + "<|endoftext|>" * 10))
+    around = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+    for page, vectors in zip(PICTURES, embedder.embed_pages(PAGES), strict=True):
+        assert_near(vectors, theirs(tmp_path, model, around + "<|im_end|><|endoftext|>", page))
+
+
+def test_published_names_are_read(tmp_path: Path) -> None:
+    write_original(tmp_path)
+    expected = load(tmp_path).embed_pages(PAGES[:1])
+    change(tmp_path, lambda tensors: {earlier_name(name): each for name, each in tensors.items()})
+    flatten(tmp_path)
+    description = ModelDescription.read(tmp_path)
+    assert description.spec.unread_keys == ()
+    assert np.array_equal(load(tmp_path).embed_pages(PAGES[:1]), expected)
+
+
+@both
+def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) -> None:
+    write_original(tmp_path, **sizes)
+    embedder = load(tmp_path)
+    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
+        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+
+
+def test_an_adapter_changes_the_body_and_the_projection(tmp_path: Path) -> None:
+    # The adapter's folder alone has the preprocessing of images, as the published ones may.
+    base, adapter, merged = (tmp_path / name for name in ("base", "adapter", "merged"))
+    write_original(base)
+    change(base, lambda tensors: {earlier_name(name): each for name, each in tensors.items()})
+    shutil.copytree(base, merged)
+    adapter.mkdir()
+    (base / "preprocessor_config.json").rename(adapter / "preprocessor_config.json")
+    noise, factors = torch.Generator().manual_seed(3), dict[str, Tensor]()
+
+    def changed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        for module in ("model.layers.1.mlp.down_proj", "custom_text_proj"):
+            rows, columns = tensors[f"{module}.weight"].shape
+            up, down = (torch.randn(each, generator=noise) for each in ((rows, 2), (2, columns)))
+            factors[f"base_model.model.{module}.lora_A.weight"] = down
+            factors[f"base_model.model.{module}.lora_B.weight"] = up
+            tensors[f"{module}.weight"] += up @ down
+        return tensors
+
+    change(merged, changed)
+    save_file(factors, adapter / "adapter_model.safetensors")
+    options = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "task_type": "FEATURE_EXTRACTION"}
+    save(adapter, "adapter_config.json", {**options, "base_model_name_or_path": str(base)})
+    embedder = Embedder.load(adapter, device="cpu", dtype="float32", cache=tmp_path / "cache")
+    expected = load(merged).embed_pages(PAGES[:1])[0]
+    np.testing.assert_allclose(embedder.embed_pages(PAGES[:1])[0], expected, atol=1e-5)
+
+
+def test_every_parameter_is_counted(tmp_path: Path) -> None:
+    model = write_original(tmp_path)
+    every = [*model.model.parameters(), *_HEAD.parameters()]
+    found = Footprint.of(ModelDescription.read(tmp_path)).parameters
+    assert found == sum(parameter.numel() for parameter in every)
+
+
+def test_a_checkpoint_without_the_projection_is_refused(tmp_path: Path) -> None:
+    write_original(tmp_path)
+    change(tmp_path, lambda tensors: {k: v for k, v in tensors.items() if "custom" not in k})
+    with pytest.raises(ModelError, match="custom_text_proj"):
+        load(tmp_path)
