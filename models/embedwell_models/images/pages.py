@@ -97,13 +97,11 @@ class PagePreprocessing:
         prompt = processor.get("visual_prompt_prefix", "") or _PROMPT
         if prompt.count(PLACEHOLDER) != 1:
             raise processor.unsupported("visual_prompt_prefix", prompt, f"one {PLACEHOLDER}")
-        rescales = options.get("do_rescale", True)
         return cls(
             longest=_longest_edge(options, "size"),
             side=side,
             splits=options.get("do_image_splitting", True),
             resample=resampling(options),
-            scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
             tokens_of_tile=spec.tokens,
             id=spec.token_id,
             prompt=prompt,
