@@ -22,6 +22,11 @@ This page lists every setting of the server. Set one with a flag (`--port 9000`)
 variable (`EMBEDWELL_PORT=9000`) or a line of a file named `.env`. A flag has precedence over a
 variable, and a variable over the file. `make serve` takes variables and the file only.
 `embedwell serve --help` shows the same list.
+
+The file `.env` is read from the working directory, in the format of
+[python-dotenv](https://github.com/theskumar/python-dotenv#file-format): comments, quotes and
+`export` are allowed, and `${NAME}` is replaced by a variable, also in quotes. JSON is a value in
+single quotes: `EMBEDWELL_PROMPTS='{"query": "query: "}'`.
 """
 MORE = """
 [Models](models.md) lists the models, and [Deployment](../deploy/README.md) shows how to deploy the

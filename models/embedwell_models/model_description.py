@@ -265,7 +265,7 @@ class ModelDescription:
             raise ModelError(f"{self.encoder}: the checkpoint lacks {missing}")
         tensors = weights.iterate_tensors(self.encoder)
         table = next(tensor for name, tensor in tensors if name == names[0])
-        return weights.to_finite_float32(self.encoder, names[0], table).copy()
+        return safetensors_files.to_finite_float32(self.encoder, names[0], table).copy()
 
     def with_prompts(self, prompts: Mapping[str, str]) -> "ModelDescription":
         """Return the description with further prompts, which replace those of the same names.

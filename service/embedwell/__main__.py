@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from embedwell.launch.signals import install_signal_handlers
+from embedwell.launch.signals import end_at_signals, install_signal_handlers
 
 
 def prepare_processes() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
 
     In a container, the first process never receives a signal that it does not handle.
     """
-    install_signal_handlers()
+    end_at_signals()  # an exception could be lost during imports, and there is nothing to clean up
     if sys.argv[1:2] == ["serve"]:
         prepare_processes()
     gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
@@ -28,6 +28,7 @@ def main() -> None:
 
     gc.freeze()
     gc.enable()
+    install_signal_handlers()
     main()
 
 

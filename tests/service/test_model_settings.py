@@ -74,6 +74,7 @@ def test_a_file_gives_each_model_options_of_its_own(tmp_path: Path) -> None:
         ("[a]\ndtype = 'int8'", r"\[a\] has no source"),
         ("[a]\nsource = 'x'\ndtype = 'int4'", "model a: dtype: Input should be 'auto', 'float32'"),
         ("[a]\nsource = 'x'\nidle_unload = -1", "model a: idle_unload: Input should be greater"),
+        ("[a]\nsource = 'x'\nprompts = 'y'", "model a: prompts: give published, or a JSON object"),
         ("[a]\nsource = ''", "model a: source: String should have at least 1 character"),
         ("a = 'x'", r"a is no table: begin it with \[a\]"),
         ("[a\n", "models.toml: "),
@@ -134,6 +135,7 @@ def test_a_model_may_be_an_argument() -> None:
 
 def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EMBEDWELL_MODELS", "a=x")
+    monkeypatch.setenv("EMBEDWELL_MODELS_FILE", str(written(tmp_path, "[b]\nsource = 'y'")))
     folder = tmp_path / "a=b"
     folder.mkdir()
     for source, name in (("org/name", "org/name"), (str(folder), "a=b")):
@@ -149,6 +151,8 @@ def test_a_plain_flag_is_the_only_model(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ({"named": ("x",), "model": ("y",)}, "y: with several models"),
         ({"model": ("a=x", "a=y")}, "two are named 'a'"),
         ({"model": ("a=x",), "models": "b=y"}, "not both"),
+        ({"named": ("x",), "models": "a=y"}, "give x, or --models, not both"),
+        ({"model": ("x",), "models_file": "m.toml"}, "give x, or --models-file, not both"),
         ({"model": ("=x",)}, "is no NAME=SOURCE"),
     ],
 )

@@ -263,3 +263,22 @@ def unreadable_error(path: Path, error: SafetensorError | OSError) -> ModelError
     """Build the error for a file that cannot be read."""
     problem = other_files.problem(path) or f"cannot be read: {error}; fetch the model again"
     return ModelError(f"{path} {problem}")
+
+
+def to_finite_float32(folder: Path, name: str, tensor: StoredTensor) -> Floats:
+    """Convert a checkpoint's tensor to float32.
+
+    Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
+    """
+    if not tensor.is_float:
+        raise ModelError(f"{folder}: {name} {tensor.refusal}")
+    array = tensor.to_float32()
+    # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
+    if array.size and not np.isfinite([array.min(), array.max()]).all():
+        raise not_finite(folder, name)
+    return array
+
+
+def not_finite(folder: Path, name: str) -> ModelError:
+    """Return the error of a tensor with NaN or infinity."""
+    return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")

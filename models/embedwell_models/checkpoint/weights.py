@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.peft_adapter import LowRank
+from embedwell_models.checkpoint import adapters, peft_adapter, safetensors_files
 from embedwell_models.checkpoint.quantized import folder as quantized
 from embedwell_models.checkpoint.quantized.layer import LayerMatrix
-from embedwell_models.checkpoint.safetensors_files import StoredTensor, TensorHeader
-from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
+from embedwell_models.checkpoint.safetensors_files import (
+    StoredTensor,
+    TensorHeader,
+    not_finite,
+    to_finite_float32,
+)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.errors import ModelError
@@ -81,8 +84,9 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     def is_of_layer(name: str) -> bool:
         return any(ours.startswith("layers.") for ours in spec.rename(name))
 
-    additions, expected = _additions(folder, spec), spec.expected()
-    _check_adapter(folder, spec, expected)
+    expected = spec.expected()
+    adapters.check_trained(folder, spec, expected)
+    additions = adapters.read_additions(folder, spec, iterate_tensors(folder))
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
@@ -94,7 +98,7 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 array = _finite(folder, name, freed, computed="norm" in name)
                 safetensors_files.release_pages([freed.array])  # of the check
                 if (addition := additions.pop(tuple(names), None)) is not None:
-                    array = _add(folder, name, array, addition)
+                    array = adapters.add(folder, name, array, addition)
                 if not is_of_layer(name):
                     array = _readable_by_rows(array, freed, kept)
             weights |= _parts(spec, names, array)
@@ -173,33 +177,19 @@ def read_file(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Fl
     return read
 
 
-def to_finite_float32(folder: Path, name: str, tensor: StoredTensor) -> Floats:
-    """Convert a checkpoint's tensor to float32.
-
-    Raises ModelError for a quantised tensor, whose scale is unknown, and for NaN or infinity.
-    """
-    if not tensor.is_float:
-        raise ModelError(f"{folder}: {name} {tensor.refusal}")
-    array = tensor.to_float32()
-    # Minimum and maximum are NaN if any value is NaN. This is faster than isfinite on all values.
-    if array.size and not np.isfinite([array.min(), array.max()]).all():
-        raise _not_finite(folder, name)
-    return array
-
-
 def _finite(folder: Path, name: str, tensor: StoredTensor, *, computed: bool) -> Stored:
     # Returns a matrix in half precision or quantised as it is stored, unless it is computed with;
     # else float32.
     if isinstance(tensor.array, QuantizedMatrix):
         if not tensor.array.is_finite():
-            raise _not_finite(folder, name)
+            raise not_finite(folder, name)
         return tensor.to_float32() if computed else tensor.array
     if computed or tensor.array.dtype not in _HALF or tensor.array.ndim < 2:
         return to_finite_float32(folder, name, tensor)
     bits, exponent = tensor.array.view("<u2").ravel(), 0x7F80 if tensor.dtype == "BF16" else 0x7C00
     for start in range(0, len(bits), _BLOCK):
         if ((bits[start : start + _BLOCK] & exponent) == exponent).any():
-            raise _not_finite(folder, name)
+            raise not_finite(folder, name)
     return tensor.array
 
 
@@ -208,68 +198,6 @@ def _readable_by_rows(array: Stored, freed: StoredTensor, kept: StoredTensor) ->
     if isinstance(array, LayerMatrix):
         return array.to_float32()
     return kept.array if array is freed.array else array
-
-
-def _not_finite(folder: Path, name: str) -> ModelError:
-    return ModelError(f"{folder}: {name} has NaN or infinity; fetch the model again")
-
-
-def _check_adapter(folder: Path, spec: CheckpointLayout, expected: set[str]) -> None:
-    adapter = peft_adapter.read_own(folder)
-    for name in (*adapter.additions, *adapter.replacements) if adapter else ():
-        names = {*spec.rename(name)}
-        if names - expected:
-            raise ModelError(f"{folder}: config.json implies no {name}, which the adapter has")
-        if TABLE in names:  # other tensors may share its numbers, such as a model's output
-            raise ModelError(f"{folder}: {name}, trained by an adapter, is not supported: merge it")
-
-
-def _additions(folder: Path, spec: CheckpointLayout) -> dict[tuple[str, ...], LowRank]:
-    # What the adapter of a task adds to matrices, by our names of the matrices.
-    adapters = spec.adapters
-    if adapters is None or adapters.chosen is None:
-        return {}
-    if adapters.chosen_folder:
-        additions = peft_adapter.read_additions(folder / adapters.chosen_folder)
-    elif adapters.scale:
-        additions = _parametrized_additions(folder, spec, adapters, adapters.scale, adapters.chosen)
-    else:
-        return {}
-    renamed = ((tuple(spec.rename(name)), addition) for name, addition in additions.items())
-    return {names: addition for names, addition in renamed if names}  # [] is not needed
-
-
-def _parametrized_additions(
-    folder: Path, spec: CheckpointLayout, adapters: Adapters, scale: float, index: int
-) -> Mapping[str, LowRank]:
-    # Of an adapter among the tensors of the checkpoint.
-    factors: dict[str, dict[str, Floats]] = {}
-    for name, tensor in iterate_tensors(folder):
-        matrix, _, factor = name.rpartition(".0.lora_")
-        if not matrix or not spec.rename(f"{matrix}.original"):
-            continue
-        if len(tensor.array) != len(adapters.names):
-            raise ModelError(
-                f"{folder}: {name} has {len(tensor.array)} parts for the adapters {adapters.names}"
-            )
-        assert not isinstance(tensor.array, QuantizedMatrix)  # GGUF has no adapters
-        chosen = replace(tensor, array=tensor.array[index])
-        part = to_finite_float32(folder, name, chosen)
-        factors.setdefault(f"{matrix}.original", {})[factor] = part
-    additions = {}
-    for name, pair in factors.items():
-        is_table = spec.rename(name)[0].endswith("_table")  # the rows of a table are inputs
-        up, down = (pair["A"], pair["B"]) if is_table else (pair["B"], pair["A"])
-        additions[name] = LowRank(up, down, scale)
-    return additions
-
-
-def _add(folder: Path, name: str, matrix: Stored, addition: LowRank) -> LayerMatrix:
-    if matrix.shape != addition.shape:
-        raise ModelError(
-            f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
-        )
-    return addition.change(name, matrix)
 
 
 def _parts(spec: CheckpointLayout, names: list[str], tensor: Stored) -> dict[str, Stored]:

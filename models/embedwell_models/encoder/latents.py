@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import LatentSpec
 from embedwell_models.encoder.layer_norm import layer_norm
@@ -66,7 +66,7 @@ def load_latent_weights(folder: Path, spec: LatentSpec) -> LatentWeights:
 
 def _read(folder: Path, spec: LatentSpec) -> Weights:
     arrays = {
-        name.removeprefix(spec.prefix): weights.to_finite_float32(folder, name, tensor)
+        name.removeprefix(spec.prefix): safetensors_files.to_finite_float32(folder, name, tensor)
         for name, tensor in weights.iterate_tensors(folder)
         if name.startswith(spec.prefix)
     }

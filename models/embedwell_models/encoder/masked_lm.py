@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.errors import ModelError
@@ -44,7 +44,7 @@ def load_masked_lm_weights(
         # Checkpoints converted from TensorFlow name the parameters of a norm gamma and beta.
         plain = re.sub("gamma$", "weight", re.sub("beta$", "bias", name))
         if plain in head.required_tensors | optional:
-            read[plain] = weights.to_finite_float32(folder, name, tensor)
+            read[plain] = safetensors_files.to_finite_float32(folder, name, tensor)
     if missing := head.required_tensors - read.keys():
         raise ModelError(f"{folder}: the checkpoint lacks {sorted(missing)}")
     vocabulary, width = token_table.shape

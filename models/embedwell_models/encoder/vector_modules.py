@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.encoder.layer_norm import layer_norm
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.errors import ModelError
@@ -143,7 +143,7 @@ def _load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
     # An encoder alone, to which an adapter adds the head, lacks the first part of the names.
     names = {name if name in tensors else name.partition(".")[2]: name for name in shapes}
     arrays = {
-        names.get(name, name): weights.to_finite_float32(folder, name, tensor)
+        names.get(name, name): safetensors_files.to_finite_float32(folder, name, tensor)
         for name, tensor in tensors.items()
         if has_own_file or name in names
     }
@@ -169,5 +169,6 @@ def _score_row(folder: Path, module: LogitScore) -> Floats:
             f"{module.vocabulary, module.inputs}"
         )
     ids = [id for id in (module.true_id, module.false_id) if id is not None]
-    rows = weights.to_finite_float32(folder, name, replace(table, array=table.array[np.array(ids)]))
+    chosen = replace(table, array=table.array[np.array(ids)])
+    rows = safetensors_files.to_finite_float32(folder, name, chosen)
     return rows[:1] - rows[1:] if len(ids) > 1 else rows

@@ -94,13 +94,11 @@ class PagePreprocessing:
         if (side := _longest_edge(options, "max_image_size")) != spec.image_size:
             raise options.unsupported("max_image_size", side, spec.image_size)
         read_processor(folder).require("image_seq_len", spec.tokens)
-        rescales = options.get("do_rescale", True)
         return cls(
             longest=_longest_edge(options, "size"),
             side=side,
             splits=options.get("do_image_splitting", True),
             resample=resampling(options),
-            scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
             tokens_of_tile=spec.tokens,
             id=spec.token_id,
             placeholder=page_format.placeholder,

@@ -119,12 +119,10 @@ class PatchPreprocessing:
             of_file if bound is None else bound
             for of_file, bound in zip(_bounds(options), bounds, strict=True)
         )
-        rescales = options.get("do_rescale", True)
         return cls(
             min_pixels=least,
             max_pixels=most,
             resample=resampling(options),
-            scale=options.get("rescale_factor", 1 / 255) if rescales else 1.0,
             patch=spec.patch_size,
             merge=spec.merge,
             frames=spec.frames,

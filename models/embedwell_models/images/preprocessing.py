@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,6 @@ class Preprocessing:
             shortest_edge=_shortest_edge(options),
             resample=resampling(options),
             side=side,
-            scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
             rounds=options.get(_CLASS_KEYS[0]) == _JINA,
             patch=None,
             **normalization(options),
@@ -139,7 +138,6 @@ class Preprocessing:
             side=spec.image_size,
             patch=spec.patch_size,
             rounds=False,
-            scale=options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0,
             **normalization(options),
         )
 
@@ -262,11 +260,21 @@ def _shortest_edge(options: JsonConfig) -> int | None:
     raise options.unsupported("size", value, "a shortest_edge, or both sides, that fill the result")
 
 
-def normalization(options: JsonConfig) -> dict[str, tuple[float, ...]]:
-    """Read `mean` and `std` of the channels; raises ModelError."""
+class Normalization(TypedDict):
+    """Factor of the bytes of an image, and mean and standard deviation of the channels after it."""
+
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def normalization(options: JsonConfig) -> Normalization:
+    """Read the rescaling and normalisation of pixel values; raises ModelError."""
+    scale = options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0
     if not _flag(options, "do_normalize"):
-        return {"mean": (0.0,) * 3, "std": (1.0,) * 3}
-    return {name: _triple(options, f"image_{name}") for name in ("mean", "std")}
+        return {"scale": scale, "mean": (0.0,) * 3, "std": (1.0,) * 3}
+    mean, std = _triple(options, "image_mean"), _triple(options, "image_std")
+    return {"scale": scale, "mean": mean, "std": std}
 
 
 def _triple(options: JsonConfig, key: str) -> tuple[float, ...]:

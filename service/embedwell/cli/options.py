@@ -92,6 +92,8 @@ def read(flags: dict[str, Any]) -> Settings:
         return Settings(**{**read_variables(), **given})
     except UnicodeDecodeError:
         raise click.UsageError(f"./{FILE} is not UTF-8; save it in that encoding") from None
+    except OSError as error:
+        raise click.UsageError(f"./{FILE} cannot be read: {error.strerror}") from None
     except ValidationError as error:
         lines = [_problem(problem, flags) for problem in error.errors(include_url=False)]
         raise click.UsageError("\n".join(lines)) from None
@@ -116,7 +118,11 @@ def read_models(flags: dict[str, Any]) -> tuple[Settings, list[Settings]]:
     if named and flags.get("models"):
         raise click.UsageError("give models as NAME=SOURCE, or --models, not both")
     if plain:
-        flags |= {"model": plain[0], "models": flags.get("models") or ""}
+        for several in ("models", "models_file"):
+            if flags.get(several):
+                flag = several.replace("_", "-")
+                raise click.UsageError(f"give {plain[0]}, or --{flag}, not both")
+        flags |= {"model": plain[0], "models": "", "models_file": ""}  # not those of a variable
     settings = read(flags | ({"models": ",".join(named)} if named else {}))
     try:
         return settings, model_settings(settings)

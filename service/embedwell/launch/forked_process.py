@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from functools import cache
 from io import FileIO
 from pathlib import Path
@@ -109,23 +110,19 @@ class ForkedProcess:
         pass_fds: descriptors that it keeps.
         output: descriptor of its standard output.
         """
-        reader, writer = os.pipe()
-        starting, closed_when_started = os.pipe()
-        self.stdin = FileIO(writer, "wb")
-        try:
+        with ExitStack() as files:  # closed if this fails
+            stdin, self.stdin = _pipe(files)
+            starting, closed_when_started = _pipe(files)
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
             self.pid = os.fork()
             if not self.pid:
-                _run(module, reader, output, pass_fds)
-            os.close(closed_when_started)
-            os.read(starting, 1)  # now it leads a session
-        except OSError:
-            self.stdin.close()
-            raise
-        finally:
-            os.close(reader)
-            os.close(starting)
+                _run(module, stdin.fileno(), output, pass_fds)
+            files.pop_all()
+        closed_when_started.close()
+        starting.read(1)  # now it leads a session
+        for file in (stdin, starting):
+            file.close()
         self._pidfd = os.pidfd_open(self.pid)
         self.returncode: int | None = None
 
@@ -146,6 +143,12 @@ class ForkedProcess:
             await ended.wait()
         finally:
             loop.remove_reader(self._pidfd)
+
+
+def _pipe(files: ExitStack) -> tuple[FileIO, FileIO]:
+    """Open a pipe, to be closed with a stack: the ends to read and to write; raises OSError."""
+    reader, writer = os.pipe()
+    return files.enter_context(FileIO(reader)), files.enter_context(FileIO(writer, "wb"))
 
 
 def _run(module: str, stdin: int, stdout: int, pass_fds: Sequence[int]) -> NoReturn:

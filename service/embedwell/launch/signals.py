@@ -3,7 +3,13 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
+
+
+def end_at_signals() -> None:
+    """End this process at a termination signal, without a cleanup."""
+    _handle_signals(_end)
 
 
 def install_signal_handlers(status: int | None = None) -> None:
@@ -17,14 +23,27 @@ def install_signal_handlers(status: int | None = None) -> None:
 
     def exit_in_order(number: int, _: Any) -> None:
         for again in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(again, exit_at_once)
+            signal.signal(again, _end)
         sys.exit(128 + number if status is None else status)
 
-    def exit_at_once(number: int, _: Any) -> None:
-        os._exit(128 + number)
+    _handle_signals(exit_in_order)
 
+
+def was_signalled() -> bool:
+    """Whether a signal after `install_signal_handlers` raised SystemExit.
+
+    A finalizer or a compiled library can lose the exception, so that this process goes on.
+    """
+    return signal.getsignal(signal.SIGTERM) is _end
+
+
+def _handle_signals(handler: Callable[[int, Any], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, exit_in_order)
+        signal.signal(number, handler)
     # SIGHUP is sent when the terminal closes; under nohup it is ignored.
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+
+
+def _end(number: int, _: Any) -> None:
+    os._exit(128 + number)

@@ -12,6 +12,7 @@ from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
 from embedwell.launch.reports import Report
+from embedwell.launch.signals import was_signalled
 from embedwell.launch.supervisor import ChildSpec, Launch, Supervisor, program
 from embedwell.launch.watchdog import HangLimits
 
@@ -93,6 +94,8 @@ class Watcher:
 
     def _install_signal_handlers(self) -> None:
         loop = asyncio.get_running_loop()
+        if was_signalled():
+            self._stop.set()
         for number in _signals():
             signal.signal(
                 number, lambda number, _: loop.call_soon_threadsafe(self._on_signal, number)

@@ -5,10 +5,15 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Request, Response
 from pydantic import BeforeValidator
 
-from embedwell.errors import ServiceError
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
-from embedwell.routes.common.router import RequestDep, api_router, read_body, request_context
+from embedwell.routes.common.router import (
+    RequestDep,
+    api_router,
+    fields_named,
+    read_body,
+    request_context,
+)
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
 from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIResponse, create_embeddings
@@ -41,13 +46,9 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
         context, name = request_context(request), request.path_params["name"]
         models.choose_with_role(name)  # before the body is read
         body = await read_body(AzureRequest, context, request.receive)
-        try:
-            content = await create_embeddings(
-                models, context, body.model_copy(update={"model": name})
-            )
-        except ServiceError as error:
-            error.name_field(body.model_fields_set)
-            raise
+        named = body.model_copy(update={"model": name})
+        with fields_named(body):
+            content = await create_embeddings(models, context, named)
         return await fastapi_response(context, content)
 
     @routes.get("/openai/v1/models", include_in_schema=False)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import fastapi_response
-from embedwell.routes.common.router import DirectRoute, read_body, request_context
+from embedwell.routes.common.router import DirectRoute, fields_named, read_body, request_context
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityService
 from embedwell.routes.similarity_bodies import SimilarityRequest
@@ -30,14 +30,18 @@ def router(registry: ModelRegistry) -> APIRouter:
         body = await read_body(EmbedRequest, context, request.receive)
         body = body.with_parameters()
         embedding = models.choose(name, body.task)
-        return await fastapi_response(context, await embedding.embed(context, body))
+        with fields_named(body):
+            content = await embedding.embed(context, body)
+        return await fastapi_response(context, content)
 
     async def sentence_similarity(request: Request) -> Response:
         context, name = request_context(request), _name(request)
         comparing.choose(name)
         body = await read_body(SimilarityRequest, context, request.receive)
         service = comparing.choose(name, body.requested_task)
-        return await fastapi_response(context, await service.similarity(context, body))
+        with fields_named(body):
+            content = await service.similarity(context, body)
+        return await fastapi_response(context, content)
 
     for path in _paths("feature-extraction"):
         routes.post(path)(feature_extraction)

@@ -90,7 +90,8 @@ def _with_options(settings: Settings, name: str, options: dict[str, Any]) -> Set
     except ValidationError as error:
         [problem, *_] = error.errors(include_url=False)
         field = "source" if problem["loc"] == ("model",) else problem["loc"][0]
-        raise ValueError(f"model {name}: {field}: {problem['msg']}") from None
+        message = problem["msg"].removeprefix("Value error, ")
+        raise ValueError(f"model {name}: {field}: {message}") from None
 
 
 def expand_adapters(settings: Settings, folder: Path) -> list[tuple[Settings, Path]]:

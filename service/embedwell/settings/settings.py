@@ -44,7 +44,9 @@ _ANY_NAME = "*"
 class Settings(BaseModel):
     """The settings: each is a flag, an EMBEDWELL_* variable, or a line of a .env file."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+    )
 
     model: Model = Field(
         default=DEFAULT,

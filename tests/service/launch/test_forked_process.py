@@ -1,5 +1,6 @@
 """Tests of processes that are forked from an event loop."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -129,6 +130,33 @@ def test_a_process_leaves_no_descriptors_in_its_parent(folder: Path) -> None:
     with start(folder, before=count, after=f"{TWICE}\n{count}") as process:
         lines = process.communicate(timeout=120)[0].splitlines()
     assert len(lines) == 6 and lines[0] == lines[-1]
+
+
+def test_a_failed_start_leaves_no_descriptors(folder: Path) -> None:
+    refused = """
+import resource
+from embedwell.launch import forked_process
+
+async def refuse():
+    output = os.open(os.devnull, os.O_WRONLY)
+    await (await spawn(output)).wait()  # imports the modules
+    used = len(os.listdir("/proc/self/fd")) - 1
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for spare in range(1, 4):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, most))
+        try:
+            forked_process.ForkedProcess("child", [kept], output)
+        except OSError as error:
+            print(error.errno)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        assert len(os.listdir("/proc/self/fd")) == used + 1, spare
+
+asyncio.run(refuse())
+"""
+    (folder / "child.py").write_text("def main(): pass")
+    with start(folder, after=refused) as process:
+        output, errors = process.communicate(timeout=120)
+    assert output == f"{errno.EMFILE}\n" * 3 and not errors
 
 
 def test_files_of_the_working_directory_shadow_no_modules(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,12 @@ def output_after_signal(program: str, signal_number: signal.Signals) -> tuple[in
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         process.send_signal(signal_number)
         return process.wait(20), process.stdout.read()
+
+
+def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -75,3 +82,51 @@ assert not {"click", "pydantic", "models"} & set(sys.modules)
 main()
 """
     assert output_after_signal(program, signal.SIGTERM) == (143, "")
+
+
+LOSES = """
+import signal
+from embedwell.launch.signals import end_at_signals, install_signal_handlers, was_signalled
+class Loses:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+{}
+Loses()
+print(was_signalled())
+"""
+
+
+def test_a_signal_whose_exception_is_lost_is_known() -> None:
+    result = run_python(LOSES.format("install_signal_handlers(0)"))
+    assert (result.returncode, result.stdout) == (0, "True\n")
+    assert "Exception ignored in" in result.stderr
+
+
+def test_a_signal_ends_a_process_where_an_exception_would_be_lost() -> None:
+    result = run_python(LOSES.format("end_at_signals()"))
+    assert (result.returncode, result.stdout, result.stderr) == (143, "", "")
+
+
+def test_a_process_without_a_signal_knows_of_none() -> None:
+    program = "from embedwell.launch.signals import *; install_signal_handlers()"
+    assert run_python(f"{program}; print(was_signalled())").stdout == "False\n"
+
+
+def test_a_server_ends_at_a_signal_whose_exception_was_lost(minilm_folder: Path) -> None:
+    program = """
+import signal, sys
+class Loses:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+class Loads:
+    def find_spec(self, name, *_):
+        if name == "embedwell.launch.bootstrap":
+            Loses()
+sys.meta_path.insert(0, Loads())
+sys.argv = ["embedwell", "serve", sys.argv[1], "--port", "0"]
+from embedwell.__main__ import main
+main()
+"""
+    result = run_python(program, str(minilm_folder))
+    assert result.returncode == 0
+    assert "Exception ignored in" in result.stderr and "listens on" not in result.stderr

@@ -125,6 +125,13 @@ def test_the_error_of_an_invalid_body_is_a_string(
 
 
 @pytest.mark.parametrize("path", PATHS)
+def test_the_error_of_a_text_names_its_field_and_index(server: HttpServer, path: str) -> None:
+    body = {"inputs": ["a", "word " * 600], "parameters": {"truncate": False}}
+    error = server.post(path.format(ORIGIN), body).json()
+    assert (error["param"], error["index"]) == ("inputs", 1)
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_key_prefix_and_limits_apply(locked: HttpServer, path: str) -> None:
     url, key = path.format("org/any"), {"authorization": "Bearer sesame"}
     assert locked.post(url, {"inputs": "x"}).status_code == 401

@@ -201,6 +201,34 @@ def test_the_env_file_may_have_comments_quotes_and_exports(
     assert (read({}).port, read({}).revision) == (9, None)
 
 
+def test_the_env_file_may_have_variables_and_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = (
+        *("FOLDER=/models", 'EMBEDWELL_MODEL="${FOLDER}/mine"', "EMBEDWELL_REVISION=a#b # c"),
+        *('EMBEDWELL_PROMPTS=\'{"query": "query: "}\'\r', "EMBEDWELL_SERVED_NAME=${NONE:-x}$y"),
+    )
+    (tmp_path / ".env").write_text("\n".join(lines), newline="")
+    settings = read({})
+    assert (settings.model, settings.revision) == ("/models/mine", "a#b")
+    assert (settings.prompts, settings.served_name) == ('{"query": "query: "}', "x$y")
+
+
+def test_an_env_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").symlink_to("/proc/self/mem")  # a regular file whose first byte is unmapped
+    with pytest.raises(UsageError, match=r"^\./\.env cannot be read: Input/output error"):
+        read({})
+
+
+def test_a_field_that_is_no_setting_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"prot\n.*not permitted"):
+        Settings(prot=1)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize("host", ["", "  "])
 def test_an_empty_host_is_refused(host: str) -> None:
     result = CliRunner().invoke(main, ["serve"], env={"EMBEDWELL_HOST": host})

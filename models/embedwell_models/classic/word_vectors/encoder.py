@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.classic.word_vectors.family import TABLE
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
@@ -164,7 +164,7 @@ def _read_word_weights(description: ModelDescription, rows: int) -> Floats | Non
         return None
     path = description.path / description.sentence.word_weights
     tensors = {
-        name: weights.to_finite_float32(path, name, part)
+        name: safetensors_files.to_finite_float32(path, name, part)
         for name, part in weights.iterate_tensors(path)
     }
     shapes = {name: part.shape for name, part in tensors.items()}

@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Annotated, Any, TypeVar
 
@@ -94,11 +95,8 @@ class DirectRoute(APIRoute):
         context: RequestContext = scope["state"]["context"]
         assert self.body_type is not None
         request = await read_body(self.body_type, context, receive)
-        try:
+        with fields_named(request):
             content = await self.endpoint(context, request)
-        except ServiceError as error:
-            error.name_field(request.model_fields_set)
-            raise
         if isinstance(content, BinaryResponse):
             body, headers = content.body, content.headers()
         else:
@@ -145,6 +143,16 @@ def head_routes(routes: Iterable[BaseRoute]) -> list[Route]:
             head.methods, head.include_in_schema = {"HEAD"}, False
             heads.append(head)
     return heads
+
+
+@contextmanager
+def fields_named(body: Body) -> Iterator[None]:
+    """Name the field of a body that has the input of a ServiceError."""
+    try:
+        yield
+    except ServiceError as error:
+        error.name_field(body.model_fields_set)
+        raise
 
 
 async def read_body(body_type: type[B], context: RequestContext, receive: Receive) -> B:
