@@ -15,6 +15,8 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.cpu_backend.table_encoder import is_table
@@ -28,8 +30,7 @@ from embedwell_models.encoder.device import (
 from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.loading.on_kernels import KernelBackend
-from embedwell_models.loading.on_tables import TableBackend
+from embedwell_models.loading.on_cpu import KernelBackend, TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.trials import EncoderFactoryProtocol
 from embedwell_models.tables.names import is_part
@@ -105,8 +106,8 @@ class RowExactLinear(LinearFactory):
 
     @cached_property
     def _factory(self) -> LinearFactory:
-        if library.best_isa("float32", self.cpu_features) is not None:
-            return KernelBackend(self.cpu_features).linear
+        if (isa := library.best_isa("float32", self.cpu_features)) is not None:
+            return KernelLinearFactory(isa, Packing("float32"))
         from embedwell_models.torch_backend.array_linear import device_linear
         from embedwell_models.torch_backend.device import CPU
 
@@ -137,13 +138,13 @@ def choose_backend(
     ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
-    if reason is None and _kernels_compute(layout, weights, cpu_features):
-        return KernelBackend(cpu_features)
+    parts = cpu_features, RowExactLinear(cpu_features)
     if reason is None:
-        return TableBackend(cpu_features, RowExactLinear(cpu_features))
+        compiled = _kernels_compute(layout, weights, cpu_features)
+        return KernelBackend(*parts) if compiled else TableBackend(*parts)
     from embedwell_models.loading.on_torch import TorchBackend
 
-    return TorchBackend(device, reason, cpu_features, RowExactLinear(cpu_features))
+    return TorchBackend(device, reason, *parts)
 
 
 def why_torch(

@@ -6,7 +6,6 @@ from typing import Protocol
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
-from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import Heads, bge_m3_heads, multi_vector_heads
 from embedwell_models.model_description import ModelDescription
@@ -25,11 +24,11 @@ class OutputComputer(Protocol):
 
 def choose_output_computer(model: LoadedModel) -> OutputComputer:
     """Choose the heads of a model; raises ModelError if weights cannot be read."""
-    if isinstance(model.head, TokenVectorHead):
-        return MultiVectorOutputs(multi_vector_heads(model, model.head))
+    if model.description.multi_vector:
+        return MultiVectorOutputs(multi_vector_heads(model))
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.description, model.encoder, model.tokenizer)
-    return StateOutputs(model, model.head)
+    return StateOutputs(model)
 
 
 class MultiVectorOutputs:
@@ -70,10 +69,9 @@ class StateOutputs:
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
-    def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
-        """head: the modules that compute the dense vector."""
+    def __init__(self, model: LoadedModel) -> None:
         description = model.description
-        self._encoder, self._head = model.encoder, head
+        self._encoder, self._head = model.encoder, model.head
         self._poolings, self._token_weights = description.sentence.pooling, None
         if isinstance(description.sentence.sparse, BgeM3Sparse):
             width = description.spec.config.hidden_size

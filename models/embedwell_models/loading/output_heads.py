@@ -13,7 +13,6 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
-from embedwell_models.encoder.vector_heads import TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
@@ -50,7 +49,7 @@ class HostHeads:
         return {name: self._heads[name](states, batch) for name in names}
 
 
-def multi_vector_heads(model: LoadedModel, head: TokenVectorHead) -> Heads:
+def multi_vector_heads(model: LoadedModel) -> Heads:
     """Return the head of a multi-vector model, with unit length if its files say so.
 
     Raises ModelError for weights that are missing or of a wrong shape.
@@ -63,7 +62,7 @@ def multi_vector_heads(model: LoadedModel, head: TokenVectorHead) -> Heads:
         transforms += [on.normalize] * sentence.normalize
         return on.DeviceHeads(encoder, {MULTI: on.of_tokens(transforms)})
     finish = normalize if sentence.normalize else _identity
-    return HostHeads(model, {MULTI: lambda states, _: finish(head(states))})
+    return HostHeads(model, {MULTI: lambda states, _: finish(model.head(states))})
 
 
 def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -> Heads:
