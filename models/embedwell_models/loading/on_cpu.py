@@ -20,7 +20,14 @@ from embedwell_models.model_description import ModelDescription
 
 @dataclass(frozen=True)
 class CpuBackend:
-    """Base of the backends without torch; for their members see `Backend`."""
+    """Base of the backends without torch.
+
+    reason: why torch takes part; None if it does not. linear: builds float32 layers on a CPU whose
+    output rows depend only on their input row. device_linear: builds float32 layers on the device.
+    inputs: builds the first step of an encoder. text_encoders: returns the factory of a model's
+    text encoder, with its head over states; it fills `graphs` on a GPU that is warm.
+    image_encoders: returns the factory of an image encoder, for floating-point precisions.
+    """
 
     cpu_features: frozenset[str]
     linear: LinearFactory
