@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.codes import CODEBOOK_SIZE
+from embedwell_models.tables.compressed import CODEBOOK_SIZE
 from embedwell_models.tables.neighbors import Rows
 from embedwell_models.vectors import Floats
 

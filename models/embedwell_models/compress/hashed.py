@@ -7,7 +7,7 @@ V rows of the table, D dimensions, B rows of the pool. Svenstrup et al. 2017 (ar
 import numpy as np
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.hashed import Ids, pool_rows
+from embedwell_models.tables.compressed import Ids, pool_rows
 from embedwell_models.vectors import Doubles, Floats
 
 _ROUNDS = 8

@@ -10,8 +10,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
-from embedwell_models.convert.sentencepiece_comparison import VARIANTS
-from embedwell_models.convert.sentencepiece_model import SentencePieceModel
+from embedwell_models.convert.sentencepiece_model import VARIANTS, SentencePieceModel
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
 

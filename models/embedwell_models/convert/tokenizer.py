@@ -15,8 +15,11 @@ from tokenizers import Tokenizer as Rust
 from tokenizers.models import BPE, WordLevel
 
 from embedwell_models.config import other_files
-from embedwell_models.convert import sentencepiece_comparison
-from embedwell_models.convert.sentencepiece_model import SentencePieceModel
+from embedwell_models.convert.sentencepiece_model import (
+    SentencePieceModel,
+    refuse_other_pieces,
+    warn_of_variants,
+)
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES
 from embedwell_models.tokenizer.loading import added_tokens, loader
@@ -55,9 +58,9 @@ def convert(source: Path, target: Path) -> None:
 
 def _follow_sentencepiece(path: Path, rust: Rust) -> None:
     model = SentencePieceModel.read(path)
-    sentencepiece_comparison.refuse_other_pieces(path, model, rust)
+    refuse_other_pieces(path, model, rust)
     model.normalize_characters(rust)
-    sentencepiece_comparison.warn_of_variants(path, model, rust)
+    warn_of_variants(path, model, rust)
 
 
 def _load(source: Path) -> Any:

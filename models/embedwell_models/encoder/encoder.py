@@ -8,6 +8,7 @@ from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.vectors import Doubles, Floats
 
 
@@ -108,6 +109,10 @@ class EncoderWithHead(Encoder):
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
         return self._encoder.states(batch, num_layers)
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
+        return pool_batch(self.states(batch, self._num_layers), batch, poolings)
 
     def warm(self) -> None:
         """Prepare the inner encoder."""

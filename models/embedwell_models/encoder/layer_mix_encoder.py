@@ -3,7 +3,6 @@
 B sequences, T tokens, D hidden size.
 """
 
-from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import numpy as np
 from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
-from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.layer_weights import LayerWeights
 from embedwell_models.vectors import Floats
@@ -42,10 +40,6 @@ class LayerMixEncoder(EncoderWithHead):
         weighted = (w * states(batch, layer) for layer, w in enumerate(self._weights, first))
         mean: Floats = reduce(np.add, weighted) / self._weights.sum()
         return mean
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the means, concatenating the poolings: (B, poolings * D)."""
-        return pool_batch(self.states(batch, self._num_layers), batch, poolings)
 
 
 def read_layer_weights(folder: Path, module: LayerWeights) -> Floats:

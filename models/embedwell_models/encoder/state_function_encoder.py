@@ -4,11 +4,10 @@ Such are the attention to trained latents of NV-Embed (Lee et al. 2024, arXiv 24
 layers of a classifier that come before its pooling. B sequences, T tokens, D hidden size.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
-from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.vectors import Floats
 
 StateFunction = Callable[[Floats], Floats]
@@ -30,7 +29,3 @@ class StateFunctionEncoder(EncoderWithHead):
         """
         states = super().states(batch, num_layers)
         return self._function(states) if num_layers == self._num_layers else states
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        return pool_batch(self.states(batch, self._num_layers), batch, poolings)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -13,8 +12,11 @@ from embedwell_models.model_files.vector_modules import Module
 from embedwell_models.vectors import Floats
 
 
-class _Head:
-    """Modules that are applied to rows, one after another."""
+class VectorHead:
+    """Modules that are applied to rows, one after another.
+
+    A row is the pooled vector of a text, or the state of a token in a multi-vector model.
+    """
 
     def __init__(self, folder: Path, modules: Sequence[Module], linear: LinearFactory) -> None:
         """linear: builds layers with independent, bit-identical rows.
@@ -30,16 +32,8 @@ class _Head:
                 rows = transform(rows)
         return rows
 
-
-class PooledVectorHead(_Head):
-    """Modules that are applied to the pooled vector of each text."""
-
-    def without_last(self) -> Self:
+    def without_last(self) -> "VectorHead":
         """Return the head without its last module."""
         head = copy(self)
         head._transforms = self._transforms[:-1]
         return head
-
-
-class TokenVectorHead(_Head):
-    """Modules that a multi-vector model applies to the state of each token."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,25 +15,26 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.quantization import Calibration
+from embedwell_models.cpu_backend.linear import KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.cpu_backend.table_encoder import is_table
-from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
+from embedwell_models.encoder.batch_shape import PassPlan
 from embedwell_models.encoder.device import (
     Device,
     has_gpu_file,
     may_be_gpu,
     torch_is_installed,
 )
-from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.linear import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.loading.on_kernels import KernelBackend
-from embedwell_models.loading.on_tables import TableBackend
+from embedwell_models.loading.on_cpu import KernelBackend, TableBackend
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.precision.trials import EncoderFactoryProtocol
 from embedwell_models.tables.names import is_part
 from embedwell_models.vectors import Floats
+
+if TYPE_CHECKING:
+    from embedwell_models.loading.on_torch import TorchBackend
 
 log = logging.getLogger(__name__)
 
@@ -47,46 +48,8 @@ _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 
-class Backend(Protocol):
-    """Builder of the parts of an encoder on one device.
-
-    reason: why torch takes part; None if it does not. linear: builds float32 layers on a CPU whose
-    output rows depend only on their input row. device_linear: builds float32 layers on the device.
-    """
-
-    @property
-    def device(self) -> Device: ...
-
-    @property
-    def reason(self) -> str | None: ...
-
-    @property
-    def linear(self) -> LinearFactory: ...
-
-    @property
-    def device_linear(self) -> LinearFactory: ...
-
-    def inputs(self, layout: CheckpointLayout, weights: Weights) -> Inputs:
-        """Build the first step of an encoder."""
-        ...
-
-    def text_encoders(
-        self,
-        description: ModelDescription,
-        weights: Weights,
-        inputs: Inputs,
-        calibration: Calibration,
-        graphs: RecordedShapes,
-    ) -> EncoderFactoryProtocol:
-        """Return the factory of a model's text encoder, with its head over states.
-
-        graphs: filled by an encoder on a GPU that is warm.
-        """
-        ...
-
-    def image_encoders(self, weights: Weights, inputs: Inputs) -> EncoderFactoryProtocol:
-        """Return the factory of an image encoder, for floating-point precisions."""
-        ...
+Backend: TypeAlias = "KernelBackend | TableBackend | TorchBackend"
+"""Builder of the parts of an encoder on one device, see `CpuBackend`."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +68,8 @@ class RowExactLinear(LinearFactory):
 
     @cached_property
     def _factory(self) -> LinearFactory:
-        if library.best_isa("float32", self.cpu_features) is not None:
-            return KernelBackend(self.cpu_features).linear
+        if (isa := library.best_isa("float32", self.cpu_features)) is not None:
+            return KernelLinearFactory(isa, Packing("float32"))
         from embedwell_models.torch_backend.array_linear import device_linear
         from embedwell_models.torch_backend.device import CPU
 
@@ -137,13 +100,13 @@ def choose_backend(
     ModuleNotFoundError if torch is needed and not installed.
     """
     reason = why_torch(layout, weights, device, cpu_features)
-    if reason is None and _kernels_compute(layout, weights, cpu_features):
-        return KernelBackend(cpu_features)
+    parts = cpu_features, RowExactLinear(cpu_features)
     if reason is None:
-        return TableBackend(cpu_features, RowExactLinear(cpu_features))
+        compiled = _kernels_compute(layout, weights, cpu_features)
+        return KernelBackend(*parts) if compiled else TableBackend(*parts)
     from embedwell_models.loading.on_torch import TorchBackend
 
-    return TorchBackend(device, reason, cpu_features, RowExactLinear(cpu_features))
+    return TorchBackend(device, reason, *parts)
 
 
 def why_torch(

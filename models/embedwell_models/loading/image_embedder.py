@@ -12,12 +12,12 @@ from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.vector_heads import PooledVectorHead
+from embedwell_models.encoder.vector_heads import VectorHead
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sentence import projection_modules
-from embedwell_models.positions.stretched_table import stretched_table
+from embedwell_models.positions.tables import stretched_table
 from embedwell_models.precision.reference_images import ReferenceImageEmbedder
 from embedwell_models.precision.trials import (
     MIN_COSINE,
@@ -112,7 +112,7 @@ class ImageParts:
         self._project = backend.device_linear(weight, bias)
         path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
-        self._head = PooledVectorHead(description.path, modules, backend.linear)
+        self._head = VectorHead(description.path, modules, backend.linear)
         self._pool = self._connect = None
         if spec.merge:
             matrix = tensors["connector.weight"]

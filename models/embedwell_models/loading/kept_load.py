@@ -1,9 +1,8 @@
 """Keep what `Embedder.load` measured of a model that is loaded by its name."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.threads import process_thread_count
@@ -11,22 +10,9 @@ from embedwell_models.precision.kept_measurements import KeptMeasurements, machi
 from embedwell_models.precision.trials import Trial
 
 
-class Measured(Protocol):
-    """A loaded model, with what its load measured; see TokenIdEmbedder."""
-
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def trials(self) -> Sequence[Trial]: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def input_magnitudes(self) -> Magnitudes | None: ...
-
-
 @dataclass(frozen=True)
 class KnownLoad:
-    """Measurements of an earlier load, see TokenIdEmbedder."""
+    """Measurements of a load, see TokenIdEmbedder."""
 
     dtype: str
     trials: Sequence[Trial]
@@ -54,12 +40,12 @@ class KeptLoad(KeptMeasurements):
             return None
         return None if known.dtype == "int8" and magnitudes is None else known
 
-    def write(self, model: Measured) -> None:
+    def write(self, load: KnownLoad) -> None:
         """Keep what this load measured."""
-        trials = [asdict(trial) for trial in model.trials]
-        if model.input_magnitudes is not None:
-            self.write_magnitudes(model.input_magnitudes)
-        fields = {"dtype": model.dtype, "trials": trials, "fingerprint": model.fingerprint}
+        if load.input_magnitudes is not None:
+            self.write_magnitudes(load.input_magnitudes)
+        fields = asdict(replace(load, input_magnitudes=None))
+        del fields["input_magnitudes"]
         self.write_fields(fields)
 
 

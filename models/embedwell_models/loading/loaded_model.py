@@ -16,7 +16,7 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
-from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
+from embedwell_models.encoder.vector_heads import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
     RowExactLinear,
@@ -25,7 +25,7 @@ from embedwell_models.loading.backends import (
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder
-from embedwell_models.loading.on_tables import TableBackend
+from embedwell_models.loading.on_cpu import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
@@ -61,7 +61,7 @@ class LoadedModel:
     device: Device
     inputs: Inputs
     encoder: Encoder
-    head: PooledVectorHead | TokenVectorHead
+    head: VectorHead
     dtype: str
     isa: str | None
     why_torch: str | None
@@ -199,13 +199,8 @@ def _warn_of_unread_keys(description: ModelDescription) -> None:
             )
 
 
-def _head(
-    description: ModelDescription, linear: LinearFactory
-) -> PooledVectorHead | TokenVectorHead:
-    modules = description.sentence.modules
-    if description.multi_vector:
-        return TokenVectorHead(description.path, modules, linear)
-    return PooledVectorHead(description.path, modules, linear)
+def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
+    return VectorHead(description.path, description.sentence.modules, linear)
 
 
 def with_own_states(
@@ -228,14 +223,12 @@ def with_own_states(
         from embedwell_models.torch_backend.device_heads import with_layers_of_tokens
 
         return with_layers_of_tokens(encoder, path, of_tokens, layers)
-    return StateFunctionEncoder(encoder, TokenVectorHead(path, of_tokens, linear), layers)
+    return StateFunctionEncoder(encoder, VectorHead(path, of_tokens, linear), layers)
 
 
-def _compared_vectors(
-    description: ModelDescription, head: PooledVectorHead | TokenVectorHead
-) -> Vectors:
+def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vectors:
     # A classifier has few logits: their inputs show the accuracy of the encoder better.
-    if isinstance(head, TokenVectorHead):
+    if description.multi_vector:
         return token_vectors_function(head, description.spec.config.num_layers)
     compared = head.without_last() if description.classifier else head
     return pooled_vectors_function(compared, description.sentence.pooling)

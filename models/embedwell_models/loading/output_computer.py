@@ -1,14 +1,12 @@
 """Heads for sparse vectors and for a vector of each token, beside the dense vector of a text."""
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
-from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.output_heads import Heads, bge_m3_heads, multi_vector_heads
+from embedwell_models.loading.output_heads import bge_m3_heads, multi_vector_heads
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import BgeM3Sparse, Splade
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
@@ -16,32 +14,20 @@ from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
-
-class OutputComputer(Protocol):
-    """Function from a batch of B sequences to the outputs of the given names (`outputs.names`)."""
-
-    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]: ...
+OutputComputer = Callable[[Batch, Collection[str]], list[TextOutputs]]
+"""Function from a batch of B sequences to the outputs of the given names (`outputs.names`)."""
 
 
 def choose_output_computer(model: LoadedModel) -> OutputComputer:
     """Choose the heads of a model; raises ModelError if weights cannot be read."""
-    if isinstance(model.head, TokenVectorHead):
-        return MultiVectorOutputs(multi_vector_heads(model, model.head))
+    if model.description.multi_vector:
+        heads = multi_vector_heads(model)
+        return lambda batch, _: [
+            TextOutputs(multi=rows) for rows in batch.split(heads(batch, [MULTI])[MULTI])
+        ]
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.description, model.encoder, model.tokenizer)
-    return StateOutputs(model, model.head)
-
-
-class MultiVectorOutputs:
-    """Outputs of a multi-vector model: a vector for each token."""
-
-    def __init__(self, heads: Heads) -> None:
-        self._heads = heads
-
-    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
-        """Compute the vectors of all tokens, normalised if the model's files say so."""
-        vectors = self._heads(batch, [MULTI])[MULTI]
-        return [TextOutputs(multi=rows) for rows in batch.split(vectors)]
+    return StateOutputs(model)
 
 
 class SpladeOutputs:
@@ -70,10 +56,9 @@ class StateOutputs:
     BGE-M3: Chen et al. 2024, arXiv 2402.03216.
     """
 
-    def __init__(self, model: LoadedModel, head: PooledVectorHead) -> None:
-        """head: the modules that compute the dense vector."""
+    def __init__(self, model: LoadedModel) -> None:
         description = model.description
-        self._encoder, self._head = model.encoder, head
+        self._encoder, self._head = model.encoder, model.head
         self._poolings, self._token_weights = description.sentence.pooling, None
         if isinstance(description.sentence.sparse, BgeM3Sparse):
             width = description.spec.config.hidden_size

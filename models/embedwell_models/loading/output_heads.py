@@ -4,7 +4,7 @@ B sequences, T tokens, D hidden size.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
-from embedwell_models.encoder.vector_heads import TokenVectorHead
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
@@ -26,31 +25,26 @@ HostHead = Callable[[Floats, Batch], Floats]
 """Function from the last states (T, D) of a batch to an output, see Heads."""
 
 
-class Heads(Protocol):
-    """Function from a batch to the outputs of the given names.
+Heads = Callable[[Batch, Collection[str]], dict[str, Floats]]
+"""Function from a batch to the outputs of the given names.
 
-    dense: the pooled states, (B, poolings * D). sparse: the weight of each token, (T, 1). multi:
-    the vector of each token, (T, dim).
-    """
-
-    def __call__(self, batch: Batch, names: Collection[str]) -> dict[str, Floats]: ...
+dense: the pooled states, (B, poolings * D). sparse: the weight of each token, (T, 1). multi: the
+vector of each token, (T, dim).
+"""
 
 
-class HostHeads:
-    """Heads that read the last states on the host."""
+def _host_heads(model: LoadedModel, heads: Mapping[str, HostHead]) -> Heads:
+    # Heads that read the last states on the host.
+    encoder, num_layers = model.encoder, model.description.spec.config.num_layers
 
-    def __init__(self, model: LoadedModel, heads: Mapping[str, HostHead]) -> None:
-        """heads: compute each output by its name."""
-        self._encoder, self._heads = model.encoder, heads
-        self._num_layers = model.description.spec.config.num_layers
+    def compute(batch: Batch, names: Collection[str]) -> dict[str, Floats]:
+        states = encoder.states(batch, num_layers)
+        return {name: heads[name](states, batch) for name in names}
 
-    def __call__(self, batch: Batch, names: Collection[str]) -> dict[str, Floats]:
-        """Compute the outputs of the given names."""
-        states = self._encoder.states(batch, self._num_layers)
-        return {name: self._heads[name](states, batch) for name in names}
+    return compute
 
 
-def multi_vector_heads(model: LoadedModel, head: TokenVectorHead) -> Heads:
+def multi_vector_heads(model: LoadedModel) -> Heads:
     """Return the head of a multi-vector model, with unit length if its files say so.
 
     Raises ModelError for weights that are missing or of a wrong shape.
@@ -63,7 +57,7 @@ def multi_vector_heads(model: LoadedModel, head: TokenVectorHead) -> Heads:
         transforms += [on.normalize] * sentence.normalize
         return on.DeviceHeads(encoder, {MULTI: on.of_tokens(transforms)})
     finish = normalize if sentence.normalize else _identity
-    return HostHeads(model, {MULTI: lambda states, _: finish(head(states))})
+    return _host_heads(model, {MULTI: lambda states, _: finish(model.head(states))})
 
 
 def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -> Heads:
@@ -90,7 +84,7 @@ def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -
     if layer:
         project = model.linear(*layer)
         heads[MULTI] = lambda states, _: normalize(project(states))
-    return HostHeads(model, heads)
+    return _host_heads(model, heads)
 
 
 def _token_layer(model: LoadedModel) -> WeightAndBias:

@@ -17,7 +17,7 @@ from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.patch_pages import PatchPages
-from embedwell_models.loading.kept_load import KeptLoad
+from embedwell_models.loading.kept_load import KeptLoad, KnownLoad
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
@@ -130,7 +130,8 @@ class TokenIdEmbedder:
         return_free_memory()  # of weights in the file's format, and of the precisions not chosen
         embedder = cls(loaded, fingerprint)
         if kept and not known:
-            kept.write(embedder)
+            parts = embedder.dtype, embedder.trials, embedder.fingerprint
+            kept.write(KnownLoad(*parts, embedder.input_magnitudes))
         return embedder
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:

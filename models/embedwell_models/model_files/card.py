@@ -33,3 +33,14 @@ def read_card(folder: Path) -> JsonConfig:
     """Read the card of a folder; the options are empty without modules.json."""
     path = folder / CARD
     return JsonConfig.optional(path) if has_modules(folder) else JsonConfig(path, {})
+
+
+def default_prompt(card: JsonConfig) -> str:
+    """Return the default prompt of a model; "" for none.
+
+    Raises ModelError for the name of a missing prompt.
+    """
+    if card.get("default_prompt_name") is None:
+        return ""
+    prompts: dict[str, str] = card.get("prompts", {})
+    return card.choice("default_prompt_name", prompts)

@@ -11,14 +11,13 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
-from embedwell_models.model_files.card import has_modules, read_card, read_kind
+from embedwell_models.model_files.card import default_prompt, has_modules, read_card, read_kind
 from embedwell_models.model_files.classification_heads import (
     ClassificationHead,
     classification_head,
 )
 from embedwell_models.model_files.generative import CLASS_SUFFIXES, next_token_head
 from embedwell_models.model_files.modules import ModuleEntry
-from embedwell_models.model_files.prompts import default_prompt
 from embedwell_models.model_files.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
 from embedwell_models.model_files.transformer import (
     ChatTemplateOptions,

@@ -10,7 +10,7 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import read_card
+from embedwell_models.model_files.card import default_prompt, read_card
 from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.layer_weights import (
     LayerWeights,
@@ -28,7 +28,6 @@ from embedwell_models.model_files.pooling import (
     has_pooling,
 )
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.model_files.prompts import default_prompt
 from embedwell_models.model_files.sparse import Sparse, read_sparse
 from embedwell_models.model_files.text_template import (
     FORMATS,

@@ -7,7 +7,7 @@ import numpy as np
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
+from embedwell_models.encoder.vector_heads import VectorHead
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -66,12 +66,12 @@ class ReferenceSentenceEmbedder:
         return [ids for ids in rows if ids and max(ids) < self._vocab_size]
 
 
-def pooled_vectors_function(head: PooledVectorHead, pooling: Sequence[str]) -> Vectors:
+def pooled_vectors_function(head: VectorHead, pooling: Sequence[str]) -> Vectors:
     """Return a function that computes the vectors of texts. head: modules after the pooling."""
     return lambda encoder, batch: normalize(head(encoder.vectors(batch, pooling)))
 
 
-def token_vectors_function(head: TokenVectorHead, num_layers: int) -> Vectors:
+def token_vectors_function(head: VectorHead, num_layers: int) -> Vectors:
     """Return a function that concatenates the vectors of a text's tokens to one vector.
 
     The cosine of two such vectors is the mean of the cosines of their tokens.

@@ -8,8 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.codes import CODEBOOK_SIZE, CodedTable
-from embedwell_models.tables.hashed import HashedTable
+from embedwell_models.tables.compressed import (
+    CODEBOOK_SIZE,
+    CodedTable,
+    HashedTable,
+    Tier,
+    TieredTable,
+)
 from embedwell_models.tables.names import (
     CODEBOOKS,
     CODES,
@@ -31,7 +36,6 @@ from embedwell_models.tables.table import (
     blocks,
     to_float32,
 )
-from embedwell_models.tables.tiers import Tier, TieredTable
 from embedwell_models.vectors import Floats
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from itertools import islice
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import FileResponse
@@ -12,7 +12,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
-from embedwell.batches.batch import MAX_NAME
+from embedwell.batches.batch import MAX_NAME, Batch
 from embedwell.batches.file_store import Purpose, StoredFile, Upload
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
@@ -35,12 +35,7 @@ _FORM = {
 _MAX_FIELDS, _MAX_FIELD_BYTES = 8, 1 << 10
 
 
-class _Listed(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-T = TypeVar("T", bound=_Listed)
+T = TypeVar("T", bound=StoredFile | Batch)
 
 
 class Page(TypedDict):

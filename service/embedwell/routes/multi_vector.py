@@ -30,7 +30,7 @@ from embedwell.routes.common.body import Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
-from embedwell.routes.common.response_types import token_usage
+from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.openai_inputs import TextsOrObjects
 from embedwell_models.outputs.names import MULTI
@@ -62,12 +62,6 @@ class MultiVectorRequest(Body):
 
 
 @forbid_extra
-class JinaUsage(TypedDict):
-    prompt_tokens: NonNegativeInt
-    total_tokens: NonNegativeInt
-
-
-@forbid_extra
 class JinaTokenVectors(TypedDict):
     """The vectors of a text's tokens, as numbers or as all their bytes in base64."""
 
@@ -80,7 +74,7 @@ class JinaTokenVectors(TypedDict):
 class JinaMultiVectors(TypedDict):
     model: str
     object: Literal["list"]
-    usage: JinaUsage
+    usage: OpenAIUsage
     data: list[JinaTokenVectors]
 
 

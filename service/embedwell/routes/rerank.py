@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Any, Self
 
 from fastapi import APIRouter
 
@@ -11,6 +11,7 @@ from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.cosine_scores import CosineScores
+from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
@@ -27,7 +28,6 @@ from embedwell.routes.rerank_bodies import (
     CohereRanking,
     CohereRerankRequest,
     JinaRanking,
-    PlainRanked,
     Ranked,
     RerankRequest,
     RerankResponse,
@@ -40,14 +40,6 @@ from embedwell_models.vectors import Floats
 
 _Ranks = Sequence[tuple[int, float]]
 """The index and the score of each document, best first."""
-
-
-class VectorScores(Protocol):
-    """Interface of MultiVectors and CosineScores."""
-
-    async def scores(
-        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
-    ) -> tuple[list[InputRow], Floats]: ...
 
 
 class RerankService:
@@ -217,7 +209,9 @@ def _texts(documents: Sequence[str | ImageInput]) -> list[str]:
     return texts
 
 
-def _vector_scores(registry: ModelRegistry, model: ServedModel) -> VectorScores | None:
+def _vector_scores(
+    registry: ModelRegistry, model: ServedModel
+) -> MultiVectors | CosineScores | None:
     if model.description.classifier is not None:
         return None
     if model.multi_vectors.offered:
@@ -266,19 +260,15 @@ def _tei_ranks(ranks: _Ranks, texts: Sequence[str] | None) -> TEIRanks:
     return [{"index": index, "score": score, "text": texts[index]} for index, score in ranks]
 
 
-def _rank_texts(ranks: _Ranks, texts: Sequence[str] | None) -> list[PlainRanked]:
-    if texts is None:
-        return [{"index": index, "relevance_score": score} for index, score in ranks]
-    return [
-        {"index": index, "relevance_score": score, "document": texts[index]}
-        for index, score in ranks
-    ]
-
-
 def _rank_objects(ranks: _Ranks, texts: Sequence[str] | None) -> list[Ranked]:
-    if texts is None:
+    return _rank_texts(ranks, None if texts is None else [{"text": text} for text in texts])
+
+
+def _rank_texts(ranks: _Ranks, documents: Sequence[Any] | None) -> list[Any]:
+    # documents: in the response's format; None to leave them out.
+    if documents is None:
         return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "relevance_score": score, "document": {"text": texts[index]}}
+        {"index": index, "relevance_score": score, "document": documents[index]}
         for index, score in ranks
     ]

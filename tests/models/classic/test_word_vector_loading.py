@@ -14,7 +14,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables.codes import CodedTable
+from embedwell_models.tables.compressed import CodedTable
 from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
 from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 

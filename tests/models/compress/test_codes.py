@@ -5,7 +5,7 @@ import pytest
 
 from embedwell_models.compress.codes import product_quantize
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.codes import CodedTable
+from embedwell_models.tables.compressed import CodedTable
 from embedwell_models.vectors import Floats
 from tests.models.word_files import vectors
 

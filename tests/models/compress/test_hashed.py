@@ -5,7 +5,7 @@ import pytest
 
 from embedwell_models.compress.hashed import Importance, fit_pool
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.hashed import HashedTable, pool_rows
+from embedwell_models.tables.compressed import HashedTable, pool_rows
 from tests.models.word_files import vectors
 
 TABLE = vectors(400, 70)

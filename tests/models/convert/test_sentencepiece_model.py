@@ -57,3 +57,17 @@ def test_a_file_that_composes_no_letters_is_followed(tmp_path: Path) -> None:
     for text in [*raw.COMPOSED, *DECOMPOSED]:
         assert tokens(ours, text) == file.encode(text, out_type=str), text
     assert tokens(ours, DECOMPOSED[0]) != tokens(ours, raw.COMPOSED[0])
+
+
+def test_kinds_of_texts_that_are_read_otherwise_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (source := tmp_path / "source").mkdir()
+    raw.write("llama_legacy", source)
+    changed = {"normalization_rule_name": "nmt_nfkc", "remove_extra_whitespaces": True}
+    raw.pieces("tokenizer.model", **{**raw.LLAMA, **changed})(source)
+    ours, file = converted(source, tmp_path / "target"), sentencepiece_file(source)
+    text = "ｔｈｅ ﬁrst ｶﾞ"
+    assert tokens(ours, text) == file.encode(text, out_type=str)
+    (message,) = caplog.messages
+    assert "tokenizer.model: SentencePiece reads several spaces, outer spaces like" in message

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from safetensors.numpy import save_file
 
 from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.vector_heads import PooledVectorHead, TokenVectorHead
+from embedwell_models.encoder.vector_heads import VectorHead
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
 from tests.models.encoder.linear_factories import FACTORIES, assert_equal, every_factory, numbers
 
@@ -42,13 +42,13 @@ def folder(tmp_path: Path) -> Path:
 def test_modules_are_applied_in_their_order(folder: Path, linear: LinearFactory) -> None:
     x, weight, bias = (torch.from_numpy(each).double() for each in (VECTORS, WEIGHT, BIAS))
     whole = torch.tanh(F.linear(x, weight, bias))[:, :5]
-    head = PooledVectorHead(folder, MODULES, linear)
+    head = VectorHead(folder, MODULES, linear)
     assert_equal(head(VECTORS), F.normalize(whole, dim=-1).numpy())
     assert_equal(head.without_last()(VECTORS), whole.numpy())
 
 
 def test_without_modules_vectors_stay_as_they_are(tmp_path: Path) -> None:
-    assert PooledVectorHead(tmp_path, [], FACTORIES["torch"])(VECTORS) is VECTORS
+    assert VectorHead(tmp_path, [], FACTORIES["torch"])(VECTORS) is VECTORS
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
@@ -56,14 +56,14 @@ def test_only_a_vector_that_is_not_finite_has_no_finite_result(folder: Path, val
     vectors = VECTORS.copy()
     vectors[2, 0] = value
     modules = [*MODULES[:1], Normalize()]
-    found = np.isfinite(PooledVectorHead(folder, modules, FACTORIES["kernels"])(vectors))
+    found = np.isfinite(VectorHead(folder, modules, FACTORIES["kernels"])(vectors))
     assert found[[0, 1, 3, 4, 5]].all() and (np.isinf(value) or not found[2].any())
 
 
-def token_head(folder: Path, linear: LinearFactory) -> TokenVectorHead:
+def token_head(folder: Path, linear: LinearFactory) -> VectorHead:
     (folder / "dense").mkdir()
     save_file(ARRAYS, folder / "dense" / "model.safetensors")
-    return TokenVectorHead(folder, [RESIDUAL, Normalize()], linear)
+    return VectorHead(folder, [RESIDUAL, Normalize()], linear)
 
 
 @every_factory

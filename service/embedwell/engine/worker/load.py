@@ -2,9 +2,9 @@
 
 import logging
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from embedwell.engine.wire.spec import StartupChoices
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Magnitudes
@@ -13,35 +13,17 @@ from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.precision.trials import Trial
 
+if TYPE_CHECKING:  # an engine needs none of it
+    from embedwell.settings.settings import Settings
+
 log = logging.getLogger("embedwell.engine")
 
 E = TypeVar("E", bound=TokenIdEmbedder)
 
 
-class Options(Protocol):
-    """Settings of the model.
-
-    isa: one of the library's CAPS, for the whole process.
-    threads: 0 for one on each available processor.
-    cuda_graphs: whether CUDA graphs are recorded on a GPU.
-    """
-
-    @property
-    def device(self) -> str: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def isa(self) -> str: ...
-    @property
-    def pooling(self) -> str: ...
-    @property
-    def rerank_format(self) -> str: ...
-    @property
-    def adapter(self) -> str: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def cuda_graphs(self) -> bool: ...
+Options: TypeAlias = "Settings | EngineSpec"
+"""Settings of the model; the instruction set is for the whole process, and 0 threads mean one on
+each available processor."""
 
 
 def load(folder: str | Path, options: Options) -> Embedder:

@@ -1,13 +1,26 @@
-"""Rows are weighted sums of two rows of a pool, which do not change with versions."""
+"""Rows of compressed tables, which do not change with versions."""
 
 import numpy as np
 
-from embedwell_models.tables.hashed import HashedTable, pool_rows
+from embedwell_models.tables.compressed import CodedTable, HashedTable, pool_rows
 
 SOME = np.random.default_rng(1)
+CODES = SOME.integers(0, 9, (50, 4)).astype(np.uint8)
+CODEBOOKS = SOME.normal(size=(4, 9, 3)).astype(np.float32)
+CODED = CodedTable(CODES, CODEBOOKS)
+EXPECTED = [[CODEBOOKS[m, row[m], j] for j in range(3) for m in range(4)] for row in CODES]
 POOL = SOME.normal(size=(7, 5)).astype(np.float32)
 IMPORTANCE = SOME.normal(size=(40, 2)).astype(np.float32)
 MASK = (1 << 64) - 1
+
+
+def test_a_row_of_codes_is_the_vector_of_each_by_turns() -> None:
+    assert (len(CODED), CODED.width) == (50, 12)
+    np.testing.assert_array_equal(CODED[:], EXPECTED)
+    np.testing.assert_array_equal(CODED[7:9], EXPECTED[7:9])
+    chosen = np.array([40, 3, 3])
+    np.testing.assert_array_equal(CODED[chosen], np.array(EXPECTED)[chosen])
+    assert CODED[:].dtype == np.float32 and CODED[chosen[:0]].shape == (0, 12)
 
 
 def splitmix(number: int) -> int:
@@ -30,7 +43,7 @@ def test_the_hash_is_splitmix64_and_chooses_two_different_rows() -> None:
         assert (first != second).all()
 
 
-def test_a_row_is_the_weighted_sum_of_its_two() -> None:
+def test_a_row_of_a_pool_is_the_weighted_sum_of_its_two() -> None:
     table = HashedTable(POOL, IMPORTANCE)
     assert (len(table), table.width) == (40, 5)
     first, second = pool_rows(np.arange(40), 7)

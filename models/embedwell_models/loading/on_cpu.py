@@ -1,18 +1,15 @@
-"""Encoders that the compiled kernels compute, without torch."""
+"""Encoders without torch: layers that the compiled kernels compute, or a table on numpy."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
-from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
-from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.splade import KernelSpladeHead
+from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs
@@ -22,19 +19,21 @@ from embedwell_models.model_description import ModelDescription
 
 
 @dataclass(frozen=True)
-class KernelBackend:
-    """Backend of the compiled kernels; for its members see `Backend`."""
+class CpuBackend:
+    """Base of the backends without torch.
+
+    reason: why torch takes part; None if it does not. linear: builds float32 layers on a CPU whose
+    output rows depend only on their input row. device_linear: builds float32 layers on the device.
+    inputs: builds the first step of an encoder. text_encoders: returns the factory of a model's
+    text encoder, with its head over states; it fills `graphs` on a GPU that is warm.
+    image_encoders: returns the factory of an image encoder, for floating-point precisions.
+    """
 
     cpu_features: frozenset[str]
+    linear: LinearFactory
 
     device = Device("cpu")
     reason = None
-
-    @cached_property
-    def linear(self) -> LinearFactory:
-        isa = library.best_isa("float32", self.cpu_features)
-        assert isa is not None  # see why_torch
-        return KernelLinearFactory(isa, Packing("float32"))
 
     @property
     def device_linear(self) -> LinearFactory:
@@ -42,6 +41,10 @@ class KernelBackend:
 
     def inputs(self, layout: CheckpointLayout, weights: Weights) -> InputTables:
         return InputTables.of(layout.config, weights)
+
+
+class KernelBackend(CpuBackend):
+    """Backend of the compiled kernels."""
 
     def text_encoders(
         self,
@@ -61,3 +64,21 @@ class KernelBackend:
         return KernelEncoderFactory(
             weights, inputs, Calibration(lambda _: None), None, self.cpu_features
         )
+
+
+class TableBackend(CpuBackend):
+    """Backend of a table of token vectors on numpy."""
+
+    def text_encoders(
+        self,
+        description: ModelDescription,
+        weights: Weights,
+        inputs: Inputs,
+        calibration: Calibration,
+        graphs: RecordedShapes,
+    ) -> TableEncoderFactory:
+        return self.image_encoders(weights, inputs)
+
+    def image_encoders(self, weights: Weights, inputs: Inputs) -> TableEncoderFactory:
+        assert isinstance(inputs, InputTables)
+        return TableEncoderFactory(inputs, self.cpu_features)
