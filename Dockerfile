@@ -68,10 +68,10 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     fi
 
 FROM ${BASE}
-# The user may add models to /weights and changes no file of the image.
+# The user may add models to /weights and changes no file of the image. OpenShift runs it as any user of group 0.
 RUN groupadd --system --gid 10001 embedwell \
  && useradd --system --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent embedwell \
- && install --directory --owner embedwell --group embedwell /weights
+ && install --directory --owner embedwell --group root --mode 775 /weights
 # Triton compiles kernels for a GPU when the server starts.
 ARG TORCH=none
 RUN if [ "$TORCH" = cuda ]; then \

@@ -47,6 +47,7 @@ EVERYTHING: dict[str, Any] = {
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "gpu", "operator": "Exists"}],
     "podAnnotations": {"team": "search"},
+    "podSecurityContext": {"fsGroup": 20000},
 }
 KEDA = {"autoscaling": {"enabled": True, "kind": "keda", "waitSeconds": 0.25}}
 VARIANTS = {"plain": PLAIN, "everything": EVERYTHING, "keda": KEDA}
@@ -233,17 +234,41 @@ def test_keda_keeps_the_servers_while_there_are_no_metrics(tmp_path: Path) -> No
     assert [each["metadata"]["ignoreNullValues"] for each in spec["triggers"]] == ["false"] * 2
 
 
+def notes_of(values: dict[str, Any], folder: Path) -> str:
+    """What `helm install` prints for the user."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    helm = program("helm", "(no package; .ci/helm.py fetches it)")
+    command = [helm, "install", "--dry-run=client", "embedwell", str(CHART)]
+    command += ["--values", str(file)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.partition("NOTES:")[2]
+
+
 def test_the_notes_say_how_to_ask_the_server(tmp_path: Path) -> None:
     for values, key in ((PLAIN, False), (EVERYTHING, True)):
-        file = tmp_path / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        helm = program("helm", "(no package; .ci/helm.py fetches it)")
-        command = [helm, "install", "--dry-run=client", "embedwell", str(CHART)]
-        command += ["--values", str(file)]
-        notes = subprocess.run(command, capture_output=True, text=True, check=False)
-        text = notes.stdout.partition("NOTES:")[2]
-        assert "curl -s localhost:8080/embed" in text, notes.stderr
+        text = notes_of(values, tmp_path)
+        assert "curl -s localhost:8080/embed" in text
         assert ("Bearer KEY" in text) == key == ("need no key" not in text)
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"), [({}, True), ({"image": {"repository": "r.example/e"}}, False)]
+)
+def test_the_notes_warn_of_an_image_that_is_in_no_registry(
+    values: dict[str, Any], warned: bool, tmp_path: Path
+) -> None:
+    assert ("set image.repository" in notes_of(values, tmp_path)) == warned
+
+
+def test_openshift_may_assign_the_group(tmp_path: Path) -> None:
+    values = {"podSecurityContext": {"fsGroup": None}}
+    pod = rendered(values, tmp_path)["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def test_a_gpu_is_asked_for_beside_the_other_resources(tmp_path: Path) -> None:

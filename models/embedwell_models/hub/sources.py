@@ -74,8 +74,16 @@ BUNDLES: Mapping[str, Bundle] = {
 
 def default_cache() -> Path:
     """Return the default folder for fetched models."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    base = os.environ.get("XDG_CACHE_HOME") or _home() / ".cache"
     return Path(base) / "embedwell"
+
+
+def _home() -> Path:
+    """Return the user's home; `/`, as in containers, for a user who has none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def resolve(

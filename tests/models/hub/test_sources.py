@@ -253,6 +253,12 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     assert default_cache() == Path("/somebody/.cache/embedwell")
 
 
+def test_a_user_without_a_home_has_a_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", "~")  # a name that leads to no folder, as for an unknown user
+    assert default_cache() == Path("/.cache/embedwell")
+
+
 def test_a_file_is_refused_with_the_command_for_word_vectors(tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2")
     with pytest.raises(ModelError, match=r"is a file: `embedwell convert \S+glove\.txt -o"):
