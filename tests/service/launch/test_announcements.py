@@ -61,7 +61,7 @@ def test_a_model_that_is_not_loaded_says_so() -> None:
 
 
 def greet(engine: dict[str, Any] | None) -> str:
-    settings = Settings(_env_file=None, served_name="small")  # type: ignore[call-arg]
+    settings = Settings(served_name="small")
     model = InheritedModel(settings, Path("/model"), 0, rows=2, counters_fd=10, connect_fd=11)
     context = InheritedServer(settings, [model], 8080, [[6]])
     return greeting(context, {} if engine is None else {0: engine})

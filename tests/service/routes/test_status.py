@@ -268,7 +268,7 @@ class WithoutFiles(ModelDescription):
 
 def info(sentence: VectorRecipe, rate: float = 0.0, **settings: object) -> Info:
     """Return /info before the engine has started. rate: of the engine, in tokens per second."""
-    values = Settings(_env_file=None, **{"workers": 1, **settings})  # type: ignore[call-arg, arg-type]
+    values = Settings(**{"workers": 1, **settings})  # type: ignore[arg-type]
     dimensions = AllowedDimensions.from_setting("none", 384, ())
     link = EngineSession(partial(request_connection, 0), SharedCounters.private())
     link.rate.update(rate)
