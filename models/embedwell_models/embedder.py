@@ -182,9 +182,10 @@ class Embedder(TokenIdEmbedder):
     def embed_pages(self, images: Sequence[bytes], *, max_pixels: int = MAX_PIXELS) -> list[Floats]:
         """Embed the tokens of images of pages, for `vectors.maxsim`: B arrays (n, dim).
 
-        images, max_pixels: see `embed_images`. Raises ImageError, TypeError for anything but bytes,
-        ImageTokensError for a page of more tokens than max_length, and ValueError for a model
-        without vectors of an image's tokens.
+        images, max_pixels: see `embed_images`. The model's text after an image is cut to
+        max_length. Raises ImageError, TypeError for anything but bytes, ImageTokensError for an
+        image of more tokens than max_length, and ValueError for a model without vectors of an
+        image's tokens.
         """
         if self.pages is None:
             raise ValueError(

@@ -7,6 +7,18 @@ import sys
 from embedwell.launch.signals import end_at_signals, install_signal_handlers
 
 
+def open_standard_streams() -> None:
+    """Open a null device for each standard stream that is closed.
+
+    The sockets of a server would get their numbers, which the processes that it forks replace.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+
+
 def prepare_processes() -> None:
     """Set the variables of a server's processes, before numpy reads them at its import."""
     from embedwell.launch.supervisor import ENVIRONMENT
@@ -22,6 +34,7 @@ def main() -> None:
     """
     end_at_signals()  # an exception could be lost during imports, and there is nothing to clean up
     if sys.argv[1:2] == ["serve"]:
+        open_standard_streams()
         prepare_processes()
     gc.disable()  # nothing that an import leaves is garbage: collections were 8 % of the imports
     from embedwell.cli.commands import main

@@ -268,6 +268,21 @@ def test_a_server_started_by_nohup_ignores_sighup(minilm_folder: object, tmp_pat
         signal.signal(signal.SIGHUP, before)
 
 
+class ServerWithoutInput(Server):
+    """A server whose standard input is closed, as a shell's `<&-` does."""
+
+    @property
+    def command(self) -> list[str]:
+        return ["sh", "-c", 'exec "$@" <&-', "sh", *super().command]
+
+
+def test_a_server_whose_standard_input_is_closed_serves(
+    minilm_folder: object, tmp_path: Path
+) -> None:
+    with ServerWithoutInput(tmp_path / "log") as server:
+        assert server.post("/embed", {"inputs": "a"}).status_code == 200
+
+
 @pytest.mark.full
 def test_an_interrupt_during_startup_logs_no_traceback(
     minilm_folder: object, tmp_path: Path
