@@ -160,7 +160,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
         _embed_lines(sources, Path(output), flags)
     elif suffix and "://" not in output and not output.endswith("/"):
         raise click.UsageError(
-            f"{output}: the name must end in .npy or .jsonl, or in / for a folder"
+            f"{output}: the name must end in .npy or .jsonl, or in / for a folder of Parquet files"
         )
     elif not sources:
         raise click.UsageError(

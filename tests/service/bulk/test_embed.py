@@ -111,7 +111,10 @@ def test_running_servers_embed_into_a_file_and_into_a_folder(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-o", "out.txt"], "the name must end in .npy or .jsonl, or in / for a folder"),
+        (
+            ["-o", "out.txt"],
+            "the name must end in .npy or .jsonl, or in / for a folder of Parquet files",
+        ),
         (["-o", "out"], "needs files as SOURCE, not standard input; name"),
         (["a", "b", "-o", "out.npy"], "out.npy is a file, which has one SOURCE"),
         (["-o", "out.npy", "--column", "text"], "--column needs a folder, but out.npy is a file"),
