@@ -196,7 +196,7 @@ class Embedder(TokenIdEmbedder):
 
     def embed_contents(
         self,
-        contents: Sequence[Sequence[str | bytes]],
+        contents: "Sequence[Sequence[str | bytes | Pixels]]",
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -204,9 +204,9 @@ class Embedder(TokenIdEmbedder):
     ) -> Floats:
         """Embed inputs of texts and encoded images in any order: (B, dim).
 
-        contents: the parts of each input; a str is a text, bytes are an image. prompt, prompt_name:
-        see `embed`. max_pixels: maximum pixels of an image. A text after the images is cut to
-        max_length.
+        contents: the parts of each input; a str is a text, bytes are an image, and an array is the
+        pixels of one, by `patches.pixels`. prompt, prompt_name: see `embed`. max_pixels: maximum
+        pixels of an image. A text after the images is cut to max_length.
 
         Raises ImageError, TypeError for a part that is neither, the errors of a text as `embed`
         does, ImageTokensError for images that do not fit into max_length, and ValueError for a
@@ -224,15 +224,17 @@ class Embedder(TokenIdEmbedder):
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _parts(
-        self, content: Sequence[str | bytes], index: int, max_pixels: int
+        self, content: "Sequence[str | bytes | Pixels]", index: int, max_pixels: int
     ) -> "list[str | Pixels]":
         assert self.patches is not None
-        if isinstance(content, str | bytes) or not content:
+        if isinstance(content, str | bytes | np.ndarray) or not content:
             raise TypeError(f"input {index} is {_kind(content)}, not a list of texts and images")
         parts: list[str | Pixels] = []
         for part in content:
             if isinstance(part, bytes):
                 parts.append(self.patches.pixels(part, max_pixels))
+            elif isinstance(part, np.ndarray):
+                parts.append(part)
             else:
                 _check_text(part, f"a part of input {index}")
                 parts.append(part)

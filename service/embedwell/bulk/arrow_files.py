@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from embedwell.bulk.columns import Columns, Rows, text_problems, with_origin
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.image_column import bytes_problems, has_bytes
+from embedwell.bulk.image_column import bytes_problems, has_bytes, is_given
 
 _BATCH_ROWS = 1024
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
@@ -92,29 +93,47 @@ def open_arrow(file: InputFile, suffix: str) -> Iterator[ArrowReader]:
         raise BulkError(f"{file.address}: {error}") from error
 
 
-def check_column(schema: pa.Schema, columns: Columns, file: str) -> None:
-    """Raise BulkError if the column has values other than texts, or bytes of images."""
-    kind = schema.field(columns.text).type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if any(is_text(kind) for is_text in _IS_TEXT) or (columns.images and has_bytes(kind)):
-        return
-    wanted, option = ("images or paths", "image") if columns.images else ("text", "column")
-    raise BulkError(
-        f"{file}: the column {columns.text!r} has the type {kind}, not {wanted}; choose another "
-        f"with --{option}"
-    )
+def check_columns(schema: pa.Schema, columns: Columns, file: str) -> None:
+    """Raise BulkError if an input has values other than texts, or bytes of images."""
+    for name in columns.inputs:
+        kind, of_images = schema.field(name).type, name == columns.image
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if any(is_text(kind) for is_text in _IS_TEXT) or (of_images and has_bytes(kind)):
+            continue
+        wanted, option = ("images or paths", "image") if of_images else ("text", "column")
+        raise BulkError(
+            f"{file}: the column {name!r} has the type {kind}, not {wanted}; choose another with "
+            f"--{option}"
+        )
 
 
 def arrow_batches(
-    reader: ArrowReader, schema: pa.Schema, text: str, file: str
+    reader: ArrowReader, schema: pa.Schema, inputs: Sequence[str], file: str
 ) -> Iterator[tuple[Rows, float]]:
-    """Yield batches of a schema's columns, each with the share of the file that has been read."""
+    """Yield batches of a schema's columns, each with the share of the file that has been read.
+
+    inputs: the columns that are embedded.
+    """
     position = 0
     for batch, done in reader.batches(schema.names):
         values = batch.cast(schema)
-        column = values[text]
-        problems = bytes_problems if has_bytes(column.type) else text_problems
-        reasons = problems(column, text)
+        reasons = _problems(values, inputs)
         positions = range(position, position := position + len(batch))
         yield with_origin(values, file, positions, reasons), done
+
+
+def _problems(values: pa.RecordBatch, inputs: Sequence[str]) -> pa.StringArray:
+    """Return the problem of each row (n,); null for none, and for a row that lacks one of two."""
+    problems, given = list[pa.Array](), list[pa.Array]()
+    for name in inputs:
+        column = values[name]
+        of_column = bytes_problems if has_bytes(column.type) else text_problems
+        problems.append(of_column(column, name))
+        given.append(is_given(column))
+    if len(inputs) == 1:
+        return problems[0]
+    none_given = pc.invert(pc.or_(*given))
+    of_given = [pc.if_else(has, each, None) for has, each in zip(given, problems, strict=True)]
+    joined = pc.binary_join_element_wise(*problems, " and ")
+    return pc.if_else(none_given, joined, pc.coalesce(*of_given))

@@ -1,7 +1,7 @@
 """The columns of an input that are read and written, and the origin of its rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,21 +17,31 @@ EMBEDDING, ROW = "embedding", "row"
 class Columns:
     """Names of columns of the input.
 
-    text: column of the texts, or of the images.
+    text: column of the texts; None for images alone.
     id: column that identifies a row; None adds the column `row` instead.
     keep: columns to write beside the vectors, always with the id; None for all, except the bytes of
         images.
-    images: whether the column has images, not texts.
+    image: column of the images; None for texts alone.
     """
 
-    text: str = "text"
+    text: str | None = "text"
     id: str | None = None
     keep: tuple[str, ...] | None = None
-    images: bool = False
+    image: str | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The columns that are embedded."""
+        return tuple(name for name in (self.image, self.text) if name is not None)
+
+    def described(self) -> dict[str, Any]:
+        """Return the names, for JSON; without that of images if there are none."""
+        described = asdict(self)
+        return described if self.image else {k: v for k, v in described.items() if k != "image"}
 
     def to_read(self, names: Sequence[str], file: str) -> list[str]:
         """Return the needed columns of a file. Raises BulkError for a missing one."""
-        wanted = [self.text, *filter(None, [self.id]), *(self.keep or ())]
+        wanted = [*self.inputs, *filter(None, [self.id]), *(self.keep or ())]
         for name in wanted:
             if name not in names:
                 raise BulkError(f"{file} has no column {name!r}; it has: {', '.join(names)}")

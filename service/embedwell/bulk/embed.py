@@ -58,13 +58,16 @@ def _shard(
         "at an address such as s3://bucket/folder."
     ),
 )
-@click.option("--prompt", default=None, help="Text to put before every text.")
+@click.option("--prompt", default=None, help="Text to put before every text, or the instruction.")
 @click.option("--column", metavar="COLUMN", help="Column of the texts.  [default: text]")
 @click.option(
     "--image",
     "image_column",
     metavar="COLUMN",
-    help="Column of images in place of texts: bytes of their files, or paths.",
+    help=(
+        "Column of images: bytes of their files, or paths. With --column, beside texts; otherwise "
+        "in place of them."
+    ),
 )
 @click.option("--id", "id_column", metavar="COLUMN", help="Column that identifies a row.")
 @click.option(
@@ -149,7 +152,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     }
     _check_workers(flags)
     if folder_flags["image_column"]:
-        _check_images(folder_flags, flags)
+        _check_images(flags)
     suffix = Path(output).suffix
     if suffix in _FILES and not output.endswith("/"):
         if flags_of_folders := [name for name, value in folder_flags.items() if value]:
@@ -179,10 +182,10 @@ def _check_workers(flags: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --ray")
 
 
-def _check_images(folder_flags: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
+def _check_images(flags: Mapping[str, Any]) -> None:
     """Raise UsageError for options that images do not have."""
-    for name, value in {"column": folder_flags["column"], **flags}.items():
-        if name in {"column", "prompt", "servers", "ray"} and value:
+    for name in ("servers", "ray"):
+        if flags[name]:
             raise click.UsageError(
                 f"--{name.removesuffix('s')} is for texts, and --image for images"
             )
@@ -254,15 +257,15 @@ def _embed_folder(
             counts = run(
                 job,
                 lambda precision: (
-                    _image_encoder(flags, precision)
-                    if job.columns.images
+                    _image_encoder(flags, precision, job.columns.text is not None)
+                    if job.columns.image
                     else stack.enter_context(_encoder(flags, precision))
                 ),
                 EmbedProgress(sys.stderr),
             )
         except BulkError as error:
             raise click.ClickException(str(error)) from None
-    kind = "images" if job.columns.images else "texts"
+    kind = "images" if job.columns.text is None else "inputs" if job.columns.image else "texts"
     click.echo(f"{counts['embedded']:,} {kind} embedded, {counts['errors']:,} rows left out")
 
 
@@ -275,10 +278,10 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Bulk
         sources,
         output,
         Columns(
-            flags["image_column"] or flags["column"] or "text",
+            flags["column"] or (None if flags["image_column"] else "text"),
             flags["id_column"],
             flags["keep"] or None,
-            images=bool(flags["image_column"]),
+            flags["image_column"],
         ),
         format=flags["format"] or PARQUET,
         part_rows=flags["part_rows"] or PART_ROWS,
@@ -295,10 +298,10 @@ def _settings(flags: Mapping[str, Any], precision: str | None = None) -> "Settin
     return settings
 
 
-def _image_encoder(flags: Mapping[str, Any], precision: str | None) -> "TextEncoder":
+def _image_encoder(flags: Mapping[str, Any], precision: str | None, texts: bool) -> "TextEncoder":
     from embedwell.bulk.local_images import load_local_images
 
-    return load_local_images(_settings(flags, precision))
+    return load_local_images(_settings(flags, precision), flags["prompt"], texts)
 
 
 @contextmanager

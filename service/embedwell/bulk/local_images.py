@@ -1,38 +1,41 @@
-"""The image encoder of a model in this process as a TextEncoder."""
+"""A model in this process as a TextEncoder of images, with or without texts."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pyarrow.fs import PyFileSystem
 
 from embedwell.bulk.errors import BulkError
-from embedwell.bulk.files import resolve_filesystem
+from embedwell.bulk.image_column import ImageAndText
+from embedwell.bulk.image_files import ImageFiles
 from embedwell.bulk.local_model import LocalModel, load_local_model
 from embedwell.bulk.text_encoder import Advance, Pending
 from embedwell.settings.settings import Settings
-from embedwell_models.errors import ImageError
-from embedwell_models.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.errors import (
+    ImageTokensError,
+    ModelError,
+    PromptTooLongError,
+    UnsplittableTextError,
+)
+from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats, normalize
 
-_DECODERS = 4  # threads; Pillow decodes without Python's lock
+Computed = tuple[Floats, Mapping[int, str]]
+"""Vectors (B, dim), and the rejected inputs: see Encoded."""
 
 
 @dataclass(frozen=True)
 class LocalImages:
-    """The image encoder of a model in this process, as a TextEncoder that reads images.
+    """A model whose images have an encoder of their own, as a TextEncoder of inputs without texts.
 
-    An image is the bytes of a file, or the address of a file. batch: images of a forward pass.
+    files: reads as many images as a forward pass has.
     """
 
     model: LocalModel
-    preprocessing: Preprocessing
-    max_pixels: int
-    batch: int
+    files: ImageFiles
 
     @property
     def dim(self) -> int:
@@ -40,34 +43,30 @@ class LocalImages:
 
     @property
     def description(self) -> Mapping[str, Any]:
-        images = self.model.embedder.images
-        assert images is not None
-        return {**self.model.description, "image_precision": images.dtype}
+        return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
 
-    def begin(self, images: Sequence[bytes | str], advance: Advance) -> Pending:
+    def begin(self, inputs: Sequence[ImageAndText], advance: Advance) -> Pending:
         """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
-        computed.set_result(self.embed(images, advance))
+        computed: Future[Computed] = Future()
+        computed.set_result(self.embed(inputs, advance))
         return computed
 
-    def embed(
-        self, images: Sequence[bytes | str], advance: Advance
-    ) -> tuple[Floats, Mapping[int, str]]:
-        """Return vectors (B, dim) of images, and the rejected images: see Encoded."""
-        vectors = np.zeros((len(images), self.dim), dtype=np.float32)
+    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
+        """Embed inputs with images."""
+        vectors = np.zeros((len(inputs), self.dim), dtype=np.float32)
         rejected: dict[int, str] = {}
         start = 0
-        for prepared in self._prepared(images):
+        for read in self.files.read([each.image for each in inputs if each.image is not None]):
             pixels: dict[int, Pixels] = {}
-            for index, image in enumerate(prepared, start):
+            for index, image in enumerate(read, start):
                 if isinstance(image, str):
                     rejected[index] = image
                 else:
                     pixels[index] = image
             if pixels:
                 vectors[[*pixels]] = self._vectors([*pixels.values()])
-            advance(len(prepared))
-            start += len(prepared)
+            advance(len(read))
+            start += len(read)
         return vectors, rejected
 
     def _vectors(self, pixels: Sequence[Pixels]) -> Floats:
@@ -75,46 +74,84 @@ class LocalImages:
         vectors = embedder.encode_images(pixels)
         return normalize(vectors) if embedder.sentence.normalize else vectors
 
-    def _prepared(self, images: Sequence[bytes | str]) -> Iterator[list[Pixels | str]]:
-        """Yield batches of pixels, or of reasons; the next one is decoded meanwhile."""
-        with ThreadPoolExecutor(_DECODERS) as pool:
-            begun: deque[list[Future[Pixels | str]]] = deque()
-            for first in range(0, len(images), self.batch):
-                batch = images[first : first + self.batch]
-                begun.append([pool.submit(self._prepare, image) for image in batch])
-                if len(begun) == 2:
-                    yield [image.result() for image in begun.popleft()]
-            for last in begun:
-                yield [image.result() for image in last]
 
-    def _prepare(self, image: bytes | str) -> Pixels | str:
-        """Return the pixels of an image, or the reason why it has none."""
+@dataclass(frozen=True)
+class LocalTextsWithImages:
+    """A model whose images are tokens of a text, as a TextEncoder of images, texts, and both."""
+
+    model: LocalModel
+    files: ImageFiles
+
+    @property
+    def dim(self) -> int:
+        return self.model.dim
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
+
+    def begin(self, inputs: Sequence[ImageAndText], advance: Advance) -> Pending:
+        """Like TextEncoder.begin; computes all vectors before it returns."""
+        computed: Future[Computed] = Future()
+        computed.set_result(self.embed(inputs, advance))
+        return computed
+
+    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
+        """Embed inputs one by one; those without an image as texts, many at once."""
+        vectors = np.zeros((len(inputs), self.dim), dtype=np.float32)
+        texts = [index for index, each in enumerate(inputs) if each.image is None]
+        found, reasons = self.model.embed([inputs[index].text or "" for index in texts], advance)
+        vectors[texts] = found
+        rejected = {texts[index]: reason for index, reason in reasons.items()}
+        with_image = {i: each.image for i, each in enumerate(inputs) if each.image is not None}
+        images = (image for batch in self.files.read([*with_image.values()]) for image in batch)
+        for index, image in zip(with_image, images, strict=True):
+            vector = self._vector(image, inputs[index].text)
+            if isinstance(vector, str):
+                rejected[index] = vector
+            else:
+                vectors[index] = vector
+            advance(1)
+        return vectors, rejected
+
+    def _vector(self, image: Pixels | str, text: str | None) -> Floats | str:
+        """Return the vector of an input, or the reason why it has none."""
+        if isinstance(image, str):
+            return image
+        parts: list[str | Pixels] = [image] if text is None else [image, text]
+        embedder, prompt = self.model.embedder, self.model.prompt
         try:
-            data = image if isinstance(image, bytes) else _read(image)
-            return self.preprocessing.pixels(data, self.max_pixels)
-        except ImageError as error:
-            return f"the image cannot be read: {error}"
-        except (BulkError, OSError) as error:
-            return f"the file cannot be read: {error}"
+            vector: Floats = embedder.embed_contents([parts], prompt=prompt)[0]
+        except (ImageTokensError, UnsplittableTextError) as error:
+            return str(error)
+        except PromptTooLongError as error:
+            raise BulkError(f"{error}; shorten it") from None
+        except ModelError as error:  # when the first input loads the image encoder
+            raise BulkError(str(error)) from None
+        return vector
 
 
-def _read(address: str) -> bytes:
-    files, path = resolve_filesystem(address)
-    if isinstance(files, PyFileSystem):  # fsspec's, some of which fetch from any server
-        raise BulkError(f"{address}: images are not fetched from such addresses")
-    with files.open_input_file(path) as file:
-        content: bytes = file.read()
-    return content
+def load_local_images(
+    settings: Settings, prompt: str | None = None, texts: bool = False
+) -> LocalImages | LocalTextsWithImages:
+    """Load the model of the settings.
 
-
-def load_local_images(settings: Settings) -> LocalImages:
-    """Load the model of the settings. Raises BulkError, also for a model without image encoder."""
-    model = load_local_model(settings, None)
+    prompt: None for the model's default prompt. texts: whether an input may have a text. Raises
+    BulkError, also for a model without image encoder, and for one that does not read texts beside
+    images, or prompts.
+    """
+    model = load_local_model(settings, prompt)
+    embedder, most = model.embedder, settings.max_image_pixels
+    if embedder.patches is not None:
+        return LocalTextsWithImages(model, ImageFiles(embedder.patches.pixels, most))
     folder = settings.find_model()
     options = (settings.pooling, settings.rerank_format, settings.adapter)
     preprocessing = ModelDescription.read(folder, *options).preprocessing
-    images = model.embedder.images
+    images = embedder.images
     if images is None or preprocessing is None:
         raise BulkError(f"{model.name} reads texts only; choose a model that embeds images")
+    for option, given in (("column", texts), ("prompt", prompt is not None)):
+        if given:
+            raise BulkError(f"{model.name} reads images without texts; leave out --{option}")
     batch = max(1, model.budget // images.spec.tokens)
-    return LocalImages(model, preprocessing, settings.max_image_pixels, batch)
+    return LocalImages(model, ImageFiles(preprocessing.pixels, most, batch))

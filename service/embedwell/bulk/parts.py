@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from embedwell.bulk.columns import FILE, POSITION, REASON, ROW, Columns, Rows, input_columns
-from embedwell.bulk.image_column import has_bytes, read_images
+from embedwell.bulk.image_column import has_bytes, read_inputs
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
 from embedwell_models.vectors import Floats
@@ -90,11 +90,9 @@ class PartEmbedding:
         reasons = _reasons(part.rows, columns.id)
         texts = [index for index, reason in enumerate(reasons) if reason is None]
         indices = pa.array(texts, pa.int64())
-        values = input_columns(part.rows)[columns.text].take(indices)
-        if columns.images:
-            inputs = read_images(values, part.rows[FILE].take(indices).to_pylist())
-        else:
-            inputs = values.to_pylist()
+        inputs = read_inputs(
+            input_columns(part.rows).take(indices), part.rows[FILE].take(indices), columns
+        )
         progress.begin(part.before)
         window_progress = WindowProgress(progress, len(texts), part.before, part.after)
         window = Window.begin(encoder, inputs, window_progress.advance)
@@ -119,8 +117,9 @@ class PartEmbedding:
         has_vector = [index not in encoded.rejected for index in range(len(self.texts))]
         indices = pa.array(with_vector, pa.int64())
         written = self.columns.written(values.column_names)
-        if self.columns.keep is None and has_bytes(values.schema.field(self.columns.text).type):
-            written.remove(self.columns.text)
+        image = self.columns.image
+        if self.columns.keep is None and image and has_bytes(values.schema.field(image).type):
+            written.remove(image)
         rows = values.select(written).take(indices)
         if self.columns.id is None:
             rows = rows.add_column(0, ROW, pc.add(indices, self.part.first_row))

@@ -40,11 +40,18 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
 
 
 def record_batches(
-    records: Iterator[Record], schema: pa.Schema, text: str, file: str, lines: LineReader
+    records: Iterator[Record],
+    schema: pa.Schema,
+    inputs: Sequence[str],
+    file: str,
+    lines: LineReader,
 ) -> Iterator[Rows]:
-    """Convert records to batches. A value that does not fit the schema invalidates its row."""
+    """Convert records to batches. A value that does not fit the schema invalidates its row.
+
+    inputs: the columns that are embedded, one of which a row needs.
+    """
     for batch in _cut(records, lines):
-        reasons = [reason or _text_problem(values or {}, text) for _, values, reason in batch]
+        reasons = [reason or _problem(values or {}, inputs) for _, values, reason in batch]
         columns = [
             _column([(values or {}).get(field.name) for _, values, _ in batch], field, reasons)
             for field in schema
@@ -82,6 +89,12 @@ def _cut(records: Iterable[Record], lines: LineReader) -> Iterator[list[Record]]
             batch, start = [], lines.bytes_read
     if batch:
         yield batch
+
+
+def _problem(values: Mapping[str, Any], inputs: Sequence[str]) -> str | None:
+    given = [name for name in inputs if values.get(name) is not None] or inputs
+    problems = (_text_problem(values, name) for name in given)
+    return " and ".join(filter(None, problems)) or None
 
 
 def _text_problem(values: Mapping[str, Any], text: str) -> str | None:

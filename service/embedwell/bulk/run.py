@@ -71,8 +71,7 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),
-        "columns": {"text": job.columns.text, "id": job.columns.id, "keep": job.columns.keep},
-        **({"images": True} if job.columns.images else {}),
+        "columns": job.columns.described(),
         "format": job.format,
         "part_rows": job.part_rows,
         "shard": str(job.shard),

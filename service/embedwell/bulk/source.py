@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_column, open_arrow
+from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_columns, open_arrow
 from embedwell.bulk.columns import Columns, Rows
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
@@ -33,7 +33,7 @@ _PARSERS: Mapping[str, Parser] = {
 class Source:
     """Files with the same columns.
 
-    schema: schema of the columns that are read; texts are strings.
+    schema: schema of the columns that are read; texts and paths are strings.
     """
 
     files: list[InputFile]
@@ -73,13 +73,13 @@ class Source:
             if self.columns.keep is None:
                 records = warn_of_late_columns(records, self.schema.names, file.address)
             for rows in record_batches(
-                records, self.schema, self.columns.text, file.address, lines
+                records, self.schema, self.columns.inputs, file.address, lines
             ):
                 yield rows, lines.share_read
 
     def _arrow(self, file: InputFile) -> Iterator[tuple[Rows, float]]:
         with open_arrow(file, uncompressed_suffix(file.path)) as reader:
-            yield from arrow_batches(reader, self.schema, self.columns.text, file.address)
+            yield from arrow_batches(reader, self.schema, self.columns.inputs, file.address)
 
 
 def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
@@ -94,10 +94,11 @@ def _schema(file: InputFile, columns: Columns) -> pa.Schema | None:
             schema = reader.schema
     names = columns.to_read(schema.names, file.address)
     if not _is_lines(file):
-        check_column(schema, columns, file.address)
+        check_columns(schema, columns, file.address)
     types = {name: _plain(schema.field(name).type) for name in names}
-    if not (columns.images and has_bytes(types[columns.text])):
-        types[columns.text] = pa.string()
+    for name in columns.inputs:
+        if not (name == columns.image and has_bytes(types[name])):
+            types[name] = pa.string()
     return pa.schema(
         [schema.field(name).with_type(types[name]).with_nullable(True) for name in names]
     )

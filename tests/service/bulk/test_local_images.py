@@ -1,6 +1,8 @@
 """Images of tables and folders: vectors, bad images, and what is written."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 
 from embedwell.bulk.columns import Columns
 from embedwell.bulk.errors import BulkError
+from embedwell.bulk.image_column import ImageAndText
 from embedwell.bulk.local_images import LocalImages, load_local_images
 from embedwell.bulk.local_model import LocalModel
 from embedwell.cli.commands import main
@@ -25,13 +28,15 @@ from tests.service.bulk.jobs import read_output, run_job, vectors_of, write_parq
 FILES = [
     encoded(picture(20 + 7 * seed, 90, seed), "JPEG" if seed % 2 else "PNG") for seed in range(5)
 ]
-COLUMNS = Columns("image", "id", images=True)
+COLUMNS = Columns(None, "id", image="image")
 
 
 @pytest.fixture(scope="module")
 def images(clip_folder: Path) -> LocalImages:
     settings = Settings(model=str(clip_folder), device="cpu", dtype="float32", max_batch_tokens=40)
-    return load_local_images(settings)
+    loaded = load_local_images(settings)
+    assert isinstance(loaded, LocalImages)
+    return loaded
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,11 @@ def expected(clip_folder: Path) -> Floats:
 def write(path: Path, column: Any, **others: Any) -> Path:
     pq.write_table(pa.table({"id": range(len(column)), "image": column, **others}), path)
     return path
+
+
+def alone_each(files: Sequence[bytes]) -> list[ImageAndText]:
+    """An input of each image, without a text."""
+    return [*map(ImageAndText, files)]
 
 
 def as_struct(files: list[bytes | None]) -> pa.Array:
@@ -70,7 +80,7 @@ def test_the_bytes_are_written_only_by_name(images: LocalImages, tmp_path: Path)
     path = write(tmp_path / "in.parquet", FILES, label=["a"] * 5)
     run_job(images, path, tmp_path / "all", columns=COLUMNS)
     assert read_output(tmp_path / "all").column_names == ["id", "label", "embedding"]
-    kept = Columns("image", "id", ("image",), images=True)
+    kept = Columns(None, "id", ("image",), "image")
     run_job(images, path, tmp_path / "kept", columns=kept)
     assert read_output(tmp_path / "kept")["image"].to_pylist() == FILES
 
@@ -135,21 +145,21 @@ def test_files_that_cannot_be_read_have_a_reason(images: LocalImages, tmp_path: 
 
 
 def test_an_address_of_the_web_is_not_fetched(images: LocalImages) -> None:
-    (image,) = images._prepared(["https://example.com/a.png"])
+    (image,) = images.files.read(["https://example.com/a.png"])
     assert "not fetched" in str(image[0])
 
 
 def test_an_image_is_the_same_bits_in_any_batch(images: LocalImages, expected: Floats) -> None:
-    assert images.batch == 2
-    alone = LocalImages(images.model, images.preprocessing, images.max_pixels, 1)
+    assert images.files.batch == 2
+    alone = LocalImages(images.model, replace(images.files, batch=1))
     for each in (images, alone):
-        vectors, rejected = each.embed([*FILES, b"?"], lambda _: None)
+        vectors, rejected = each.embed(alone_each([*FILES, b"?"]), lambda _: None)
         assert vectors[:5].tobytes() == expected.tobytes() and rejected.keys() == {5}
 
 
 def test_the_limit_of_pixels_holds(images: LocalImages) -> None:
-    small = LocalImages(images.model, images.preprocessing, 100, 2)
-    assert "the limit is 100" in small.embed([FILES[0]], lambda _: None)[1][0]
+    small = LocalImages(images.model, replace(images.files, max_pixels=100))
+    assert "the limit is 100" in small.embed(alone_each(FILES[:1]), lambda _: None)[1][0]
 
 
 @pytest.mark.parametrize("column", [[1, 2], [["a"], ["b"]]], ids=str)
@@ -184,14 +194,12 @@ def test_the_command_embeds_images_and_resumes(
     run(*common)
     assert before == {path.name: path.read_bytes() for path in out.iterdir()}
     described = json.loads((out / "_manifest.json").read_text())["run"]
-    assert described["images"] is True and described["image_precision"] == "float32"
+    assert described["columns"]["image"] == "image" and described["image_precision"] == "float32"
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--column", "text"], "--column is for texts, and --image for images"),
-        (["--prompt", "a"], "--prompt is for texts"),
         (["--server", "http://localhost:1"], "--server is for texts"),
         (["--ray", "local"], "--ray is for texts"),
     ],
@@ -199,6 +207,16 @@ def test_the_command_embeds_images_and_resumes(
 def test_options_of_texts_are_refused(options: list[str], message: str, tmp_path: Path) -> None:
     output = run("in.parquet", "-o", f"{tmp_path}/", "--image", "image", *options, status=2)
     assert message in output
+
+
+@pytest.mark.parametrize("option", [["--column", "label"], ["--prompt", "a"]], ids=str)
+def test_options_of_texts_are_refused_by_a_model_that_reads_one_image(
+    option: list[str], clip_folder: Path, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "in.parquet", FILES, label=["a"] * 5)
+    command = [str(path), "-o", f"{tmp_path}/o/", "--model", str(clip_folder), "--image", "image"]
+    output = run(*command, *option, status=1)
+    assert f"reads images without texts; leave out {option[0]}" in output
 
 
 def test_a_single_file_has_no_images(tmp_path: Path) -> None:
