@@ -104,7 +104,10 @@ class PeftAdapter:
             theirs = name.removeprefix(_PREFIX)
             if part in parts and name.startswith(_PREFIX):
                 numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
-                factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})[part] = numbers
+                of_matrix = factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})
+                if part in of_matrix:
+                    raise ModelError(f"{path}: there are two of {module}.{part}")
+                of_matrix[part] = numbers
             elif name.startswith(_PREFIX) and _is_saved(theirs, saved):
                 replacements[theirs] = tensor
             else:

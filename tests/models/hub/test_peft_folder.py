@@ -1,6 +1,7 @@
 """Tests of adapters in the layout of PEFT, against transformers with the matrices merged."""
 
 import json
+import re
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -231,6 +232,20 @@ def test_an_addition_to_a_layer_that_the_model_lacks_is_refused(base: Path, tmp_
     with pytest.raises(
         ModelError, match=r"implies no encoder\.layer\.7\..*, which the adapter has"
     ):
+        load(adapter, tmp_path / "cache")
+
+
+def test_two_tensors_for_one_part_of_an_addition_are_refused_by_name(
+    base: Path, tmp_path: Path
+) -> None:
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter, base)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    name = next(name for name in tensors if name.endswith(".lora_A.weight"))
+    plain = name.removesuffix(".weight")
+    tensors[plain] = tensors[name] + 1
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match=f"there are two of {re.escape(plain)}"):
         load(adapter, tmp_path / "cache")
 
 
