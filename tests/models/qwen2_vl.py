@@ -1,16 +1,26 @@
-"""Qwen2-VL models of random weights, with a tokenizer of bytes, and as GME is published."""
+"""Qwen2-VL and Qwen2.5-VL of random weights, with a tokenizer of bytes, and as GME is published."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from transformers import Qwen2VLForConditionalGeneration
+import torch
+from PIL import Image
+from torch import Tensor
+from transformers import (
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2VLForConditionalGeneration,
+    Qwen2VLImageProcessorPil,
+)
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from embedwell_models.config.json_config import read_json
 from tests.models import kinds
 from tests.models.families.checkpoint import Case, write
+from tests.models.image_models import encoded, picture
 from tests.models.model_files.options import NORMALIZE, POOLING
-from tests.models.qwen3_vl import MARKS, TEMPLATE, save
+from tests.models.qwen3_vl import MARKS, TEMPLATE, rendered, save, tokenized
 
 INSTRUCTION = "You are a helpful assistant."
 SIZES: dict[str, Any] = {
@@ -29,6 +39,10 @@ OF_KERNELS: dict[str, Any] = {
 VISION: dict[str, Any] = {
     **{"depth": 2, "embed_dim": 32, "num_heads": 2, "mlp_ratio": 2, "hidden_size": 64},
 }
+VISION_2_5: dict[str, Any] = {  # windows of 2 x 2 blocks
+    **{"depth": 3, "hidden_size": 32, "num_heads": 2, "intermediate_size": 56},
+    **{"out_hidden_size": 64, "window_size": 56, "fullatt_block_indexes": [1]},
+}
 TOKENS = {"min_image_tokens": 4, "max_image_tokens": 40}  # fewer than in the published code
 # The published file: the code's bounds replace these.
 PROCESSOR: dict[str, Any] = {
@@ -41,16 +55,40 @@ PROCESSOR: dict[str, Any] = {
 _CODE = {"type": "custom_st.MultiModalTransformer", "path": "", "idx": 0, "name": "0"}
 
 
+MODELS: Mapping[str, tuple[type, Mapping[str, Any]]] = {
+    "qwen2_vl": (Qwen2VLForConditionalGeneration, VISION),
+    "qwen2_5_vl": (Qwen2_5_VLForConditionalGeneration, VISION_2_5),
+}
+Parts = Sequence[str | bytes]
+AREA = 28**2
+WIDE = encoded(picture(150, 60))
+SMALL = encoded(picture(21, 50, 1))  # which is stretched
+LARGE = encoded(picture(333, 190, 2))  # which is shrunk
+CONTENTS: list[Parts] = [
+    [WIDE],
+    [SMALL, "the license"],
+    [LARGE],
+    ["any", WIDE, " of this ", SMALL, "work"],
+    ["the license"],
+]
+
+
 def write_model(
-    folder: Path, *, image_token_id: int = 90, vision: Mapping[str, Any] = VISION, **text: Any
+    folder: Path,
+    *,
+    image_token_id: int = 90,
+    model_type: str = "qwen2_vl",
+    vision: Mapping[str, Any] | None = None,
+    **text: Any,
 ) -> Any:
     """Save a model of texts and images, with the names of tensors that are published."""
+    model, usual = MODELS[model_type]
     sizes: dict[str, Any] = {
         "text_config": {"vocab_size": 99, **SIZES, **text},
-        "vision_config": vision,
+        "vision_config": vision or usual,
         "image_token_id": image_token_id,
     }
-    return write(Case("qwen2_vl", {}, sizes, model=Qwen2VLForConditionalGeneration), folder)
+    return write(Case(model_type, {}, sizes, model=model), folder)
 
 
 def write_qwen2_vl(folder: Path, max_length: int = 256, **text: Any) -> Any:
@@ -98,3 +136,46 @@ def flatten(folder: Path) -> None:
     vision["model_type"] = "qwen2_vl"
     config = {**text, **config, "vision_config": vision}
     save(folder, "config.json", {key: value for key, value in config.items() if key != "head_dim"})
+
+
+def fetched(image: Image.Image) -> Image.Image:
+    """An image as the code of GME reads it, before its processor resizes it again."""
+    height, width = smart_resize(image.height, image.width, 28, 4 * AREA, 16_384 * AREA)
+    return image.resize((width, height))
+
+
+def processed(folder: Path, data: bytes, bounds: tuple[int, int], twice: bool) -> Any:
+    """The processor's output. bounds: least and most tokens."""
+    low, high = (count * AREA for count in bounds)
+    options: dict[str, Any] = {"min_pixels": low, "max_pixels": high}
+    processor = Qwen2VLImageProcessorPil.from_pretrained(folder, **options)
+    with Image.open(BytesIO(data)) as image:
+        read = image.convert("RGB")
+    return processor(fetched(read) if twice else read, return_tensors="pt")
+
+
+@torch.inference_mode()
+def theirs(folder: Path, model: Any, parts: Parts, read: Any, *, of_gme: bool) -> Tensor:
+    """The vector of a text with images; read: gives the processor's output of an image."""
+    text, pixels, grids = "", list[Tensor](), list[Any]()
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        found = read(part)
+        pixels.append(found["pixel_values"].float())
+        grids.append(found["image_grid_thw"])
+        pads = "<|image_pad|>" * (int(grids[-1].prod()) // 4)
+        text += f"<|vision_start|>{pads}<|vision_end|>"
+    row = torch.tensor([tokenized(folder, rendered(text, INSTRUCTION) + "<|endoftext|>" * of_gme)])
+    is_image = row == model.config.image_token_id
+    vectors = model.get_input_embeddings()(row)
+    options: dict[str, Any] = {"inputs_embeds": vectors}
+    if pixels:
+        images = {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)}
+        if of_gme:  # without positions of rows and columns
+            vectors[is_image] = torch.cat(model.get_image_features(**images).pooler_output)
+        else:
+            options = {"input_ids": row, **images, "mm_token_type_ids": is_image.to(torch.int32)}
+    encoder = model.model.language_model if of_gme else model.model
+    return torch.nn.functional.normalize(encoder(**options).last_hidden_state[0, -1], dim=0)

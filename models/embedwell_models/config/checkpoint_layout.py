@@ -328,13 +328,15 @@ class ImageTokenSpec:
 
     encoder: configuration and tensors. patch_size: pixels of a side. frames: frames of a patch.
     merge: patches of a side of the block that becomes one token. grid: side of the table of
-    positions; 0 without one. deepstack: layers whose states are added to the text encoder's first
-    states, after as many of its layers. id: the token id that stands for one vector. placeholder:
-    its text. sections: numbers of pairs of a head that the time, row and column of a token rotate;
-    None if tokens of an image have the positions of tokens of a text. in_turns: whether the three
-    take pairs in turns, not one part of the head each. pixels: least and most pixels of a resized
-    image in the code of the model's authors, which replace those of its processor; None without
-    such code. earlier_pixels: the same, for a resizing before that one; None if there is none.
+    positions; 0 without one. window: blocks of a side of a window of attention, and whole_layers:
+    layers without windows; 0 and none if all layers are. deepstack: layers whose states are added
+    to the text encoder's first states, after as many of its layers. id: the token id that stands
+    for one vector. placeholder: its text. sections: numbers of pairs of a head that the time, row
+    and column of a token rotate; None if tokens of an image have the positions of tokens of a text.
+    in_turns: whether the three take pairs in turns, not one part of the head each. pixels: least
+    and most pixels of a resized image in the code of the model's authors, which replace those of
+    its processor; None without such code. earlier_pixels: the same, for a resizing before that one;
+    None if there is none.
     """
 
     encoder: CheckpointLayout
@@ -349,6 +351,8 @@ class ImageTokenSpec:
     pixels: tuple[int, int] | None = None
     earlier_pixels: tuple[int, int] | None = None
     placeholder: str = "<|image_pad|>"
+    window: int = 0
+    whole_layers: tuple[int, ...] = ()
 
 
 def split(ours: str) -> list[str]:

@@ -4,9 +4,11 @@ GME (Zhang et al. 2024, arXiv 2412.16855) is one whose own code reads both. It g
 image the positions of tokens of a text.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.decoder import is_causal
@@ -21,23 +23,35 @@ _TOWERS = ("visual",)
 _CODE = "GmeQwen2VL"
 _TOKENS = {"min_image_tokens": 256, "max_image_tokens": 1280}  # of GME's code
 _EARLIER_TOKENS = (4, 16_384)
+ImageReader = Callable[[JsonConfig, JsonConfig, EncoderConfig], ImageTokenSpec]
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
-    if options["model_type"] == _TEXT:
+    return read_model(options, "Qwen2VL", _TEXT, image_tokens)
+
+
+def read_model(
+    options: JsonConfig, classes: str, text_type: str, images: ImageReader
+) -> CheckpointLayout:
+    """Build the spec of a model of texts and images, or of its text encoder alone.
+
+    classes: prefix of their names. text_type: model_type of the text encoder. images: reads the
+    image encoder from the options, those of the text encoder, and its configuration.
+    """
+    if options["model_type"] == text_type:
         return _text_only(options)
     if options.get("text_config", {}):
-        spec = read_text_config(options, "Qwen2VL", {_TEXT: _text_only}, _TOWERS)
+        spec = read_text_config(options, classes, {text_type: _text_only}, _TOWERS)
         text = options.nested("text_config")
     else:  # as before transformers 4.52
         options.require("is_causal", True)
-        is_causal(options, "Qwen2VL")  # refuses remote code
+        is_causal(options, classes)  # refuses remote code
         spec, text = beside_towers(_text_only(options), _TOWERS), options
     return replace(
         spec,
         prefixes=(*spec.prefixes, "model."),  # as transformers saves the text encoder
-        image_tokens=image_tokens(options, text, spec.config),
+        image_tokens=images(options, text, spec.config),
     )
 
 
@@ -81,7 +95,7 @@ def _with_plain_rope(options: JsonConfig) -> JsonConfig:
     return options
 
 
-_QWEN2_VL = Family(
+QWEN2_VL = Family(
     model_types=("qwen2_vl", _TEXT),
     name="qwen2_vl",
     read=read,
@@ -97,9 +111,9 @@ _QWEN2_VL = Family(
     ),
 )
 FAMILIES = (
-    _QWEN2_VL,
+    QWEN2_VL,
     replace(
-        _QWEN2_VL,
+        QWEN2_VL,
         model_types=(Variant("qwen2_vl", _CODE, _is_gme),),
         name="gme",
         read=gme,

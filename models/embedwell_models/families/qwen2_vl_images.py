@@ -1,5 +1,7 @@
 """Image encoder of Qwen2-VL (arXiv 2409.12191), whose vectors are tokens of a text."""
 
+from collections.abc import Mapping
+
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
@@ -17,14 +19,17 @@ from embedwell_models.families.qwen3_vl_images import (
     mrope_sections,
 )
 
-_TENSORS = {
+ENDS = {  # also of Qwen2.5-VL
     "patch_embed.proj.weight": "patch.weight",
+    **affine("merger.mlp.0", "merger.up"),
+    **affine("merger.mlp.2", "merger.down"),
+}
+_TENSORS = {
+    **ENDS,
     **LAYERS,
     **affine("blocks.{}.mlp.fc1", "layers.{}.up"),
     **affine("blocks.{}.mlp.fc2", "layers.{}.down"),
     **affine("merger.ln_q", "merger.norm"),
-    **affine("merger.mlp.0", "merger.up"),
-    **affine("merger.mlp.2", "merger.down"),
 }
 _SECTIONS = (16, 24, 24)
 
@@ -37,29 +42,44 @@ def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -
     """
     vision = options.nested("vision_config")
     vision.require("model_type", "qwen2_vl_vision", "qwen2_vl")
-    vision.require("in_channels", CHANNELS)
     if vision.get("hidden_size", 3584) != config.hidden_size:
         raise vision.unsupported("hidden_size", vision["hidden_size"], config.hidden_size)
-    patch, frames = vision.get("patch_size", 14), vision.get("temporal_patch_size", 2)
-    merge, images = vision.get("spatial_merge_size", 2), _config(vision)
-    width, joined = images.hidden_size, images.hidden_size * merge**2
-    encoder = CheckpointLayout(
-        config=images,
-        tensors=_TENSORS,
+    encoder = image_encoder(vision, _config(vision), _TENSORS, config.hidden_size)
+    return image_token_spec(options, text, config, encoder)
+
+
+def image_encoder(
+    vision: JsonConfig, config: EncoderConfig, tensors: Mapping[str, str], out: int
+) -> CheckpointLayout:
+    """Build the layout of an image encoder, whose tokens have the width `out`."""
+    vision.require("in_channels", CHANNELS)
+    joined = config.hidden_size * vision.get("spatial_merge_size", 2) ** 2
+    pixels = vision.get("temporal_patch_size", 2) * vision.get("patch_size", 14) ** 2
+    norm = [name for name in ("merger.norm.weight", "merger.norm.bias") if name in tensors.values()]
+    return CheckpointLayout(
+        config=config,
+        tensors=tensors,
         unused=("language_model.*", "model.*", "lm_head.weight"),
         prefixes=("model.visual.", "visual."),
         shapes={
-            "patch.weight": (width, CHANNELS * frames * patch**2),
-            **{f"merger.norm.{part}": (width,) for part in ("weight", "bias")},
+            "patch.weight": (config.hidden_size, CHANNELS * pixels),
+            **dict.fromkeys(norm, (config.hidden_size,)),
             **affine_shapes("merger.up", (joined, joined)),
-            **affine_shapes("merger.down", (config.hidden_size, joined)),
+            **affine_shapes("merger.down", (out, joined)),
         },
     )
+
+
+def image_token_spec(
+    options: JsonConfig, text: JsonConfig, config: EncoderConfig, encoder: CheckpointLayout
+) -> ImageTokenSpec:
+    """Build the spec of an image encoder whose tokens have positions of time, row and column."""
+    vision = options.nested("vision_config")
     return ImageTokenSpec(
         encoder=encoder,
-        patch_size=patch,
-        frames=frames,
-        merge=merge,
+        patch_size=vision.get("patch_size", 14),
+        frames=vision.get("temporal_patch_size", 2),
+        merge=vision.get("spatial_merge_size", 2),
         grid=0,
         deepstack=(),
         id=options.get("image_token_id", 151_655),

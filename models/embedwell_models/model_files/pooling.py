@@ -156,7 +156,7 @@ def _assumed(folder: Path) -> str:
         return "cls"
     if options.get("model_type") == "qwen3_vl":  # as in its authors' code
         return "lasttoken"
-    if options.get("model_type") == "qwen2_vl":
+    if options.get("model_type") in ("qwen2_vl", "qwen2_5_vl"):
         raise ModelError(
             f"{options.path}: a Qwen2-VL without modules.json, whose code is not GME's, may read "
             f"texts and images in any format; with its chat template, {_ADVICE}"

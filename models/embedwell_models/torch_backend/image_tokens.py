@@ -96,27 +96,46 @@ class ImageTokenEncoder:
             return self._compute(image)
 
     def _compute(self, image: Patches) -> ImageTokens:
-        config, dtype = self._spec.encoder.config, self._layers.dtype
-        row, column = _places(image, self._spec.merge)
-        layout = SequenceLayout([len(row)], self._device, dtype)
-        angles = torch.zeros(layout.rows, config.attention.head_size // 2, dtype=torch.float64)
-        angles[: layout.tokens] = self._angles(row, column)
-        set_angles(layout, _rotary(config), angles.to(self._device), dtype)
-        self._layers.prepare_layout(layout)
-        patches = torch.from_numpy(image.values).to(self._device, dtype)
-        hidden = self._project(patches).float()
+        spec, config, dtype = self._spec, self._spec.encoder.config, self._layers.dtype
+        windows = _windows(image, spec.merge, spec.window) if spec.window else None
+        row, column = _places(image, spec.merge)
+        values = torch.from_numpy(image.values)
+        if windows:
+            order = windows.patches(spec.merge**2)
+            row, column, values = row[order], column[order], values[torch.from_numpy(order)]
+        layouts = self._layouts(row, column, windows)
+        hidden = self._project(values.to(self._device, dtype)).float()
         if self._positions is not None:
             hidden = hidden + self._interpolated(self._positions, image, row, column)
-        padded = hidden.new_zeros(layout.rows, hidden.shape[1])
-        padded[: layout.tokens] = hidden
+        padded = hidden.new_zeros(layouts[0].rows, hidden.shape[1])
+        padded[: len(row)] = hidden
         states, added = padded.to(dtype), {}
-        passes = self._layers.after_each(states, layout, config.num_layers)
-        for index, after in enumerate(passes):
+        for index, after in enumerate(self._layers.after_each(states, layouts)):
             if index in self._added or index == config.num_layers - 1:
-                states = after.evaluate()[: layout.tokens].contiguous()
+                states = after.evaluate()[: len(row)].contiguous()
             if index in self._added:
                 added[index] = _array(self._added[index](states))
-        return ImageTokens(_array(self._merger(states)), [added[index] for index in sorted(added)])
+        tokens = _array(self._merger(states))
+        if windows:
+            tokens = tokens[np.argsort(windows.blocks)]
+        return ImageTokens(tokens, [added[index] for index in sorted(added)])
+
+    def _layouts(
+        self, row: Integers, column: Integers, windows: "_Windows | None"
+    ) -> list[SequenceLayout]:
+        """Return the layout of each layer: patches that attend to each other are a sequence."""
+        config, dtype = self._spec.encoder.config, self._layers.dtype
+        whole = within = SequenceLayout([len(row)], self._device, dtype)
+        if windows:
+            lengths = (windows.counts * self._spec.merge**2).tolist()
+            within = SequenceLayout(lengths, self._device, dtype)
+        angles = torch.zeros(whole.rows, config.attention.head_size // 2, dtype=torch.float64)
+        angles[: whole.tokens] = self._angles(row, column)
+        for layout in {whole, within}:
+            set_angles(layout, _rotary(config), angles.to(self._device), dtype)
+            self._layers.prepare_layout(layout)
+        are_whole = [index in self._spec.whole_layers for index in range(config.num_layers)]
+        return [whole if is_whole else within for is_whole in are_whole]
 
     def _angles(self, row: Integers, column: Integers) -> Tensor:
         # The first half of a head's pairs rotates by the row, the second by the column.
@@ -161,6 +180,30 @@ def _places(image: Patches, merge: int) -> tuple[Integers, Integers]:
     blocks = grid.reshape(2, image.rows // merge, merge, image.columns // merge, merge)
     row, column = blocks.transpose(0, 1, 3, 2, 4).reshape(2, -1)
     return row, column
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Square windows of an image.
+
+    blocks: the places of all blocks of patches in row order, window by window. counts: of the
+    blocks of each window.
+    """
+
+    blocks: Integers
+    counts: Integers
+
+    def patches(self, block: int) -> Integers:
+        """Return the places of all patches, window by window. block: patches of a block."""
+        places: Integers = (self.blocks[:, None] * block + np.arange(block)).ravel()
+        return places
+
+
+def _windows(image: Patches, merge: int, side: int) -> _Windows:
+    """Divide an image into windows of `side` blocks, of which the last ones may be smaller."""
+    row, column = np.indices((image.rows // merge, image.columns // merge)).reshape(2, -1)
+    window = row // side * image.columns + column // side
+    return _Windows(np.argsort(window, kind="stable"), np.unique(window, return_counts=True)[1])
 
 
 def _between(place: Integers, count: int, side: int) -> tuple[Integers, Integers, Floats]:

@@ -113,7 +113,8 @@ class TorchLayers:
         additions: (T, D) each, added to the states after the first layers.
         """
         states = Sum(hidden)
-        for states in self.after_each(hidden, layout, num_layers, additions):  # noqa: B007
+        layouts = [layout] * num_layers
+        for states in self.after_each(hidden, layouts, additions):  # noqa: B007
             pass
         if num_layers < len(self):
             return states.evaluate()
@@ -122,13 +123,15 @@ class TorchLayers:
     def after_each(
         self,
         hidden: Tensor,
-        layout: SequenceLayout,
-        num_layers: int,
+        layouts: Sequence[SequenceLayout],
         additions: Sequence[Tensor] = (),
     ) -> Iterator[Sum]:
-        """Yield the states after each layer, without the final norm; see `__call__`."""
+        """Yield the states after each of the first layers, without the final norm; see `__call__`.
+
+        layouts: of each layer, all with the same rows.
+        """
         states = Sum(hidden)
-        for index, layer in enumerate(self._layers[:num_layers]):
+        for index, (layer, layout) in enumerate(zip(self._layers, layouts, strict=False)):
             states = layer(states, layout)
             if self._gates:
                 states = Sum(self._gates[index](states.evaluate(), hidden))

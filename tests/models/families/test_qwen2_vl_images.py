@@ -1,6 +1,5 @@
 """Tests of GME and Qwen2-VL with images from files to vectors, against transformers."""
 
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,6 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
-from transformers import Qwen2VLImageProcessorPil
-from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
@@ -24,74 +21,26 @@ from tests.models.families.checkpoint import assert_close
 from tests.models.families.files import edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import (
+    AREA,
+    CONTENTS,
     INSTRUCTION,
+    LARGE,
     OF_KERNELS,
+    SMALL,
     TOKENS,
+    WIDE,
+    Parts,
+    processed,
+    theirs,
     write_gme,
     write_model,
     write_qwen2_vl,
 )
-from tests.models.qwen3_vl import rendered, save, tokenized, write_layout
-
-Parts = Sequence[str | bytes]
-AREA = 28**2
-WIDE = encoded(picture(150, 60))
-SMALL = encoded(picture(21, 50, 1))  # which is stretched
-LARGE = encoded(picture(333, 190, 2))  # which is shrunk
-CONTENTS: list[Parts] = [
-    [WIDE],
-    [SMALL, "the license"],
-    [LARGE],
-    ["any", WIDE, " of this ", SMALL, "work"],
-    ["the license"],
-]
+from tests.models.qwen3_vl import save, write_layout
 
 
 def load(folder: Path, **options: Any) -> Embedder:
     return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
-
-
-def fetched(image: Image.Image) -> Image.Image:
-    """An image as the code of GME reads it, before its processor resizes it again."""
-    height, width = smart_resize(image.height, image.width, 28, 4 * AREA, 16_384 * AREA)
-    return image.resize((width, height))
-
-
-def processed(folder: Path, data: bytes, bounds: tuple[int, int], twice: bool) -> Any:
-    """The processor's output. bounds: least and most tokens."""
-    low, high = (count * AREA for count in bounds)
-    options: dict[str, Any] = {"min_pixels": low, "max_pixels": high}
-    processor = Qwen2VLImageProcessorPil.from_pretrained(folder, **options)
-    with Image.open(BytesIO(data)) as image:
-        read = image.convert("RGB")
-    return processor(fetched(read) if twice else read, return_tensors="pt")
-
-
-@torch.inference_mode()
-def theirs(folder: Path, model: Any, parts: Parts, read: Any, *, of_gme: bool) -> Tensor:
-    """The vector of a text with images; read: gives the processor's output of an image."""
-    text, pixels, grids = "", list[Tensor](), list[Any]()
-    for part in parts:
-        if isinstance(part, str):
-            text += part
-            continue
-        found = read(part)
-        pixels.append(found["pixel_values"].float())
-        grids.append(found["image_grid_thw"])
-        pads = "<|image_pad|>" * (int(grids[-1].prod()) // 4)
-        text += f"<|vision_start|>{pads}<|vision_end|>"
-    row = torch.tensor([tokenized(folder, rendered(text, INSTRUCTION) + "<|endoftext|>" * of_gme)])
-    is_image = row == model.config.image_token_id
-    vectors = model.get_input_embeddings()(row)
-    options: dict[str, Any] = {"inputs_embeds": vectors}
-    if pixels:
-        images = {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)}
-        if of_gme:  # without positions of rows and columns
-            vectors[is_image] = torch.cat(model.get_image_features(**images).pooler_output)
-        else:
-            options = {"input_ids": row, **images, "mm_token_type_ids": is_image.to(torch.int32)}
-    encoder = model.model.language_model if of_gme else model.model
-    return torch.nn.functional.normalize(encoder(**options).last_hidden_state[0, -1], dim=0)
 
 
 def by_gme(folder: Path, model: Any, parts: Parts, bounds: tuple[int, int]) -> Tensor:
