@@ -133,7 +133,7 @@ def flatten(folder: Path) -> None:
     sections = text.pop("rope_parameters")["mrope_section"]
     text["rope_scaling"] = {"type": "mrope", "mrope_section": sections}
     vision = {"in_chans": 3, "spatial_patch_size": 14, **config["vision_config"]}
-    vision["model_type"] = "qwen2_vl"
+    vision["model_type"] = config["model_type"]
     config = {**text, **config, "vision_config": vision}
     save(folder, "config.json", {key: value for key, value in config.items() if key != "head_dim"})
 

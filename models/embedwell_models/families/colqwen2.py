@@ -1,4 +1,7 @@
-"""ColQwen2 (Faysse et al. 2024, arXiv 2407.01449): a Qwen2-VL with vectors of a page's tokens."""
+"""ColQwen2 (Faysse et al. 2024, arXiv 2407.01449): a Qwen2-VL with vectors of a page's tokens.
+
+ColQwen2.5 is one with a Qwen2.5-VL.
+"""
 
 from dataclasses import replace
 
@@ -9,7 +12,7 @@ from embedwell_models.config.checkpoint_layout import (
     Projection,
 )
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import qwen2_vl
+from embedwell_models.families import qwen2_5_vl, qwen2_vl
 from embedwell_models.families.family import Family, Row, Variant
 
 _FORMAT = PageFormat(
@@ -21,7 +24,8 @@ _FORMAT = PageFormat(
     query_end="\n",
 )
 _HEAD = "embedding_proj_layer"
-_CODE, _HEAD_OF_CODE, _WIDTH = "ColQwen2", "custom_text_proj", 128  # of the authors
+_HEAD_OF_CODE, _WIDTH = "custom_text_proj", 128  # of the authors
+_CODES = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -55,11 +59,12 @@ def _inside(images: ImageTokenSpec) -> ImageTokenSpec:
 
 
 def of_authors(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of a model as the code of its authors saves it: a Qwen2-VL and a projection.
+    """Build the spec of a model as its authors' code saves it: a Qwen2(.5)-VL and a projection.
 
     Tokens of an image have positions of rows and columns.
     """
-    spec = qwen2_vl.read(options.without("architectures"))
+    read_base = qwen2_vl.read if options["model_type"] == "qwen2_vl" else qwen2_5_vl.read
+    spec = read_base(options.without("architectures"))
     assert spec.image_tokens is not None
     encoder, head = spec.image_tokens.encoder, f"{_HEAD_OF_CODE}.*"
     encoder = replace(encoder, unused=(*encoder.unused, head))
@@ -73,7 +78,7 @@ def of_authors(options: JsonConfig) -> CheckpointLayout:
 
 
 def _is_of_authors(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
+    return _CODES[options["model_type"]] in options.get("architectures", ())
 
 
 _IGNORED = ("vocab_size", "in_chans", "spatial_patch_size")  # stated by other keys, too
@@ -92,17 +97,17 @@ FAMILIES = (
         ),
     ),
     Family(
-        model_types=(Variant("qwen2_vl", _CODE, _is_of_authors),),
+        model_types=tuple(Variant(name, code, _is_of_authors) for name, code in _CODES.items()),
         name="colqwen2_of_authors",
         read=of_authors,
-        ignored_keys=_IGNORED,
+        ignored_keys=(*_IGNORED, "tokens_per_second"),  # of videos
         rows=(
             Row(
-                family="ColQwen2 of its authors' code, "
+                family="ColQwen2 and ColQwen2.5 of their authors' code, "
                 "[texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen2-v0.1, -v1.0",
+                models="colqwen2-v0.1, -v1.0, colqwen2.5-v0.2",
                 positions="rotary",
-                layers="as Qwen2-VL",
+                layers="as Qwen2-VL, Qwen2.5-VL",
             ),
         ),
     ),

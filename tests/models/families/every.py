@@ -27,7 +27,19 @@ _TESTED = (
     ),
     *("embedding_gemma2", "esm", "eurobert", "lfm2", "longformer", "luke", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
-    *("mpnet", "mpt", "nomic", "phi3", "qwen", "qwen2_vl", "qwen3_vl", "roberta", "t5", "xlnet"),
+    *(
+        "mpnet",
+        "mpt",
+        "nomic",
+        "phi3",
+        "qwen",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "qwen3_vl",
+        "roberta",
+        "t5",
+        "xlnet",
+    ),
 )
 
 

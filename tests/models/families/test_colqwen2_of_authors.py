@@ -1,4 +1,4 @@
-"""ColQwen2 as the code of its authors saves it, against its steps on transformers' Qwen2-VL."""
+"""ColQwen2 and ColQwen2.5 of their authors' code, against its steps on transformers' Qwen-VL."""
 
 import shutil
 from pathlib import Path
@@ -28,6 +28,7 @@ PAGES = [encoded(each) for each in PICTURES]
 _HEAD = torch.nn.Linear(64, 128)
 
 both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
+bases = pytest.mark.parametrize("base", ["qwen2_vl", "qwen2_5_vl"])
 
 
 def earlier_name(name: str) -> str:
@@ -44,7 +45,8 @@ def write_original(folder: Path, **sizes: Any) -> Any:
     torch.nn.init.normal_(_HEAD.bias, std=0.3, generator=torch.Generator().manual_seed(2))
     head = {f"custom_text_proj.{part}": each.detach() for part, each in _HEAD.named_parameters()}
     relabel(folder, str, head)
-    edit(folder, architectures=["ColQwen2"])
+    code = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
+    edit(folder, architectures=[code[model.config.model_type]])
     return model
 
 
@@ -74,8 +76,9 @@ def assert_near(found: Any, expected: Any) -> None:
 
 
 @both
-def test_vectors_are_those_of_the_code(sizes: dict[str, Any], tmp_path: Path) -> None:
-    model = write_original(tmp_path, **sizes)
+@bases
+def test_vectors_are_those_of_the_code(base: str, sizes: dict[str, Any], tmp_path: Path) -> None:
+    model = write_original(tmp_path, model_type=base, **sizes)
     embedder = load(tmp_path)
     for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
         assert_near(vectors, theirs(tmp_path, model, f"Query: {query}" + "<|endoftext|>" * 10))
@@ -84,8 +87,9 @@ def test_vectors_are_those_of_the_code(sizes: dict[str, Any], tmp_path: Path) ->
         assert_near(vectors, theirs(tmp_path, model, around + "<|im_end|><|endoftext|>", page))
 
 
-def test_published_names_are_read(tmp_path: Path) -> None:
-    write_original(tmp_path)
+@bases
+def test_published_names_are_read(base: str, tmp_path: Path) -> None:
+    write_original(tmp_path, model_type=base)
     expected = load(tmp_path).embed_pages(PAGES[:1])
     change(tmp_path, lambda tensors: {earlier_name(name): each for name, each in tensors.items()})
     flatten(tmp_path)
@@ -95,8 +99,9 @@ def test_published_names_are_read(tmp_path: Path) -> None:
 
 
 @both
-def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) -> None:
-    write_original(tmp_path, **sizes)
+@bases
+def test_vectors_do_not_depend_on_others(base: str, sizes: dict[str, Any], tmp_path: Path) -> None:
+    write_original(tmp_path, model_type=base, **sizes)
     embedder = load(tmp_path)
     for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
         assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()

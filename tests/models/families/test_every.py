@@ -77,7 +77,15 @@ def test_this_transformers_has_the_classes_of_every_family() -> None:
 
 def test_there_is_a_case_for_every_family() -> None:
     # Other files around those of texts.
-    others = {"clip", "embedding_gemma2", "gemma3", "mistral3", "qwen2_vl", "qwen3_vl"}
+    others = {
+        "clip",
+        "embedding_gemma2",
+        "gemma3",
+        "mistral3",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "qwen3_vl",
+    }
     others |= {"metaclip_2"}  # see test_image_embedder
     others |= {"siglip2", "colmodernvbert", "colpali", "colqwen2"}  # as it, see their tests
     others |= {"idefics3"}  # of which only ColIdefics3 is served
