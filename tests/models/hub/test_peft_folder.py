@@ -235,6 +235,17 @@ def test_an_addition_to_a_layer_that_the_model_lacks_is_refused(base: Path, tmp_
         load(adapter, tmp_path / "cache")
 
 
+def test_an_addition_of_another_shape_is_refused_by_name(base: Path, tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    write_adapter(adapter, base)
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    name = next(name for name in tensors if "layer.1" in name and "lora_A" in name)
+    tensors[name] = tensors[name][:, :-1].contiguous()
+    save_file(tensors, adapter / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match=r"layer.* has the shape \(.*, and the adapter's \("):
+        load(adapter, tmp_path / "cache")
+
+
 def test_two_tensors_for_one_part_of_an_addition_are_refused_by_name(
     base: Path, tmp_path: Path
 ) -> None:
