@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import Tensor
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
 from embedwell_models import families
@@ -87,6 +88,19 @@ def test_an_adapter_that_lacks_a_task_is_refused(tmp_path: Path) -> None:
         weights.load(
             tmp_path / "own", families.read(tmp_path / "own").with_adapter("text-matching")
         )
+
+
+def test_an_adapter_of_other_sizes_than_its_matrix_is_refused(tmp_path: Path) -> None:
+    write_adapters(tmp_path / "merged", tmp_path / "own", 1)
+
+    def narrowed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        name = next(name for name in tensors if "layers.0" in name and name.endswith("lora_A"))
+        return {**tensors, name: tensors[name][..., :-1].contiguous()}
+
+    change(tmp_path / "own", narrowed)
+    spec = families.read(tmp_path / "own").with_adapter("retrieval.passage")
+    with pytest.raises(ModelError, match="has the shape .*, and the adapter's"):
+        weights.load(tmp_path / "own", spec)
 
 
 def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> None:
