@@ -99,7 +99,7 @@ def test_an_adapter_of_other_sizes_than_its_matrix_is_refused(tmp_path: Path) ->
 
     change(tmp_path / "own", narrowed)
     spec = families.read(tmp_path / "own").with_adapter("retrieval.passage")
-    with pytest.raises(ModelError, match="has the shape .*, and the adapter's"):
+    with pytest.raises(ModelError, match=r"has the shape .*, and the adapter's"):
         weights.load(tmp_path / "own", spec)
 
 
