@@ -20,7 +20,7 @@ REFUSED = refused()
 SIZES = {
     **{"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4},
     **{"intermediate_size": 64, "vocab_size": 99, "max_position_embeddings": 64},
-    "rms_norm_eps": 1e-6,
+    **{"num_key_value_heads": 4, "rms_norm_eps": 1e-6},
 }
 
 
