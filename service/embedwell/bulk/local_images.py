@@ -1,5 +1,6 @@
 """A model in this process as a TextEncoder of images, with or without texts."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,11 +29,8 @@ Computed = tuple[Floats, Mapping[int, str]]
 
 
 @dataclass(frozen=True)
-class LocalImages:
-    """A model whose images have an encoder of their own, as a TextEncoder of inputs without texts.
-
-    files: reads as many images as a forward pass has.
-    """
+class _ImageModel(ABC):
+    """A model in this process as a TextEncoder of inputs with images. files: reads the images."""
 
     model: LocalModel
     files: ImageFiles
@@ -50,6 +48,18 @@ class LocalImages:
         computed: Future[Computed] = Future()
         computed.set_result(self.embed(inputs, advance))
         return computed
+
+    @abstractmethod
+    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
+        """Embed inputs: vectors (B, dim), and the reasons of those without one."""
+
+
+@dataclass(frozen=True)
+class LocalImages(_ImageModel):
+    """A model whose images have an encoder of their own, as a TextEncoder of inputs without texts.
+
+    files: reads as many images as a forward pass has.
+    """
 
     def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
         """Embed inputs with images."""
@@ -76,25 +86,8 @@ class LocalImages:
 
 
 @dataclass(frozen=True)
-class LocalTextsWithImages:
+class LocalTextsWithImages(_ImageModel):
     """A model whose images are tokens of a text, as a TextEncoder of images, texts, and both."""
-
-    model: LocalModel
-    files: ImageFiles
-
-    @property
-    def dim(self) -> int:
-        return self.model.dim
-
-    @property
-    def description(self) -> Mapping[str, Any]:
-        return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
-
-    def begin(self, inputs: Sequence[ImageAndText], advance: Advance) -> Pending:
-        """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[Computed] = Future()
-        computed.set_result(self.embed(inputs, advance))
-        return computed
 
     def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
         """Embed inputs one by one; those without an image as texts, many at once."""
