@@ -16,7 +16,7 @@ from embedwell_models.tokenizer.segmented import readers
 from embedwell_models.tokenizer.words.code_point_tokenizer import is_code_point_tokenizer
 from embedwell_models.tokenizer.words.options import is_word_tokenizer
 
-INSTALL = "pip install 'transformers>=5' sentencepiece protobuf"
+INSTALL = "pip install 'transformers>=5.14' sentencepiece protobuf"
 _WITHOUT_WEIGHTS = ("Pooling", "Normalize", "Dropout", "MultiVectorMask")
 
 
