@@ -290,7 +290,7 @@ def test_without_the_extra_the_command_is_named_and_nothing_large_fetched(
         assert "pytorch_model.bin" not in fetched(hub)
     assert refused.returncode == 1
     assert f"run `embedwell convert {NAME}` once" in refused.stderr
-    assert "pip install 'transformers>=5' sentencepiece" in refused.stderr
+    assert "pip install 'transformers>=5.14' sentencepiece" in refused.stderr
 
 
 @pytest.mark.full
@@ -299,7 +299,7 @@ def test_without_the_extra_the_command_converts_what_has_a_tokenizer(
 ) -> None:
     with Hub(NAME, pickled) as hub:
         refused = run(hub, tmp_path, "convert", NAME, **without_extra)
-        assert "has no tokenizer.json; to make one, pip install 'transformers>=5'" in refused.stderr
+        assert "has no tokenizer.json; to make one, pip install 'transformers>=5.14'" in refused.stderr
     content = kinds.text("unigram").encode()
     with Hub(NAME, {**pickled, "tokenizer.json": content}) as hub:
         other = tmp_path / "other"
