@@ -136,6 +136,8 @@ def load_local_images(
     model = load_local_model(settings, prompt)
     embedder, most = model.embedder, settings.max_image_pixels
     if embedder.patches is not None:
+        if prompt is not None and not texts and not embedder.patches.takes_prompt:
+            raise BulkError(f"{model.name} reads images without a prompt; leave out --prompt")
         return LocalTextsWithImages(model, ImageFiles(embedder.patches.pixels, most))
     folder = settings.find_model()
     options = (settings.pooling, settings.rerank_format, settings.adapter)
