@@ -18,7 +18,6 @@ from embedwell.bulk.local_images import LocalTextsWithImages, load_local_images
 from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
-from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_nomic_multimodal
 from tests.models.qwen2_vl import write_gme
@@ -167,9 +166,3 @@ def test_a_prompt_of_nomic_embed_multimodal_is_for_texts(tmp_path: Path) -> None
     embedder = encoder.model.embedder
     expected = [*embedder.embed_images(FILES), embedder.embed(TEXTS[0], prompt_name="query")]
     np.testing.assert_array_equal(vectors_of(read_output(tmp_path / out)), expected)
-
-
-def test_a_model_of_pages_is_refused(tmp_path: Path) -> None:
-    write_colmodernvbert(tmp_path)
-    with pytest.raises(BulkError, match="no dense vectors of texts, but vectors of tokens"):
-        load_local_images(settings(tmp_path))
