@@ -242,8 +242,9 @@ class Embedder(TokenIdEmbedder):
 
     def _embed_content(self, parts: "Sequence[str | Pixels]", prompt: str) -> Floats:
         assert self.patches is not None
-        (row,) = self._encode_texts([self.patches.text(parts)], prompt)
         images = [part for part in parts if not isinstance(part, str)]
+        used = prompt if self.patches.takes_prompt or not images else ""
+        (row,) = self._encode_texts([self.patches.text(parts)], used)
         vector: Floats = self.encode_with_images(row.ids, images)[0]
         return vector
 

@@ -179,3 +179,22 @@ def theirs(folder: Path, model: Any, parts: Parts, read: Any, *, of_gme: bool) -
             options = {"input_ids": row, **images, "mm_token_type_ids": is_image.to(torch.int32)}
     encoder = model.model.language_model if of_gme else model.model
     return torch.nn.functional.normalize(encoder(**options).last_hidden_state[0, -1], dim=0)
+
+
+@torch.inference_mode()
+def states_of_page(folder: Path, model: Any, text: str, page: Image.Image | None = None) -> Tensor:
+    """The last states of a text or a page in colpali-engine: (tokens, D).
+
+    text: has a place for the page.
+    """
+    options: dict[str, Any] = {}
+    if page is not None:
+        found = Qwen2VLImageProcessorPil.from_pretrained(folder)(page, return_tensors="pt")
+        options = {key: found[key] for key in ("pixel_values", "image_grid_thw")}
+        pad, tokens = "<|image_pad|>", int(found["image_grid_thw"].prod()) // 4
+        text = text.replace(pad, pad * tokens)
+    row = torch.tensor([tokenized(folder, text)])
+    types = (row == model.config.image_token_id).to(torch.int32)
+    output = model.model(input_ids=row, mm_token_type_ids=types, **options)
+    states: Tensor = output.last_hidden_state[0]
+    return states

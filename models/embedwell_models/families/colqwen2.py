@@ -105,7 +105,7 @@ FAMILIES = (
             Row(
                 family="ColQwen2 and ColQwen2.5 of their authors' code, "
                 "[texts and pages](multi-vector.md#images-of-pages)",
-                models="colqwen2-v0.1, -v1.0, colqwen2.5-v0.2",
+                models="colqwen2-v0.1, -v1.0, colqwen2.5-v0.2, colnomic-embed-multimodal-3b, -7b",
                 positions="rotary",
                 layers="as Qwen2-VL, Qwen2.5-VL",
             ),

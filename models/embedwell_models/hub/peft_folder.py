@@ -10,14 +10,16 @@ from typing import Any
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
+from embedwell_models.families import biqwen2_5
 from embedwell_models.hub.linked_folder import linked_folder
 from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.card import read_kind
+from embedwell_models.model_files.card import has_modules, read_kind
 from embedwell_models.tokenizer.loading import loader
 
 _BASE = "base_model_name_or_path"
 _CLASSIFIER = "ForSequenceClassification"
+_CODES = {"BiQwen2_5_Processor": biqwen2_5.CODE}  # class of a processor -> of its model
 _LABELS = ("id2label", "label2id", "num_labels")
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,8 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
 
     The modules after the encoder, the prompts, the tokenizer and the preprocessing of images are
     the adapter's if its folder has them, otherwise the base model's. Weights and options are the
-    base model's. The adapter of a classifier makes one of a base model that has another task.
+    base model's. The adapter of a classifier makes one of a base model that has another task, and
+    one whose processor is of its authors' code a model of that code.
 
     find: returns the folder of the base model from its name or path, and its revision.
     Raises ModelError for a base model that is missing, or that is adapted itself.
@@ -43,10 +46,9 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     base = _find_base(options, find)
     classifies = _classifies(folder, options)
     links = _links(folder, base, whole=classifies)
-    written = {}
-    if text := _classifier_config(_encoder(base)) if classifies else "":
-        config = (_encoder(base) / "config.json").absolute()
-        written = {name: text for name, source in links.items() if source == config}
+    config = (_encoder(base) / "config.json").absolute()
+    text = _classifier_config(config) if classifies else _config_of_code(folder, config)
+    written = {name: text for name, source in links.items() if text and source == config}
     target = linked_folder(cache / "peft", folder.name, links, written)
     log.info("the adapter of %s is added to the weights of %s", folder, options[_BASE])
     return target
@@ -73,10 +75,21 @@ def _classifies(adapter: Path, options: JsonConfig) -> bool:
     return read_kind(adapter) == "CrossEncoder" and modules.LOGIT_SCORE not in kinds
 
 
-def _classifier_config(encoder: Path) -> str:
+def _config_of_code(adapter: Path, config: Path) -> str:
+    # The config.json of the base model with the class of its authors' code that the adapter is for;
+    # "" for the file as it is. PEFT names no class, but the processor beside the adapter does.
+    if has_modules(adapter):
+        return ""
+    files = (JsonConfig.optional(adapter / name) for name in preprocessing.FILES)
+    processors = {file.get("processor_class", "") for file in files}
+    name = next((name for each, name in _CODES.items() if each in processors), "")
+    return json.dumps({**read_object(config), "architectures": [name]}) if name else ""
+
+
+def _classifier_config(config_file: Path) -> str:
     # The config.json of the base model as transformers has it for a new head; "" for the file as it
     # is. The number of labels is then the head's.
-    config = read_object(encoder / "config.json")
+    config = read_object(config_file)
     name = next(iter(config.get("architectures") or ()), "")
     if name.endswith(_CLASSIFIER):
         return ""

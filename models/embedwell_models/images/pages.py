@@ -52,6 +52,7 @@ _IGNORED = {
 _OF_PROCESSOR = {
     *("image_processor", "image_seq_len", "visual_prompt_prefix", "query_prefix"),
     *("processor_class", "chat_template", "auto_map", "video_processor"),
+    "max_num_visual_tokens",  # the file of an image processor states its pixels
 }
 
 

@@ -71,7 +71,8 @@ class PatchPreprocessing:
     std: see Preprocessing. patch, merge: pixels of a patch's side, and patches of a block's side.
     frames: frames of a patch; an image has the same in each. id, placeholder: id and text of each
     token of an image. around: text before and after the tokens of an image. earlier: bounds of a
-    resizing before the other one; None if there is none.
+    resizing before the other one; None if there is none. takes_prompt: whether a prompt precedes a
+    text with images.
     """
 
     min_pixels: int
@@ -87,6 +88,7 @@ class PatchPreprocessing:
     placeholder: str
     around: tuple[str, str]
     earlier: tuple[int, int] | None = None
+    takes_prompt: bool = True
 
     @classmethod
     def read(

@@ -1,6 +1,7 @@
 """Preprocessing of a model's images, as its files state it."""
 
 import logging
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -65,13 +66,14 @@ def read_patches(
     stated = read_options(folder, encoder.path).nested("processor_kwargs")
     bounds = images.pixels if own_code else None
     before, after = text_format.image.split(images.placeholder)
-    return PatchPreprocessing.read(
+    patches = PatchPreprocessing.read(
         folder / encoder.path,
         images,
         (before, after),
         bounds or (stated.get("min_pixels"), stated.get("max_pixels")),
         images.earlier_pixels if own_code else None,
     )
+    return patches and replace(patches, takes_prompt=text_format.instructs_images)
 
 
 def _lacks_torch(folder: Path) -> bool:

@@ -119,17 +119,18 @@ class VectorRecipe:
         normalize = following[-1:] == [Normalize()]
         # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
-        prompts: dict[str, str] = card.get("prompts", {})
         is_table = entries[0].kind in TABLES
         if is_table:
             options = TransformerOptions(encoder.max_positions)
         else:
             options = TransformerOptions.read(folder, entries[0].path, encoder, _output(choice))
-        as_published = bool(family.instruction) and modules.by_own_code(folder, entries[0])
+        has_format = bool(family.instruction or family.text_format)
+        as_published = has_format and modules.by_own_code(folder, entries[0])
         text_format = FORMATS.get(family.text_format) if as_published else None
         if text_format is None:
             text_format = _text_format(folder / entries[0].path, options, as_published)
         instruction = family.instruction if as_published and text_format else ""
+        published_prompts = family.prompts if as_published else {}
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -147,7 +148,7 @@ class VectorRecipe:
             file_only=is_table,
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
-            prompts=prompts,
+            prompts={**published_prompts, **card.get("prompts", {})},
             default_prompt=default_prompt(card) or instruction,
             text_format=text_format,
         )

@@ -21,6 +21,14 @@ FORMATS: Mapping[str, TextFormat] = {
         after="<|im_end|>\n<|im_start|>assistant\n<|endoftext|>",
         image="<|vision_start|><|image_pad|><|vision_end|>",
     ),
+    "biqwen": TextFormat(  # from colpali-engine 0.3.10
+        plain="",
+        instructed=("", ""),
+        after="<|endoftext|>",
+        image="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+        "<|im_end|>",
+        instructs_images=False,
+    ),
 }
 """Formats of texts in the code of a model's authors."""
 # Private-use characters, between white space that a template must keep.

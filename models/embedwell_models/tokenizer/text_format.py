@@ -9,13 +9,15 @@ class TextFormat:
 
     plain: text before a text without an instruction. instructed: text before an instruction, and
     text between it and the text. after: text after the text. image: text of an image among texts;
-    "" for a template without images.
+    "" for a template without images. instructs_images: whether an instruction also precedes a text
+    with images.
     """
 
     plain: str
     instructed: tuple[str, str]
     after: str
     image: str = ""
+    instructs_images: bool = True
 
     def before(self, instruction: str) -> str:
         """Return the text before a text. instruction: "" for none."""

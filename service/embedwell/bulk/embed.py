@@ -82,7 +82,10 @@ def _shard(
 @click.option(
     "--part-rows",
     type=click.IntRange(1, 1 << 24),
-    help="Maximum rows of a part; parts are kept in memory.  [default: 16384]",
+    help=(
+        "Maximum rows of a part; parts are kept in memory.  [default: 16384; 512 for images of "
+        "pages with a vector for each token]"
+    ),
 )
 @click.option(
     "--shard",
@@ -272,7 +275,7 @@ def _embed_folder(
 def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
     from embedwell.bulk.columns import Columns
     from embedwell.bulk.part_files import PARQUET
-    from embedwell.bulk.run import PART_ROWS, BulkJob, Shard
+    from embedwell.bulk.run import BulkJob, Shard
 
     return BulkJob(
         sources,
@@ -284,7 +287,7 @@ def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "Bulk
             flags["image_column"],
         ),
         format=flags["format"] or PARQUET,
-        part_rows=flags["part_rows"] or PART_ROWS,
+        part_rows=flags["part_rows"],
         shard=Shard(*(flags["shard"] or (1, 1))),
         resume=flags["resume"],
     )

@@ -61,7 +61,7 @@ def embed_lines(
         for index, reason in sorted(encoded.rejected.items()):
             line = done - len(texts) + index + 1
             raise click.ClickException(f"line {line}: {reason}; take it out")
-        write(texts, encoded.vectors)
+        write(texts, encoded.dense)
         window.end()
     progress.end()
 

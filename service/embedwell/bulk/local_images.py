@@ -4,15 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.image_column import ImageAndText
-from embedwell.bulk.image_files import ImageFiles
-from embedwell.bulk.local_model import LocalModel, load_local_model
+from embedwell.bulk.image_files import ImageFiles, Read
+from embedwell.bulk.local_model import LocalModel, check_dense, load_any_model
 from embedwell.bulk.text_encoder import Advance, Pending
+from embedwell.bulk.token_vectors import TokenVectors, Vectors
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import (
     ImageTokensError,
@@ -20,20 +21,22 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
+from embedwell_models.images.patch_pages import Pages
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats, normalize
 
-Computed = tuple[Floats, Mapping[int, str]]
-"""Vectors (B, dim), and the rejected inputs: see Encoded."""
+Computed = tuple[Vectors, Mapping[int, str]]
+"""Vectors, and the rejected inputs: see Encoded."""
 
 
 @dataclass(frozen=True)
-class _ImageModel(ABC):
+class _ImageModel(ABC, Generic[Read]):
     """A model in this process as a TextEncoder of inputs with images. files: reads the images."""
 
     model: LocalModel
-    files: ImageFiles
+    files: ImageFiles[Read]
 
     @property
     def dim(self) -> int:
@@ -51,17 +54,19 @@ class _ImageModel(ABC):
 
     @abstractmethod
     def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
-        """Embed inputs: vectors (B, dim), and the reasons of those without one."""
+        """Embed inputs: vectors, and the reasons of those without one."""
 
 
 @dataclass(frozen=True)
-class LocalImages(_ImageModel):
+class LocalImages(_ImageModel[Pixels]):
     """A model whose images have an encoder of their own, as a TextEncoder of inputs without texts.
 
     files: reads as many images as a forward pass has.
     """
 
-    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
+    def embed(
+        self, inputs: Sequence[ImageAndText], advance: Advance
+    ) -> tuple[Floats, Mapping[int, str]]:
         """Embed inputs with images."""
         vectors = np.zeros((len(inputs), self.dim), dtype=np.float32)
         rejected: dict[int, str] = {}
@@ -86,10 +91,12 @@ class LocalImages(_ImageModel):
 
 
 @dataclass(frozen=True)
-class LocalTextsWithImages(_ImageModel):
+class LocalTextsWithImages(_ImageModel[Pixels]):
     """A model whose images are tokens of a text, as a TextEncoder of images, texts, and both."""
 
-    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
+    def embed(
+        self, inputs: Sequence[ImageAndText], advance: Advance
+    ) -> tuple[Floats, Mapping[int, str]]:
         """Embed inputs one by one; those without an image as texts, many at once."""
         vectors = np.zeros((len(inputs), self.dim), dtype=np.float32)
         texts = [index for index, each in enumerate(inputs) if each.image is None]
@@ -124,27 +131,78 @@ class LocalTextsWithImages(_ImageModel):
         return vector
 
 
+@dataclass(frozen=True)
+class LocalPages(_ImageModel[list[Pixels]]):
+    """A model with a vector for each token of an image, as a TextEncoder of inputs without texts.
+
+    pages: prepares the images.
+    """
+
+    pages: Pages
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        return {**super().description, "output": MULTI}
+
+    def embed(
+        self, inputs: Sequence[ImageAndText], advance: Advance
+    ) -> tuple[TokenVectors, Mapping[int, str]]:
+        """Embed images one by one."""
+        each: list[Floats] = []
+        rejected: dict[int, str] = {}
+        read = self.files.read([given.image for given in inputs if given.image is not None])
+        for index, images in enumerate(image for batch in read for image in batch):
+            found = images if isinstance(images, str) else self._vectors(images)
+            if isinstance(found, str):
+                rejected[index] = found
+                found = np.empty((0, self.dim), dtype=np.float32)
+            each.append(found)
+            advance(1)
+        return TokenVectors(each, self.dim), rejected
+
+    def _vectors(self, images: Sequence[Pixels]) -> Floats | str:
+        """Return the vectors of a page (n, dim), or the reason why it has none."""
+        embedder = self.model.embedder
+        (row,) = embedder.tokenizer.encode([self.pages.text(images)])
+        try:
+            return embedder.encode_page(row.ids, images)
+        except ImageTokensError as error:
+            return str(error)
+        except ModelError as error:  # when the first page loads the image encoder
+            raise BulkError(str(error)) from None
+
+
 def load_local_images(
     settings: Settings, prompt: str | None = None, texts: bool = False
-) -> LocalImages | LocalTextsWithImages:
+) -> LocalImages | LocalTextsWithImages | LocalPages:
     """Load the model of the settings.
 
     prompt: None for the model's default prompt. texts: whether an input may have a text. Raises
     BulkError, also for a model without image encoder, and for one that does not read texts beside
     images, or prompts.
     """
-    model = load_local_model(settings, prompt)
+    model = load_any_model(settings, prompt)
     embedder, most = model.embedder, settings.max_image_pixels
     if embedder.patches is not None:
+        if prompt is not None and not texts and not embedder.patches.takes_prompt:
+            raise BulkError(f"{model.name} reads images without a prompt; leave out --prompt")
         return LocalTextsWithImages(model, ImageFiles(embedder.patches.pixels, most))
+    if embedder.pages is not None:
+        _refuse_texts(model.name, prompt, texts)
+        return LocalPages(model, ImageFiles(embedder.pages.images, most), embedder.pages)
+    check_dense(embedder)
     folder = settings.find_model()
     options = (settings.pooling, settings.rerank_format, settings.adapter)
     preprocessing = ModelDescription.read(folder, *options).preprocessing
     images = embedder.images
     if images is None or preprocessing is None:
         raise BulkError(f"{model.name} reads texts only; choose a model that embeds images")
-    for option, given in (("column", texts), ("prompt", prompt is not None)):
-        if given:
-            raise BulkError(f"{model.name} reads images without texts; leave out --{option}")
+    _refuse_texts(model.name, prompt, texts)
     batch = max(1, model.budget // images.spec.tokens)
     return LocalImages(model, ImageFiles(preprocessing.pixels, most, batch))
+
+
+def _refuse_texts(model: str, prompt: str | None, texts: bool) -> None:
+    for option, given in (("column", texts), ("prompt", prompt is not None)):
+        if given:
+            raise BulkError(f"{model} reads images without texts; leave out --{option}")

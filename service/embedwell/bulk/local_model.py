@@ -108,6 +108,13 @@ _OTHER_KINDS = {
 
 
 def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
+    """Load a model with one vector for each text; for the arguments see `load_any_model`."""
+    model = load_any_model(settings, prompt)
+    check_dense(model.embedder)
+    return model
+
+
+def load_any_model(settings: Settings, prompt: str | None) -> LocalModel:
     """Load the model. Raises BulkError.
 
     prompt: None for the model's default prompt.
@@ -117,7 +124,6 @@ def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
         embedder = load(folder, settings)
     except ModelError as error:
         raise BulkError(str(error)) from None
-    check_dense(embedder)
     budget = choose_batch_limit(embedder, settings.max_batch_tokens).tokens
     return LocalModel(embedder, settings.name, prompt, budget)
 

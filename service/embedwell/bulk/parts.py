@@ -12,7 +12,7 @@ from embedwell.bulk.columns import FILE, POSITION, REASON, ROW, Columns, Rows, i
 from embedwell.bulk.image_column import has_bytes, read_inputs
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
 from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
-from embedwell_models.vectors import Floats
+from embedwell.bulk.token_vectors import Vectors
 
 MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
@@ -59,10 +59,10 @@ def cut_into_parts(
 
 @dataclass(frozen=True)
 class EmbeddedPart:
-    """n rows, their vectors (n, dim), the rows without a vector, and counts."""
+    """n rows, their vectors, the rows without a vector, and counts."""
 
     rows: pa.Table
-    vectors: Floats
+    vectors: Vectors
     errors: list[dict[str, Any]]
     counts: Mapping[str, int]
 

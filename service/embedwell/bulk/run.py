@@ -14,8 +14,9 @@ from embedwell.bulk.parts import PartEmbedding, cut_into_parts
 from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.source import Source
 from embedwell.bulk.text_encoder import Encoded, TextEncoder
+from embedwell_models.outputs.names import MULTI
 
-PART_ROWS = 16384
+PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,15 @@ class BulkJob:
     """A bulk run: the files to embed, and the folder to write.
 
     inputs, output: paths or addresses.
-    part_rows: maximum rows of a part.
+    part_rows: maximum rows of a part; None for PART_ROWS, or PART_ROWS_OF_TOKENS for vectors of
+        tokens.
     """
 
     inputs: Sequence[str]
     output: str
     columns: Columns
     format: str = PARQUET
-    part_rows: int = PART_ROWS
+    part_rows: int | None = None
     shard: Shard = field(default_factory=Shard)
     resume: bool = False
 
@@ -68,16 +70,18 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     folder = OutputFolder.open(job.output)
     stored = read_manifest(folder, job.shard.manifest_name, job.resume)
     encoder = load(stored["run"]["precision"] if stored else None)
+    of_tokens = encoder.description.get("output") == MULTI
+    part_rows = job.part_rows or (PART_ROWS_OF_TOKENS if of_tokens else PART_ROWS)
     identity = {
         **encoder.description,
         "inputs": describe_inputs(files),
         "columns": job.columns.described(),
         "format": job.format,
-        "part_rows": job.part_rows,
+        "part_rows": part_rows,
         "shard": str(job.shard),
     }
     manifest = Manifest.begin(folder, job.shard.manifest_name, identity, stored)
-    parts = cut_into_parts(source.batches(), job.part_rows)
+    parts = cut_into_parts(source.batches(), part_rows)
     complete = frozenset(manifest.parts)
     needed = (part for part in parts if job.shard.has(part.index) and part.index not in complete)
     embeddings = (PartEmbedding.begin(part, job.columns, encoder, progress) for part in needed)

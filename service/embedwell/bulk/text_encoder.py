@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from embedwell.bulk.token_vectors import TokenVectors, Vectors
 from embedwell_models.vectors import Floats
 
 Advance = Callable[[int], object]
@@ -14,15 +15,21 @@ Advance = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Encoded:
-    """Vectors (B, dim) of B texts.
+    """Vectors of B texts.
 
-    rejected: why texts have no vector, by index; their rows are zeros.
+    rejected: why texts have no vector, by index; their vectors are zeros, or they have none.
     computed: number of distinct texts.
     """
 
-    vectors: Floats
+    vectors: Vectors
     rejected: Mapping[int, str]
     computed: int
+
+    @property
+    def dense(self) -> Floats:
+        """The vectors (B, dim), of a model with one for each text."""
+        assert not isinstance(self.vectors, TokenVectors)
+        return self.vectors
 
 
 class Pending(Protocol):
@@ -31,8 +38,8 @@ class Pending(Protocol):
     def done(self) -> bool:
         """Whether `result` would not wait."""
 
-    def result(self) -> tuple[Floats, Mapping[int, str]]:
-        """Return vectors (B, dim), and the rejected texts: see Encoded. Raises BulkError."""
+    def result(self) -> tuple[Vectors, Mapping[int, str]]:
+        """Return the vectors, and the rejected texts: see Encoded. Raises BulkError."""
 
 
 class TextEncoder(Protocol):
@@ -43,7 +50,10 @@ class TextEncoder(Protocol):
 
     @property
     def description(self) -> Mapping[str, Any]:
-        """Everything that decides the vectors, for JSON: model, fingerprint, precision, prompt."""
+        """Everything that decides the vectors, for JSON: model, fingerprint, precision, prompt.
+
+        A model with vectors of tokens has `"output": "multi"`.
+        """
 
     def begin(self, texts: Sequence[Any], advance: Advance) -> Pending:
         """Begin to embed distinct texts, or images, of ascending length.

@@ -65,7 +65,9 @@ class PreparedContent:
     @property
     def takes_prompt(self) -> bool:
         """Whether the request's prompt precedes the text; that of a page has its own."""
-        return isinstance(self.patches, PatchPreprocessing)
+        return not self.images or (
+            isinstance(self.patches, PatchPreprocessing) and self.patches.takes_prompt
+        )
 
     def __len__(self) -> int:
         """Return the number of characters to tokenize."""

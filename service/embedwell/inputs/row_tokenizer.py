@@ -186,7 +186,7 @@ class RowTokenizer:
                 continue
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
-            if is_text and start:
+            if is_text and start and _takes_prompt(given):
                 ids = self._tokenizer.with_start(ids, start, side, options.max_length)
             prompted = is_text and prompt_token_count
             prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0

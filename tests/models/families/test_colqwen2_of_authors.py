@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
-from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
@@ -19,8 +17,16 @@ from tests.models.colqwen2 import AREA
 from tests.models.families.checkpoint import relabel
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
-from tests.models.qwen2_vl import OF_KERNELS, PROCESSOR, SIZES, flatten, write_qwen2_vl
-from tests.models.qwen3_vl import save, tokenized
+from tests.models.nomic_multimodal import write_adapter, write_processor
+from tests.models.qwen2_vl import (
+    OF_KERNELS,
+    PROCESSOR,
+    SIZES,
+    flatten,
+    states_of_page,
+    write_qwen2_vl,
+)
+from tests.models.qwen3_vl import save
 
 QUERIES = ["the license", "", "ends. "]
 PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2)]
@@ -57,17 +63,8 @@ def load(folder: Path) -> Embedder:
 @torch.inference_mode()
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, 128)."""
-    options: dict[str, Any] = {}
-    if page is not None:
-        found = Qwen2VLImageProcessorPil.from_pretrained(folder)(page, return_tensors="pt")
-        options = {key: found[key] for key in ("pixel_values", "image_grid_thw")}
-        pad, tokens = "<|image_pad|>", int(found["image_grid_thw"].prod()) // 4
-        text = text.replace(pad, pad * tokens)
-    row: Tensor = torch.tensor([tokenized(folder, text)])
-    types = (row == model.config.image_token_id).to(torch.int32)
-    output = model.model(input_ids=row, mm_token_type_ids=types, **options)
-    states = output.last_hidden_state
-    return torch.nn.functional.normalize(_HEAD(states[0]), dim=-1).numpy()
+    states = states_of_page(folder, model, text, page)
+    return torch.nn.functional.normalize(_HEAD(states), dim=-1).numpy()
 
 
 def assert_near(found: Any, expected: Any) -> None:
@@ -114,22 +111,15 @@ def test_an_adapter_changes_the_body_and_the_projection(tmp_path: Path) -> None:
     change(base, lambda tensors: {earlier_name(name): each for name, each in tensors.items()})
     shutil.copytree(base, merged)
     adapter.mkdir()
-    (base / "preprocessor_config.json").rename(adapter / "preprocessor_config.json")
-    noise, factors = torch.Generator().manual_seed(3), dict[str, Tensor]()
+    (base / "preprocessor_config.json").unlink()
+    write_processor(adapter, "ColQwen2")
+    added = write_adapter(adapter, base)
+    assert "custom_text_proj.weight" in added
 
     def changed(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        for module in ("model.layers.1.mlp.down_proj", "custom_text_proj"):
-            rows, columns = tensors[f"{module}.weight"].shape
-            up, down = (torch.randn(each, generator=noise) for each in ((rows, 2), (2, columns)))
-            factors[f"base_model.model.{module}.lora_A.weight"] = down
-            factors[f"base_model.model.{module}.lora_B.weight"] = up
-            tensors[f"{module}.weight"] += up @ down
-        return tensors
+        return {name: each + added.get(name, 0) for name, each in tensors.items()}
 
     change(merged, changed)
-    save_file(factors, adapter / "adapter_model.safetensors")
-    options = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "task_type": "FEATURE_EXTRACTION"}
-    save(adapter, "adapter_config.json", {**options, "base_model_name_or_path": str(base)})
     embedder = Embedder.load(adapter, device="cpu", dtype="float32", cache=tmp_path / "cache")
     expected = load(merged).embed_pages(PAGES[:1])[0]
     np.testing.assert_allclose(embedder.embed_pages(PAGES[:1])[0], expected, atol=1e-5)

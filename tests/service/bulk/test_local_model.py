@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from embedwell.bulk.errors import BulkError
-from embedwell.bulk.local_model import LocalModel
+from embedwell.bulk.local_model import LocalModel, load_local_model
+from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
+from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.qwen3_vl import write_qwen3_vl
 from tests.models.tiny import unframed
 
@@ -40,3 +42,10 @@ def test_an_instruction_that_leaves_no_room_ends_the_run(tmp_path: Path) -> None
     embedder, prompt = Embedder.load(tmp_path, device="cpu", dtype="float32"), "any work " * 60
     with pytest.raises(BulkError, match="takes the 128 tokens that the model reads; shorten it"):
         LocalModel(embedder, "m", prompt).embed(["a"], lambda _: None)
+
+
+def test_texts_of_a_model_with_vectors_of_tokens_are_refused(tmp_path: Path) -> None:
+    write_colmodernvbert(tmp_path)
+    settings = Settings(model=str(tmp_path), device="cpu", dtype="float32")
+    with pytest.raises(BulkError, match="no dense vectors of texts, but vectors of tokens"):
+        load_local_model(settings, None)

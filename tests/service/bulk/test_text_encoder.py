@@ -32,7 +32,7 @@ def test_each_distinct_text_is_computed_once_and_short_ones_first() -> None:
     encoder = Lengths()
     encoded = embed_window(encoder, ["ccc", "a", "ccc", "bb", "a"], lambda _: None)
     assert encoder.computed == ["a", "bb", "ccc"]
-    assert encoded.vectors.tolist() == [[3], [1], [3], [2], [1]]
+    assert encoded.dense.tolist() == [[3], [1], [3], [2], [1]]
     assert encoded.computed == 3 and not encoded.rejected
 
 
@@ -42,7 +42,7 @@ def test_every_copy_of_a_rejected_text_is_rejected() -> None:
 
 
 def test_a_window_without_texts_has_no_vectors() -> None:
-    assert embed_window(Lengths(), [], lambda _: None).vectors.shape == (0, 1)
+    assert embed_window(Lengths(), [], lambda _: None).dense.shape == (0, 1)
 
 
 def test_vectors_of_a_window_are_those_of_each_text_alone(

@@ -18,8 +18,8 @@ from embedwell.bulk.local_images import LocalTextsWithImages, load_local_images
 from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
-from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.image_models import encoded, picture
+from tests.models.nomic_multimodal import write_nomic_multimodal
 from tests.models.qwen2_vl import write_gme
 from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
 from tests.service.bulk.jobs import read_output, run_job, vectors_of
@@ -155,7 +155,14 @@ def test_the_command_embeds_texts_with_images_of_qwen3_vl(tmp_path: Path) -> Non
     assert described["prompt"] == "Find the work."
 
 
-def test_a_model_of_pages_is_refused(tmp_path: Path) -> None:
-    write_colmodernvbert(tmp_path)
-    with pytest.raises(BulkError, match="no dense vectors of texts, but vectors of tokens"):
-        load_local_images(settings(tmp_path))
+def test_a_prompt_of_nomic_embed_multimodal_is_for_texts(tmp_path: Path) -> None:
+    write_nomic_multimodal(tmp_path)
+    path, out = write(tmp_path / "in.parquet", [*FILES, None], [None] * 3 + TEXTS[:1]), "out"
+    model = settings(tmp_path / "nomic").model_copy(update={"cache": tmp_path / "cache"})
+    with pytest.raises(BulkError, match="reads images without a prompt; leave out --prompt"):
+        load_local_images(model, "Query: ")
+    encoder = load_local_images(model, "Query: ", texts=True)
+    run_job(encoder, path, tmp_path / out, columns=BOTH)
+    embedder = encoder.model.embedder
+    expected = [*embedder.embed_images(FILES), embedder.embed(TEXTS[0], prompt_name="query")]
+    np.testing.assert_array_equal(vectors_of(read_output(tmp_path / out)), expected)

@@ -40,7 +40,7 @@ class EmbedTexts:
             self._model, texts.take(pa.array(rows, pa.int64())).to_pylist(), lambda _: None
         )
         vectors = np.zeros((len(table), self._model.dim), dtype=np.float32)
-        vectors[rows] = encoded.vectors
+        vectors[rows] = encoded.dense
         for index, reason in encoded.rejected.items():
             reasons[rows[index]] = reason
         embeddings = pa.FixedSizeListArray.from_arrays(
