@@ -11,7 +11,11 @@ _CLASS = "JinaForRanking"
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
-    """Build the spec of a Jina Reranker v3, without the layers after the states of markers."""
+    """Build the spec of a Jina Reranker v3, without the layers after the states of markers.
+
+    Version 3.5 has windows, and cuts texts at other lengths, of which its files say nothing.
+    """
+    options.require("use_sliding_window", None, False)
     spec = qwen.of_qwen3(options, causal=True)
     return replace(spec, unused=(*spec.unused, "projector.*"))
 
