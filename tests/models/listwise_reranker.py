@@ -26,7 +26,7 @@ SYSTEM = (
 
 def write_listwise_reranker(folder: Path, max_length: int = 16384, **options: Any) -> Path:
     """Save a model that reads as many tokens at once, with the files of the authors' class."""
-    sizes = {"max_position_embeddings": max_length, "vocab_size": 520, "hidden_size": 48}
+    sizes = {"max_position_embeddings": max_length, "vocab_size": 520}
     write_reranker(folder, template=None, max_length=max_length, **{**sizes, **options})
     path = folder / "tokenizer.json"
     rust = Tokenizer.from_file(str(path))

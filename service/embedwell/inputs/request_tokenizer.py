@@ -127,7 +127,7 @@ class RequestTokenizer:
         queries = sum(len(each.query) for each in lists)
         size = _tokenization_size(documents, len(options.instruction or "")) + queries
         steps = self._read_lists(context, self._lists, lists, options)
-        return await self._run_steps(context, steps, size, size)
+        return await self._run_steps(context, steps, size, 2 * size)  # alone, and in a block
 
     def _read_lists(
         self,

@@ -215,7 +215,7 @@ def _vector_scores(
     registry: ModelRegistry, model: ServedModel
 ) -> MultiVectors | CosineScores | ListwiseScores | None:
     if model.description.listwise is not None:
-        return ListwiseScores(model.pipeline, model.description.dim)
+        return ListwiseScores(model.pipeline, model.description.dim, model.comparisons)
     if model.description.classifier is not None:
         return None
     if model.multi_vectors.offered:

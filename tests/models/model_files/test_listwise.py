@@ -119,6 +119,10 @@ def test_a_folder_is_described_as_a_reranker_of_lists(folder: Path) -> None:
     assert description.sentence.max_length == 2048
 
 
+def test_with_a_pooling_the_model_embeds_texts(folder: Path) -> None:
+    assert load(folder, pooling="mean").embed(["a work"]).shape == (1, 64)
+
+
 def test_the_wrong_call_names_the_right_one(embedder: Embedder, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"use rank\(query, documents\)"):
         embedder.embed(["a text"])

@@ -91,6 +91,14 @@ def test_documents_are_cut_to_a_number_of_tokens(server: HttpServer, published: 
     assert last["tokens"] == 9 and last["truncated"] and response.headers["x-truncated"] == "1"
 
 
+def test_the_start_of_a_document_can_be_cut(server: HttpServer) -> None:
+    documents = ["by any " * 300 + "the end", "a work"]
+    body = {"query": QUERY, "documents": documents, "max_tokens_per_doc": 9}
+    end = server.post("/rerank", {**body, "on_overflow": "end"}).json()["results"]
+    start = server.post("/rerank", {**body, "on_overflow": "start"}).json()["results"]
+    assert abs(np.array(scores(start)) - scores(end)).max() > 1e-4
+
+
 def test_usage_counts_the_tokens_that_the_model_reads(
     server: HttpServer, published: Published
 ) -> None:
