@@ -1,8 +1,8 @@
 """Facade of this package: a loaded model that embeds texts, pairs and images."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -10,8 +10,16 @@ from embedwell_models.encoder.batch import Rows
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
 from embedwell_models.images.decoding import MAX_PIXELS
+from embedwell_models.loading.input_checks import (
+    check_images,
+    check_pairs,
+    check_text,
+    check_texts,
+    kind,
+)
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.outputs.listwise_scores import listwise_scores
+from embedwell_models.outputs.names import DENSE, LISTWISE
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
@@ -22,8 +30,6 @@ if TYPE_CHECKING:
     from embedwell_models.images.preprocessing import Pixels
     from embedwell_models.loading.loaded_model import LoadedModel
     from embedwell_models.model_files.multi_vector import TextRole
-
-_LONE = "a lone surrogate, which UTF-8 cannot encode"
 
 
 class Embedder(TokenIdEmbedder):
@@ -58,7 +64,7 @@ class Embedder(TokenIdEmbedder):
         if isinstance(texts, str):
             return self.tokenize([texts], prompt=prompt, prompt_name=prompt_name)[0]
         prompt = self._prompt(prompt, prompt_name)
-        return [row.ids for row in self._encode_texts(_check_texts(texts), prompt)]
+        return [row.ids for row in self._encode_texts(check_texts(texts), prompt)]
 
     def embed(  # noqa: PLR0913 - all but one are keyword-only
         self,
@@ -85,7 +91,7 @@ class Embedder(TokenIdEmbedder):
         if dimensions is not None and not 1 <= dimensions <= self.dim:
             raise ValueError(f"dimensions: {dimensions} is not between 1 and {self.dim}")
         single = isinstance(texts, str)
-        checked = _check_texts([texts] if single else texts)
+        checked = check_texts([texts] if single else texts)
         rows, counts = self._rows(checked, self._prompt(prompt, prompt_name))
         vectors = self._encode_all(rows, counts, budget, dimensions, show_progress_bar)
         return vectors[0] if single else vectors
@@ -109,7 +115,7 @@ class Embedder(TokenIdEmbedder):
         """
         if isinstance(texts, str):
             return self.embed_tokens([texts], role, budget=budget)[0]
-        texts = _check_texts(texts)
+        texts = check_texts(texts)
         if (tokens := self.multi_vector) is None:
             raise ValueError(f"the model has no vectors of tokens; use {self._right_call()}")
         prompt = self.sentence.prompts.get(role, "")
@@ -141,19 +147,44 @@ class Embedder(TokenIdEmbedder):
         Raises TypeError for anything but pairs, ValueError for a model without a classifier, for an
         instruction to a model that takes none, and for a lone surrogate.
         """
-        if self.classifier is None:
+        if self.classifier is None or self.classifier.listwise:
+            does = "embeds texts" if self.classifier is None else "ranks lists"
             raise ValueError(
-                f"the model embeds texts and cannot score pairs; use {self._right_call()}, or load "
-                "a reranker"
+                f"the model {does} and cannot score pairs; use {self._right_call()}, or load "
+                "another reranker"
             )
         single = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
-        checked = _check_pairs([pairs] if single else pairs)
+        checked = check_pairs([pairs] if single else pairs)
         tokenizer = pair_encoder(self.tokenizer, self.config, self.classifier.pair_format)
         if instruction is not None:
             tokenizer = tokenizer.with_instruction(instruction)
         rows = [row.ids for row in run_to_completion(tokenizer.encode(checked))]
         logits = self._encode_all(rows, [0] * len(rows), budget, None, show_progress_bar)
         return logits[0] if single else logits
+
+    def rank(
+        self, query: str, documents: Sequence[str], *, instruction: str | None = None
+    ) -> Floats:
+        """Compute the cosine of each document with a query, for a listwise reranker: (B,).
+
+        The model reads the documents together, so each changes the scores of the others.
+        instruction: says what makes a document relevant.
+
+        Raises TypeError for anything but texts, UnsplittableTextError, and ValueError for another
+        kind of model, for no documents and for a lone surrogate.
+        """
+        if self.classifier is None or self.classifier.listwise is None:
+            raise ValueError(f"the model ranks no lists; use {self._right_call()}")
+        check_text(query, "the query")
+        if not (checked := check_texts(documents)):
+            raise ValueError("give at least one document")
+        begin = self.classifier.listwise.tokenizer(self.tokenizer).begin(query, instruction)
+        blocks = run_to_completion(begin)
+        for document in checked:
+            run_to_completion(blocks.add(document))
+        run_to_completion(blocks.finish())
+        outputs = [self.outputs([ids], [LISTWISE])[0].multi for ids in blocks.ids]
+        return listwise_scores([vectors for vectors in outputs if vectors is not None])
 
     def embed_images(
         self, images: bytes | Sequence[bytes], *, max_pixels: int = MAX_PIXELS
@@ -174,7 +205,7 @@ class Embedder(TokenIdEmbedder):
         if isinstance(images, bytes):
             vector: Floats = self.embed_images([images], max_pixels=max_pixels)[0]
             return vector
-        _check_images(images)
+        check_images(images)
         pixels = [self._preprocessing.pixels(image, max_pixels) for image in images]
         vectors = self.encode_images(pixels)
         return normalize(vectors) if self.sentence.normalize else vectors
@@ -191,7 +222,7 @@ class Embedder(TokenIdEmbedder):
             raise ValueError(
                 f"the model has no vectors of an image's tokens; use {self._right_call()}"
             )
-        _check_images(images)
+        check_images(images)
         return [self._embed_page(self.pages.images(image, max_pixels)) for image in images]
 
     def embed_contents(
@@ -228,7 +259,7 @@ class Embedder(TokenIdEmbedder):
     ) -> "list[str | Pixels]":
         assert self.patches is not None
         if isinstance(content, str | bytes | np.ndarray) or not content:
-            raise TypeError(f"input {index} is {_kind(content)}, not a list of texts and images")
+            raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
         parts: list[str | Pixels] = []
         for part in content:
             if isinstance(part, bytes):
@@ -236,7 +267,7 @@ class Embedder(TokenIdEmbedder):
             elif isinstance(part, np.ndarray):
                 parts.append(part)
             else:
-                _check_text(part, f"a part of input {index}")
+                check_text(part, f"a part of input {index}")
                 parts.append(part)
         return parts
 
@@ -264,6 +295,8 @@ class Embedder(TokenIdEmbedder):
     def _right_call(self) -> str:
         """Return the call for which the model is made."""
         if self.classifier is not None:
+            if self.classifier.listwise:
+                return "rank(query, documents)"
             return (
                 "score([(query, document)])" if self.classifier.reranks else "score([(text, None)])"
             )
@@ -284,7 +317,7 @@ class Embedder(TokenIdEmbedder):
             return prompts[name]
         if prompt is None:
             return self.sentence.default_prompt
-        _check_text(prompt, "the prompt")
+        check_text(prompt, "the prompt")
         return prompt
 
     def _rows(self, texts: Sequence[str], prompt: str) -> tuple[Rows, list[int]]:
@@ -346,55 +379,3 @@ def _progress(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
 
     with tqdm(total=total, unit="text") as bar:
         yield bar.update
-
-
-def _check_texts(texts: Any) -> list[str]:
-    """Return texts as a list; raises TypeError or ValueError, which names the index of the text."""
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes | bytearray | memoryview):
-        raise TypeError(f"texts are a str or a list of str, not {_kind(texts)}")
-    checked = list(texts)
-    for index, text in enumerate(checked):
-        _check_text(text, f"text {index}")
-    return checked
-
-
-def _check_text(text: Any, name: str) -> None:
-    """Raise TypeError for anything but a str, and ValueError for a lone surrogate.
-
-    name: of the text, in messages.
-    """
-    if not isinstance(text, str):
-        raise TypeError(f"{name} is {_kind(text)}, not a str")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"{name} has {_LONE}, at character {error.start}") from None
-
-
-def _check_pairs(pairs: Any) -> list[tuple[str, str | None]]:
-    """Return pairs as a list; raises TypeError or ValueError, which names the index of the pair."""
-    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes):
-        raise TypeError(f"pairs are tuples of two texts, not {_kind(pairs)}")
-    checked: list[tuple[str, str | None]] = []
-    for index, pair in enumerate(pairs):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise TypeError(f"pair {index} is {_kind(pair)}, not a tuple of two texts")
-        first, second = pair
-        _check_text(first, f"the first text of pair {index}")
-        if second is not None:
-            _check_text(second, f"the second text of pair {index}")
-        checked.append((first, second))
-    return checked
-
-
-def _check_images(images: Any) -> None:
-    """Raise TypeError for anything but a sequence of bytes."""
-    if isinstance(images, bytes):
-        raise TypeError("images are a list of bytes, not bytes")
-    for index, image in enumerate(images):
-        if not isinstance(image, bytes):
-            raise TypeError(f"image {index} is of the type {type(image).__name__}, not bytes")
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"of the type {type(value).__name__}"

@@ -37,6 +37,7 @@ from embedwell_models.model_files.classifier import (
     has_second_segment,
 )
 from embedwell_models.model_files.known_keys import refuse_unknown_keys
+from embedwell_models.model_files.listwise import ListwiseOptions
 from embedwell_models.model_files.modules import (
     IMAGE_ENCODER,
     LOGIT_SCORE,
@@ -190,12 +191,19 @@ class ModelDescription:
     @property
     def _adds_special_tokens(self) -> bool:
         page_format = self.spec.page_format
+        if self.pair_format or self.listwise:
+            return False
         return page_format is None or page_format.special_tokens
 
     @property
     def pair_format(self) -> PairFormat | None:
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
+
+    @property
+    def listwise(self) -> ListwiseOptions | None:
+        """How a reranker reads a list of documents; None for other models."""
+        return self.classifier.listwise if self.classifier else None
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -224,7 +232,7 @@ class ModelDescription:
             sentence.lowercase,
             side=sentence.side,
             file_only=sentence.file_only,
-            special_tokens=self.pair_format is None and self._adds_special_tokens,
+            special_tokens=self._adds_special_tokens,
             text_after=sentence.text_format.after if sentence.text_format else "",
             keep_unknown=sentence.keep_unknown,
             markers=self.multi_vector.markers if self.multi_vector else (),

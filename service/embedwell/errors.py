@@ -128,6 +128,14 @@ class NotOffered(BadRequest):
         return cls(f"this model has no {missing} vectors; it has {listed}")
 
     @classmethod
+    def by_listwise_reranker(cls) -> "NotOffered":
+        """Return the error of a model that ranks lists, for labels of texts or pairs."""
+        return cls(
+            "this model ranks the documents of a query and labels no texts; send the request to "
+            "/rerank"
+        )
+
+    @classmethod
     def single_text(cls, index: int) -> "NotOffered":
         """Return the error of a model that reads pairs only, for one text."""
         return cls(

@@ -9,6 +9,7 @@ import torch
 from embedwell_models.convert.words.word_embeddings import convert_words
 from tests.models.colbert import write_colbert
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.listwise_reranker import write_listwise_reranker
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
 from tests.models.word_files import write_fasttext
@@ -42,9 +43,13 @@ def words(folder: Path) -> None:
         (multi_vector, "multi_vector", True),
         (words, "embed", True),
         (write_cross_encoder, "rerank", False),
+        (write_listwise_reranker, "rerank", False),
         (lambda folder: write_cross_encoder(folder, labels=3), "classify", False),
     ],
-    ids=["splade", "inference-free", "bge-m3", "multi-vector", "words", "reranker", "classifier"],
+    ids=[
+        *("splade", "inference-free", "bge-m3", "multi-vector", "words"),
+        *("reranker", "listwise reranker", "classifier"),
+    ],
 )
 def test_a_model_is_listed_and_described(
     write: Callable[[Path], object], task: str, has_dimensions: bool, tmp_path: Path

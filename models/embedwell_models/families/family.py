@@ -80,6 +80,8 @@ class Family:
     the files name no pooling. "" if there is none.
     rerank_format: name of the format of pairs (`rerank_formats`) that its rerankers read if their
     files have none; "" if the tokenizer joins two texts.
+    reads_lists: whether its rerankers read a query and all documents as one sequence
+    (`model_files.listwise`).
     default_segments: number of segments if config.json does not state it.
     tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides, or
     nothing; None if transformers has no class with the name of a model_type, so that a folder that
@@ -112,6 +114,7 @@ class Family:
     next_token: NextToken | None = None
     published_pooling: str = ""
     rerank_format: str = ""
+    reads_lists: bool = False
     default_segments: int = 2
     tokenizer_override: TokenizerOverride | None = None
     tokenizer_classes: tuple[str, ...] = ()

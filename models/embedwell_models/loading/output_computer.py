@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
@@ -25,9 +27,24 @@ def choose_output_computer(model: LoadedModel) -> OutputComputer:
         return lambda batch, _: [
             TextOutputs(multi=rows) for rows in batch.split(heads(batch, [MULTI])[MULTI])
         ]
+    if listwise := model.description.listwise:
+        return MarkerOutputs(model, listwise.marker_ids)
     if isinstance(model.encoder, SpladeEncoder):
         return SpladeOutputs(model.description, model.encoder, model.tokenizer)
     return StateOutputs(model)
+
+
+class MarkerOutputs:
+    """Vectors of a listwise reranker: those of the markers after each document and the query."""
+
+    def __init__(self, model: LoadedModel, marker_ids: Sequence[int]) -> None:
+        self._heads, self._marker_ids = multi_vector_heads(model), marker_ids
+
+    def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
+        """Compute the vectors of each sequence, in the order of the markers."""
+        vectors = batch.split(self._heads(batch, [MULTI])[MULTI])
+        marked = batch.split(np.isin(batch.ids, self._marker_ids))
+        return [TextOutputs(multi=rows[at]) for rows, at in zip(vectors, marked, strict=True)]
 
 
 class SpladeOutputs:

@@ -19,7 +19,7 @@ from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.kept_load import KeptLoad, KnownLoad
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -159,7 +159,7 @@ class TokenIdEmbedder:
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.input_magnitudes = model.input_magnitudes
         self.fingerprint = fingerprint or f"{description.fingerprint()}-{model.dtype}"
-        self.output_names = description.outputs
+        self.output_names = (LISTWISE,) if description.listwise else description.outputs
         self.images, self._preprocessing = model.images, description.preprocessing
         self.patches, self._load_texts_with_images = (
             description.patches,

@@ -17,6 +17,7 @@ from embedwell_models.model_files.classification_heads import (
     classification_head,
 )
 from embedwell_models.model_files.generative import CLASS_SUFFIXES, next_token_head
+from embedwell_models.model_files.listwise import ListwiseOptions, listwise_head
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
 from embedwell_models.model_files.transformer import (
@@ -42,7 +43,8 @@ class ClassifierOptions:
     activation: the activation that sentence-transformers' CrossEncoder applies to the logits.
     multi_label: whether several labels can apply to a text, with independent probabilities. output:
     the output of the encoder's module. pair_format: the format in which the model reads pairs; None
-    if the tokenizer joins two texts.
+    if the tokenizer joins two texts. listwise: set for a reranker that reads all documents of a
+    query at once, and has vectors in place of logits; None for other models.
     """
 
     labels: tuple[str, ...]
@@ -51,6 +53,7 @@ class ClassifierOptions:
     multi_label: bool = False
     output: Output = "logits"
     pair_format: PairFormat | None = None
+    listwise: ListwiseOptions | None = None
 
     @property
     def reranks(self) -> bool:
@@ -79,6 +82,8 @@ class ClassifierOptions:
         if rerank_format not in CHOICES:
             raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
         path = entries[0].path
+        if families.named(config.family).reads_lists:
+            return _listwise(folder, path, config, rerank_format)
         options = JsonConfig(folder / path / "config.json")
         class_name = next(iter(options.get("architectures", ())), "")
         output: Output = "next_token"
@@ -101,6 +106,20 @@ class ClassifierOptions:
             output,
             _pair_format(folder, path, config, output, rerank_format, len(labels) == 1),
         )
+
+
+def _listwise(
+    folder: Path, path: str, config: EncoderConfig, rerank_format: str
+) -> ClassifierOptions:
+    if rerank_format != AUTO:
+        raise ModelError(
+            f"{folder}: the model reads lists in a format of its own; leave rerank_format {AUTO!r}"
+        )
+    head, options = (
+        listwise_head(path, config.hidden_size),
+        ListwiseOptions.read(folder, path, config),
+    )
+    return ClassifierOptions(("relevance",), head, "identity", output="states", listwise=options)
 
 
 def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) -> None:

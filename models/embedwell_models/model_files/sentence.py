@@ -201,8 +201,9 @@ def _of_classifier(
     folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
 ) -> VectorRecipe:
     options = TransformerOptions.read(folder, path, encoder, classifier.output)
+    listwise = classifier.listwise
     return VectorRecipe(
-        max_length=options.max_length,
+        max_length=listwise.format.max_document if listwise else options.max_length,
         pooling=(classifier.head.pooling,),
         modules=classifier.head.modules,
         lowercase=options.lowercase,

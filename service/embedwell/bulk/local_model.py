@@ -19,7 +19,7 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress
@@ -104,6 +104,7 @@ _OTHER_KINDS = {
     SPARSE: "sparse vectors",
     SPARSE_QUERY: "sparse vectors of queries",
     MULTI: "vectors of tokens",
+    LISTWISE: "scores of lists",
 }
 
 

@@ -31,6 +31,7 @@ def inspect(
     return {
         "task": description.task,
         "labels": list(description.classifier.labels) if description.classifier else [],
+        "lists": _lists(description),
         "family": config.family,
         **_layers(config),
         "max_positions": config.max_positions,
@@ -67,6 +68,19 @@ def lines(properties: Mapping[str, Any]) -> Iterator[str]:
         parts = value if isinstance(value, list) else [value]
         for index, part in enumerate(parts or [()]):
             yield f"{'' if index else name:{width}}{_as_text(part)}"
+
+
+def _lists(description: ModelDescription) -> dict[str, Any]:
+    # Limits of a reranker that reads documents together.
+    if (lists := description.listwise) is None:
+        return {}
+    read = lists.format
+    return {
+        "documents": read.max_documents,
+        "tokens": lists.max_length,
+        "query_tokens": read.max_query,
+        "document_tokens": read.max_document,
+    }
 
 
 def _layers(config: EncoderConfig) -> dict[str, Any]:

@@ -184,8 +184,9 @@ def _reader(
             max_tokens=settings.max_tokens,
         ),
         pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
-        if model.classifier
+        if model.classifier and not model.listwise
         else None,
+        lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
         model=index,
     )
 

@@ -12,6 +12,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.listwise_reader import DocumentList, ListRows, ListwiseReader
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.inputs.pair_row_tokenizer import PairRowTokenizer
 from embedwell.inputs.prompts import Prompt, Prompts
@@ -22,6 +23,7 @@ from embedwell.limits.run_in_thread import run_in_thread
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
+from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
 
@@ -56,6 +58,7 @@ class RequestTokenizer:
         auto_truncate: bool,
         images: ImageReader,
         pairs: PairEncoder | None = None,
+        lists: ListwiseTokenizer | None = None,
         model: int = 0,
     ) -> None:
         """queue: tokenizes long requests.
@@ -65,6 +68,7 @@ class RequestTokenizer:
         max_texts, max_tokens: maximum counts of a request.
         images: prepares the images among the inputs.
         pairs: tokenizes text pairs, for a model that reads pairs.
+        lists: tokenizes lists of documents, for a model that reads these.
         model: index of the model among those that are served.
         """
         self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
@@ -82,6 +86,9 @@ class RequestTokenizer:
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
         self._pairs = (
             None if pairs is None else PairRowTokenizer(pairs, self._row_tokenizer, max_tokens)
+        )
+        self._lists = (
+            None if lists is None else ListwiseReader(lists, self._row_tokenizer, max_tokens)
         )
 
     async def read(
@@ -109,6 +116,34 @@ class RequestTokenizer:
         return await self._tokenize_all(
             context, pairs, options, tokenizer.read, list, tokenizer.added_characters
         )
+
+    async def read_lists(
+        self, context: RequestContext, lists: Sequence[DocumentList], options: InputOptions
+    ) -> list[ListRows]:
+        """Like `read`, for lists of documents and a model that reads them."""
+        assert self._lists is not None
+        documents = [document for each in lists for document in each.documents]
+        check_input_count(len(documents), self._max_texts)
+        queries = sum(len(each.query) for each in lists)
+        size = _tokenization_size(documents, len(options.instruction or "")) + queries
+        steps = self._read_lists(context, self._lists, lists, options)
+        return await self._run_steps(context, steps, size, 2 * size)  # alone, and in a block
+
+    def _read_lists(
+        self,
+        context: RequestContext,
+        reader: ListwiseReader,
+        lists: Sequence[DocumentList],
+        options: InputOptions,
+    ) -> Steps[list[ListRows]]:
+        results = []
+        for each in lists:
+            rows = yield from reader.read(each, options)
+            context.truncated += sum(row.dropped > 0 for row in rows.documents)
+            self._count(context, rows.blocks, len(rows.documents))
+            results.append(rows)
+            yield
+        return results
 
     async def read_with_tokens(
         self, context: RequestContext, texts: Sequence[str], options: InputOptions

@@ -246,10 +246,7 @@ class RowTokenizer:
         self, index: int, row: TruncatedIds, options: InputOptions, prompt_token_count: int = 0
     ) -> InputRow:
         """Return an input whose length and ids are checked; raises BadRequest."""
-        if row.dropped and not self._may_cut(options.truncate):
-            # Not len(row.ids), which lacks the unknown tokens that some models drop.
-            limit = options.max_length or self._tokenizer.max_length
-            raise self._too_long(index, limit + row.dropped, limit)
+        self.check_cut(index, row, options)
         if len(row.ids) < self._min_tokens:
             raise BadRequest(
                 f"input {index} has no tokens, but the model needs at least one; leave it out",
@@ -260,6 +257,13 @@ class RowTokenizer:
             InputRow(np.array(row.ids, dtype=np.int32), row.dropped, prompt_token_count),
             index,
         )
+
+    def check_cut(self, index: int, row: TruncatedIds, options: InputOptions) -> None:
+        """Raise BadRequest for an input that is cut off although it must not be."""
+        if row.dropped and not self._may_cut(options.truncate):
+            # Not len(row.ids), which lacks the unknown tokens that some models drop.
+            limit = options.max_length or self._tokenizer.max_length
+            raise self._too_long(index, limit + row.dropped, limit)
 
     def _too_long(self, index: int, tokens: int, limit: int) -> BadRequest:
         counted = self._max_tokens

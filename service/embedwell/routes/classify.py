@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
-from embedwell.errors import BadRequest
+from embedwell.errors import BadRequest, NotOffered
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
@@ -184,7 +184,9 @@ class ClassificationService:
         return logits_to_scores(function, logits, self.model.pipeline.classifier)
 
     def _reserve(self, context: RequestContext, inputs: int) -> None:
-        """Reserve the memory of a response; raises BadRequest for an embedder."""
+        """Reserve the memory of a response; raises BadRequest for a model without labels."""
+        if self.model.description.listwise is not None:
+            raise NotOffered.by_listwise_reranker()
         context.memory.grow_by_numbers(inputs * len(self.model.pipeline.classifier.labels))
 
     async def classify(self, context: RequestContext, body: ClassifyRequest) -> Classes:

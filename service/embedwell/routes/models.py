@@ -144,7 +144,8 @@ def _endpoints(model: ServedModel) -> list[Endpoint]:
         endpoints.append("embed")
     if rerank_score(description.outputs, description.classifier) is not None:
         endpoints.append("rerank")
-    return endpoints if description.classifier is None else [*endpoints, "classify"]
+    labels = description.classifier is not None and description.listwise is None
+    return [*endpoints, "classify"] if labels else endpoints
 
 
 def _cohere(card: Model) -> CohereModel:

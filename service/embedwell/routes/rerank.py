@@ -11,6 +11,7 @@ from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_body import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.cosine_scores import CosineScores
+from embedwell.inference.listwise_scores import ListwiseScores
 from embedwell.inference.multi_vectors import MultiVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.image_input import ImageInput
@@ -45,7 +46,7 @@ _Ranks = Sequence[tuple[int, float]]
 class RerankService:
     """Scores documents by their relevance to a query, for every API.
 
-    vectors: compares the vectors of a model that embeds; None for other models.
+    vectors: compares the vectors of a model that embeds or that ranks lists; None for other models.
     """
 
     def __init__(self, registry: ModelRegistry, model: ServedModel) -> None:
@@ -101,7 +102,8 @@ class RerankService:
         """Like `logits`, for any pairs."""
         context.memory.grow_by_numbers(len(pairs))
         if self.vectors is not None:
-            options = _for_vectors(options, self.model.reader)
+            if not isinstance(self.vectors, ListwiseScores):
+                options = _for_vectors(options, self.model.reader)
             return await self.vectors.scores(context, pairs, options)
         classifier = self.model.pipeline.classifier
         if not classifier.reranks:
@@ -211,7 +213,9 @@ def _texts(documents: Sequence[str | ImageInput]) -> list[str]:
 
 def _vector_scores(
     registry: ModelRegistry, model: ServedModel
-) -> MultiVectors | CosineScores | None:
+) -> MultiVectors | CosineScores | ListwiseScores | None:
+    if model.description.listwise is not None:
+        return ListwiseScores(model.pipeline, model.description.dim, model.comparisons)
     if model.description.classifier is not None:
         return None
     if model.multi_vectors.offered:

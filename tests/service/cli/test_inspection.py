@@ -15,6 +15,7 @@ from tests.conftest import Folder as WriteModel
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 from tests.models.families.special import SPECIAL
+from tests.models.listwise_reranker import write_listwise_reranker
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer
 from tests.service.server import MAX_ISA
@@ -123,3 +124,10 @@ def test_an_inspection_has_every_position_scheme_with_its_parameters(tmp_path: P
     )
     assert (local_attention["scheme"], local_attention["base"]) == ("rotary", 10_000.0)
     assert full_attention["scaling"]["kind"] == "default"
+
+
+def test_the_limits_of_a_list_are_shown(tmp_path: Path) -> None:
+    folder = write_listwise_reranker(tmp_path)
+    inspection = inspect(ModelDescription.read(folder))
+    limits = {"documents": 125, "tokens": 16384, "query_tokens": 512, "document_tokens": 2048}
+    assert (inspection["task"], inspection["lists"]) == ("rerank", limits)

@@ -25,6 +25,8 @@ def rerank_score(
     classifier: None for an embedder.
     """
     if classifier is not None:
+        if classifier.listwise is not None:
+            return "cosine"
         return "sigmoid" if classifier.reranks else None
     if MULTI in outputs:
         return "maxsim"

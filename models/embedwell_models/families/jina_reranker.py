@@ -1,0 +1,44 @@
+"""Jina Reranker v3 (Wang et al. 2025, arXiv 2509.25085): a Qwen3 that reads a list of documents."""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import qwen
+from embedwell_models.families.family import Family, Row, Variant
+
+_CLASS = "JinaForRanking"
+
+
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a Jina Reranker v3, without the layers after the states of markers.
+
+    Version 3.5 has windows, and cuts texts at other lengths, of which its files say nothing.
+    """
+    options.require("use_sliding_window", None, False)
+    spec = qwen.of_qwen3(options, causal=True)
+    return replace(spec, unused=(*spec.unused, "projector.*"))
+
+
+def _ranks_lists(options: JsonConfig) -> bool:
+    return _CLASS in options.get("architectures", ())
+
+
+FAMILIES = (
+    Family(
+        model_types=(Variant("qwen3", _CLASS, _ranks_lists),),
+        name="jina_reranker_v3",
+        read=read,
+        reads_lists=True,
+        tokenizer_override="nothing",
+        replaced_code=(_CLASS,),
+        rows=(
+            Row(
+                family="Jina Reranker v3",
+                models="jina-reranker-v3",
+                positions="rotary",
+                layers="as Qwen 3; [ranks a list](rerank.md#lists)",
+            ),
+        ),
+    ),
+)

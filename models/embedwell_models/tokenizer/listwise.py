@@ -1,0 +1,150 @@
+"""Token ids of a query and a list of documents, which a model reads as one sequence.
+
+A long list is read in several sequences, the blocks, each of which has the query. Before and after
+a document and the query stand texts of a format; a marker follows each document, and another one
+the query at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.truncation import cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListwiseFormat:
+    """The texts around a query and its documents, and how many tokens of them are read.
+
+    start: text before the documents, with {count} of documents and {query}. instruction: text after
+    that one with {instruction}; left out for a list without one. document: text of a document, with
+    {index} from 0 and {document}, which the marker of documents follows. end: text after the
+    documents, with {query}. markers: tokens after each document and after the query, which are
+    removed from texts. max_query, max_document: tokens that are read of a text. max_documents:
+    documents of a block.
+    """
+
+    start: str
+    instruction: str
+    document: str
+    end: str
+    markers: tuple[str, str]
+    max_query: int
+    max_document: int
+    max_documents: int
+
+    def text(self, query: str, documents: Sequence[str], instruction: str | None) -> str:
+        """Return the text of a block."""
+        query = self._without_markers(query)
+        parts = [self.start.format(count=len(documents), query=query)]
+        if instruction:
+            parts.append(self.instruction.format(instruction=self._without_markers(instruction)))
+        texts = map(self._without_markers, documents)
+        parts += [self.document.format(index=i, document=text) for i, text in enumerate(texts)]
+        return "".join([*parts, self.end.format(query=query)])
+
+    def _without_markers(self, text: str) -> str:
+        # Again, because what is left around a marker may be one.
+        while any(marker in text for marker in self.markers):
+            for marker in self.markers:
+                text = text.replace(marker, "")
+        return text
+
+
+class ListwiseTokenizer:
+    """Tokenizer of lists for a model that reads them in a format."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, listwise_format: ListwiseFormat, max_length: int
+    ) -> None:
+        """tokenizer: adds no special tokens, because the format has them.
+
+        max_length: tokens of the texts of a block, with the query twice.
+        """
+        self._tokenizer, self.format, self._max_length = tokenizer, listwise_format, max_length
+
+    def begin(
+        self,
+        query: str,
+        instruction: str | None = None,
+        max_document: int | None = None,
+        side: Side | None = None,
+    ) -> Steps["ListwiseBlocks"]:
+        """Return the blocks of a query, without documents.
+
+        max_document: tokens that are read of a document, at most the format's. side: on which long
+        texts are truncated; None for the side of the tokenizer's files. Raises
+        UnsplittableTextError.
+        """
+        text, row = yield from self.read(query, self.format.max_query, side)
+        room, most = self._max_length - 2 * len(row.ids), self.format.max_document
+        limit = most if max_document is None else min(max_document, most)
+        return ListwiseBlocks(self, text, instruction, room, limit, side)
+
+    def read(
+        self, text: str, limit: int, side: Side | None, count_limit: float = 0
+    ) -> Steps[tuple[str, TruncatedIds]]:
+        """Return a text as far as a limit of tokens allows, and its ids.
+
+        count_limit: see Tokenizer.encode.
+        """
+        side = side or self._tokenizer.side
+        (row,) = yield from self._tokenizer.encode_in_steps([text], side, count_limit)
+        ids = [*cut(row.ids, limit, side)]
+        if len(ids) == limit:  # also if that is all of the text, as published
+            (text,) = self._tokenizer.decode([ids], skip_special=False)
+        return text, TruncatedIds(ids, row.dropped + len(row.ids) - len(ids))
+
+    def block_ids(
+        self, query: str, documents: Sequence[str], instruction: str | None
+    ) -> Steps[Sequence[int]]:
+        """Return the ids of a block."""
+        text = self.format.text(query, documents, instruction)
+        return (yield from self._tokenizer.ids_without_special(text))
+
+
+class ListwiseBlocks:
+    """The blocks of a list, to which documents are added one after another.
+
+    ids: ids of each finished block. sizes: number of documents of each.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - called once
+        self,
+        tokenizer: ListwiseTokenizer,
+        query: str,
+        instruction: str | None,
+        room: int,
+        max_document: int,
+        side: Side | None,
+    ) -> None:
+        """room: tokens of all documents of a block. max_document: tokens that one has at most."""
+        self._tokenizer, self._query, self._instruction = tokenizer, query, instruction
+        self._room, self._max_document, self._side = room, max_document, side
+        self._block, self._free = list[str](), room
+        self.ids, self.sizes = list[Sequence[int]](), list[int]()
+
+    def add(self, document: str, count_limit: float = 0) -> Steps[TruncatedIds]:
+        """Add a document, and return its ids; the block ends if another might not fit.
+
+        count_limit: see Tokenizer.encode. Raises UnsplittableTextError.
+        """
+        text, row = yield from self._tokenizer.read(
+            document, self._max_document, self._side, count_limit
+        )
+        self._block.append(text)
+        self._free -= len(row.ids)
+        is_full = len(self._block) >= self._tokenizer.format.max_documents
+        if is_full or self._free <= self._max_document:
+            yield from self.finish()
+        return row
+
+    def finish(self) -> Steps[None]:
+        """End the last block."""
+        if not self._block:
+            return
+        ids = yield from self._tokenizer.block_ids(self._query, self._block, self._instruction)
+        self.ids.append(ids)
+        self.sizes.append(len(self._block))
+        self._block, self._free = [], self._room
