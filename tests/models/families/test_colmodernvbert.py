@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import ModernVBertConfig
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
@@ -111,9 +111,9 @@ def test_every_parameter_but_the_head_is_counted(tmp_path: Path) -> None:
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write_colmodernvbert(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     edit_processor(tmp_path, query_prefix="Find ")
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 def test_missing_and_unknown_tensors_are_named(tmp_path: Path) -> None:

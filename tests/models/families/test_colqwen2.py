@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
@@ -135,9 +135,9 @@ def test_every_parameter_is_counted(tmp_path: Path) -> None:
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write_colqwen2(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     edit_processor(tmp_path, query_prefix="Find ")
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 def test_names_of_earlier_versions_are_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import Qwen2VLImageProcessorPil
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
@@ -200,9 +200,9 @@ def test_the_image_encoder_is_counted_and_torch_computes_it(tmp_path: Path) -> N
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     save(tmp_path, "preprocessor_config.json", {**PROCESSOR, "resample": 0})
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 @pytest.mark.parametrize(
