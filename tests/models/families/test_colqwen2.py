@@ -8,7 +8,6 @@ import pytest
 
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
-from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.patch_pages import PatchPages
@@ -17,6 +16,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
 from tests.models.colmodernvbert import edit_processor, token_vectors
 from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
+from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import OF_KERNELS, SIZES
@@ -97,8 +97,7 @@ def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
-    if library.best_isa(dtype, library.features("auto")) is None:
-        pytest.skip(f"no kernels of this processor compute {dtype}")
+    skip_without_kernels(dtype)
     write_colqwen2(tmp_path, sizes=OF_KERNELS)
     exact = load(tmp_path).embed_pages(PAGES)
     for vectors, expected in zip(
