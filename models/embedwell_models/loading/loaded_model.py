@@ -16,7 +16,7 @@ from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
-from embedwell_models.encoder.vector_heads import VectorHead
+from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
     RowExactLinear,
