@@ -13,9 +13,12 @@ from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, free_cached_memory
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
+from embedwell_models.encoder.encoders_with_heads import (
+    LayerMixEncoder,
+    StateFunctionEncoder,
+    read_layer_weights,
+)
 from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
