@@ -28,7 +28,7 @@ from embedwell_models.loading.backends import (
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder
-from embedwell_models.loading.on_cpu import TableBackend
+from embedwell_models.loading.without_torch import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,

@@ -31,7 +31,7 @@ from embedwell_models.torch_backend.texts_with_images import TextsWithImages, im
 
 @dataclass(frozen=True)
 class TorchBackend:
-    """Backend of torch; for its members see `CpuBackend`."""
+    """Backend of torch; for its members see `BackendWithoutTorch`."""
 
     device: Device
     reason: str
