@@ -11,7 +11,7 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
-from embedwell_models.encoder.device import Device, free_cached_memory
+from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
 from embedwell_models.encoder.encoders_with_heads import (
     LayerMixEncoder,
@@ -113,7 +113,7 @@ class LoadedModel:
             sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
-        free_cached_memory()  # of the precisions that were not chosen
+        release_gpu_cache()  # of the precisions that were not chosen
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
