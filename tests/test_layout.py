@@ -31,7 +31,7 @@ API = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))["path
 CORE = {
     "embedwell_models": "errors vectors outputs positions config "
     "tables gguf checkpoint images families tokenizer model_files encoder cpu_backend "
-    "torch_backend precision model_description hub loading embedder",
+    "torch_backend precision model_description model_fingerprint hub loading embedder",
     "embedwell": "settings errors gc_tuning engine limits http inputs "
     "inference metrics tracing batches routes inherited playground routers "
     "fastapi_app app launch cli asgi __main__",

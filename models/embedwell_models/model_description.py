@@ -1,6 +1,5 @@
 """Description of a model folder, read from its small files without weights and torch."""
 
-import hashlib
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,8 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models import families
-from embedwell_models.checkpoint import peft_adapter, safetensors_files, weights
-from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.checkpoint_layout import (
     Adapters,
     CheckpointLayout,
@@ -21,16 +19,16 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.errors import ModelError
 from embedwell_models.families import static
-from embedwell_models.families.classic import WORD_VECTOR_OPTIONS, read_word_vectors
-from embedwell_models.images import pages, patches, preprocessing
+from embedwell_models.families.classic import read_word_vectors
+from embedwell_models.images import preprocessing
 from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.square_pages import SquarePages
-from embedwell_models.model_files import chat_template, image_options, modules, router
+from embedwell_models.model_files import image_options, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
-from embedwell_models.model_files.card import CARD, read_kind
+from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
     Task,
@@ -46,17 +44,15 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_files.multi_vector import BGE_M3, METADATA, MultiVectorOptions
-from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
+from embedwell_models.model_files.multi_vector import BGE_M3, MultiVectorOptions
+from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.model_files.sparse import Splade, sparse_files
-from embedwell_models.model_files.transformer import options_file
+from embedwell_models.model_files.sparse import Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.positions.schemes import Buckets, Disentangled
-from embedwell_models.tokenizer.loading import loader
+from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.pair_format import PairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
@@ -112,7 +108,7 @@ class ModelDescription:
     ) -> "ModelDescription":
         read_kind(path)
         tasks = modules.read_tasks(path)
-        entries = modules.read_entries(path, _route(tasks, adapter))
+        entries = modules.read_entries(path, modules.task_route(tasks, adapter))
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
@@ -127,7 +123,7 @@ class ModelDescription:
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
         multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
-            _check_multi_vector(path, multi_vector, spec, pooling)
+            refuse_unsupported(path, multi_vector, spec, pooling)
             spec = spec.without(multi_vector.tensors_beside_encoder)
             sentence = VectorRecipe.of_multi_vector(
                 path, entries[0].path, spec.config, multi_vector
@@ -135,7 +131,7 @@ class ModelDescription:
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
         if tasks:
-            sentence = replace(sentence, role=_route(tasks, adapter))
+            sentence = replace(sentence, role=modules.task_route(tasks, adapter))
         has_other = (path / IMAGE_ENCODER).is_dir()
         images = path / IMAGE_ENCODER if has_other else encoder
         if has_other:
@@ -322,73 +318,11 @@ class ModelDescription:
                 counts[header.dtype] = counts.get(header.dtype, 0) + prod(header.shape)
         return counts
 
-    def files(self) -> list[Path]:
-        """List all files that are read: weights, tokenizer, options and prompts."""
-        checkpoints = map(safetensors_files.require_weight_files, self.checkpoints())
-        weights = [file for files in checkpoints for file in files]
-        chosen = self.spec.adapters.chosen_folder if self.spec.adapters else None
-        for adapter in peft_adapter.folders(self.encoder, chosen):
-            weights += [adapter / name for name in peft_adapter.FILES]
-        options = [self.path / name for name in ("modules.json", CARD, METADATA)]
-        tasks = modules.read_tasks(self.path)
-        entries = modules.read_entries(self.path, _route(tasks, self.spec.adapter or AUTO))
-        options += {self.path / Path(entry.path).parent / router.FILE for entry in entries}
-        options += [self.path / entry.path / "config.json" for entry in entries]
-        if stated := options_file(self.path, entries[0].path):
-            options.append(stated)
-        options += sparse_files(self.path, entries, self.sentence.sparse)
-        options.append(self.encoder / WORD_VECTOR_OPTIONS)
-        if self.preprocessing:
-            options += preprocessing.files(self.image_encoder)
-            options.append(self.image_encoder / "config.json")
-        options += patches.files(self.encoder) if self.patches else []
-        options += pages.files(self.encoder) if self.pages else []
-        if self.pair_format or self.sentence.text_format:
-            options += chat_template.template_files(self.encoder)
-            options.append(self.encoder / chat_template.PROCESSOR_FILE)
-        return sorted({*weights, *loader.files(self.encoder), *filter(Path.is_file, options)})
-
-    def fingerprint(self) -> str:
-        """Hash everything that decides the vectors except the precision: files and settings."""
-        parts = [f"{file.relative_to(self.path)} {sha256(file)}" for file in self.files()]
-        parts.append(repr(self.sentence.pooling))  # a setting may override the pooling of the files
-        if self.pair_format:
-            parts.append(repr(self.pair_format))
-        if self.spec.adapters:
-            parts.append(repr(self.spec.adapters))
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def _route(tasks: Sequence[str], task: str) -> str:
-    # The route of a task; by default that of the first one.
-    chosen = task if task in tasks else next(iter(tasks), "")
-    return modules.TASK_ROUTES.get(chosen, router.DOCUMENT)
-
 
 def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
     if tasks and spec.adapters:
         raise ModelError(f"{path}: a model with adapters inside a {router.ROUTER} is not supported")
     return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
-
-
-def _check_multi_vector(
-    path: Path, multi_vector: MultiVectorOptions, spec: CheckpointLayout, pooling: str
-) -> None:
-    if pooling != AUTO:
-        raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
-    expansion = multi_vector.expansion
-    # The reference code of these families does more to tokens that are not attended to. DeBERTa and
-    # Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks
-    # whole downsampled positions.
-    family = spec.config.family
-    is_other = (
-        isinstance(spec.config.attention.positions, Disentangled)
-        or families.named(family).states_need_attention
-    )
-    if expansion and not expansion.attended and is_other:
-        raise ModelError(
-            f"{path}: {family} without attention to the expansion of queries is not supported"
-        )
 
 
 def _check_other_image_encoder(description: ModelDescription) -> None:

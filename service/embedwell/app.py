@@ -87,7 +87,7 @@ def create_app(
     )
 
 
-def wrap(app: Middleware, context: InheritedServer) -> ASGIApp:
+def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
     """Add CORS headers for the origins in the settings."""
     return with_cors(app, context.settings.cors_origins, EXPOSED_HEADERS)
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 from starlette.types import ASGIApp
 
-from embedwell.app import create_app, wrap
+from embedwell.app import create_app, with_cors_headers
 from embedwell.cli.extras import require_tracing
 from embedwell.cli.options import model_folder, read
 from embedwell.engine.client.engine_session import EngineSession
@@ -66,7 +66,7 @@ def create(**values: Any) -> ASGIApp:
     app = create_app(
         context, engine_sessions, [run_engines, *(each.run for each in engine_sessions)]
     )
-    return wrap(app, context)
+    return with_cors_headers(app, context)
 
 
 def _engine_session(model: InheritedModel, engines: ModelEngines) -> EngineSession:

@@ -83,7 +83,7 @@ def create_routers(
         model_routes.admin_router(registry, _admin_check(settings), settings.request_timeout),
         feature_extraction.router(registry),
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
-        status.router(models, metrics, shutting_down, registry.choice(_info(registry))),
+        status.router(models, metrics, shutting_down, registry),
     ]
     created.append(model_routes.unknown_model_router(registry))
     created.append(sagemaker.router(registry, direct_routes(_all(created))))
@@ -92,14 +92,6 @@ def create_routers(
 
 def _all(routers: Sequence[APIRouter]) -> list[BaseRoute]:
     return [route for router in routers for route in router.routes]
-
-
-def _info(registry: ModelRegistry) -> Callable[[ServedModel], Callable[[], status.Info]]:
-    return lambda model: partial(
-        status.server_info,
-        *(model.settings, model.engine, model.description, model.dimensions),
-        registry.tasks_of(model),
-    )
 
 
 def _admin_check(settings: Settings) -> Callable[[Headers], None] | None:

@@ -1,10 +1,8 @@
 """ColModernVBERT of random weights, with its processor and a tokenizer of bytes."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from transformers import (
     ColModernVBertConfig,
     ColModernVBertForRetrieval,
@@ -13,9 +11,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from embedwell_models.config.json_config import read_json
 from tests.models import kinds
-from tests.models.random_weights import randomize
+from tests.models.page_models import save_randomized
 
 SIDE, TOKENS = 64, 4
 _MARKS = [
@@ -50,17 +47,7 @@ def write_processor(folder: Path, *, image: Any = (), max_length: int = 256, **o
 def write_colmodernvbert(folder: Path, **options: Any) -> tuple[Any, Any]:
     """Save a model and its processor, and return both. options: of the processor."""
     processor = write_processor(folder, **options)
-    model = ColModernVBertForRetrieval(_config(processor))
-    model.train(False)
-    randomize(model)
-    model.save_pretrained(folder)
-    return model, processor
-
-
-def edit_processor(folder: Path, **values: Any) -> None:
-    """Change options of the processor; those of images are in `image_processor`."""
-    file = folder / "processor_config.json"
-    file.write_text(json.dumps({**read_json(file), **values}), encoding="utf-8")
+    return save_randomized(ColModernVBertForRetrieval(_config(processor)), folder), processor
 
 
 def _config(processor: Any) -> Any:
@@ -73,9 +60,3 @@ def _config(processor: Any) -> Any:
     parts = {"text_config": text, "vision_config": _VISION, "pixel_shuffle_factor": 2}
     vlm = {"model_type": "modernvbert", **parts, "image_token_id": processor.image_token_id}
     return ColModernVBertConfig(vlm_config=vlm, embedding_dim=16)
-
-
-@torch.inference_mode()
-def token_vectors(model: Any, inputs: Any) -> Any:
-    """The vectors that transformers computes for one text or image: (tokens, dim)."""
-    return model(**inputs).embeddings[0].numpy()

@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from tests.models import kinds
-from tests.models.random_weights import randomize
+from tests.models.page_models import save_randomized
 
 SIDE, TOKENS = 64, 16
 SIZES: dict[str, Any] = {
@@ -61,8 +61,6 @@ def write_colpali(
 ) -> tuple[Any, Any]:
     """Save a model and its processor, and return both. options: of the processor."""
     processor = write_processor(folder, **options)
-    model = ColPaliForRetrieval(write_config(processor, folder, sizes))
-    model.train(False)
-    randomize(model)
-    model.save_pretrained(folder)
-    return model, processor
+    return save_randomized(
+        ColPaliForRetrieval(write_config(processor, folder, sizes)), folder
+    ), processor

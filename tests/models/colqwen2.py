@@ -13,9 +13,9 @@ from transformers import (
 )
 
 from tests.models import kinds
+from tests.models.page_models import save_randomized
 from tests.models.qwen2_vl import SIZES, VISION
 from tests.models.qwen3_vl import MARKS
-from tests.models.random_weights import randomize
 
 AREA = 28**2
 BOUNDS: dict[str, Any] = {"size": {"shortest_edge": 4 * AREA, "longest_edge": 40 * AREA}}
@@ -55,8 +55,6 @@ def write_colqwen2(
 ) -> tuple[Any, Any]:
     """Save a model and its processor, and return both. options: of the processor."""
     processor = write_processor(folder, **options)
-    model = ColQwen2ForRetrieval(write_config(processor, folder, sizes))
-    model.train(False)
-    randomize(model)
-    model.save_pretrained(folder)
-    return model, processor
+    return save_randomized(
+        ColQwen2ForRetrieval(write_config(processor, folder, sizes)), folder
+    ), processor

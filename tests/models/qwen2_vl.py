@@ -155,7 +155,15 @@ def processed(folder: Path, data: bytes, bounds: tuple[int, int], twice: bool) -
 
 
 @torch.inference_mode()
-def theirs(folder: Path, model: Any, parts: Parts, read: Any, *, of_gme: bool) -> Tensor:
+def theirs(  # noqa: PLR0913 - two are keyword-only
+    folder: Path,
+    model: Any,
+    parts: Parts,
+    read: Any,
+    *,
+    of_gme: bool,
+    instruction: str = INSTRUCTION,
+) -> Tensor:
     """The vector of a text with images; read: gives the processor's output of an image."""
     text, pixels, grids = "", list[Tensor](), list[Any]()
     for part in parts:
@@ -167,7 +175,7 @@ def theirs(folder: Path, model: Any, parts: Parts, read: Any, *, of_gme: bool) -
         grids.append(found["image_grid_thw"])
         pads = "<|image_pad|>" * (int(grids[-1].prod()) // 4)
         text += f"<|vision_start|>{pads}<|vision_end|>"
-    row = torch.tensor([tokenized(folder, rendered(text, INSTRUCTION) + "<|endoftext|>" * of_gme)])
+    row = torch.tensor([tokenized(folder, rendered(text, instruction) + "<|endoftext|>" * of_gme)])
     is_image = row == model.config.image_token_id
     vectors = model.get_input_embeddings()(row)
     options: dict[str, Any] = {"inputs_embeds": vectors}

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from embedwell.app import create_app, wrap
+from embedwell.app import create_app, with_cors_headers
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.batch_sizing import BatchSizing
@@ -94,7 +94,7 @@ def _http(context: InheritedServer, listeners: list[socket.socket]) -> Iterator[
     """Run the application under uvicorn in a thread."""
     engine = EngineSession(context.models[0].connect_engine, context.counters(0))
     app = create_app(context, [engine], [engine.run])
-    server = uvicorn.Server(config(context.settings, app, wrap(app, context)))
+    server = uvicorn.Server(config(context.settings, app, with_cors_headers(app, context)))
     thread = threading.Thread(target=server.run, args=[listeners])
     thread.start()
     try:

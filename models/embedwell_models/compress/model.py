@@ -20,12 +20,13 @@ from embedwell_models.compress import tokenizer as tokenizers
 from embedwell_models.compress.codes import product_quantize
 from embedwell_models.compress.hashed import fit_pool
 from embedwell_models.compress.table import principal_directions, quantize_rows
-from embedwell_models.compress.tiers import Band, Tier, as_parts, split_rows
+from embedwell_models.compress.tiers import Band, as_parts, split_rows
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
+from embedwell_models.tables.compressed import Tier
 from embedwell_models.tables.names import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.tokenizer.words.options import LISTED, MAPPED
@@ -78,9 +79,9 @@ class Compression:
     def _tiers(self, tiers: Sequence[Tier]) -> dict[str, Array]:
         if not self.int8:
             return as_parts(tiers)
-        integers, scales = zip(*(quantize_rows(values) for values, _ in tiers), strict=True)
-        directions = [directions for _, directions in tiers]
-        parts = as_parts(list(zip(integers, directions, strict=True)))
+        integers, scales = zip(*(quantize_rows(tier.values) for tier in tiers), strict=True)
+        directions = [tier.directions for tier in tiers]
+        parts = as_parts([*map(Tier, integers, directions)])
         return parts | {SCALES: np.concatenate(scales)}
 
 

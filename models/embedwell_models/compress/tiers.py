@@ -12,12 +12,11 @@ import numpy as np
 
 from embedwell_models.compress.table import principal_directions
 from embedwell_models.errors import ModelError
+from embedwell_models.tables.compressed import Tier
 from embedwell_models.tables.names import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.vectors import Floats
 
-Tier = tuple[Array, Floats | None]
-"""Reduced rows (n, d) and their directions (d, D); no directions (None) if d is D."""
 _REST = "rest"
 _TIER = re.compile(rf"([1-9]\d*|{_REST}):([1-9]\d*)")
 
@@ -58,19 +57,19 @@ def split_rows(rows: Floats, bands: Sequence[Band]) -> list[Tier]:
         if not len(part):
             continue
         if band.dimensions == rows.shape[1]:
-            tiers.append((part, None))
+            tiers.append(Tier(part, None))
             continue
         directions = principal_directions(part, band.dimensions)
         values = np.concatenate([block @ directions for block in blocks(part)])
-        tiers.append((values, np.ascontiguousarray(directions.T)))
+        tiers.append(Tier(values, np.ascontiguousarray(directions.T)))
     return tiers
 
 
 def as_parts(tiers: Sequence[Tier]) -> dict[str, Array]:
     """Return the stored parts of a table of tiers, by our names."""
     parts: dict[str, Array] = {}
-    for index, (values, directions) in enumerate(tiers):
-        parts[f"{TIER}{index}"] = np.ascontiguousarray(values)
-        if directions is not None:
-            parts[f"{DIRECTIONS}{index}"] = directions
+    for index, tier in enumerate(tiers):
+        parts[f"{TIER}{index}"] = np.ascontiguousarray(tier.values)
+        if tier.directions is not None:
+            parts[f"{DIRECTIONS}{index}"] = tier.directions
     return parts

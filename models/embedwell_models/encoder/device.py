@@ -60,7 +60,7 @@ def is_device_lost(error: BaseException) -> bool:
     return isinstance(error, _torch_errors("AcceleratorError"))
 
 
-def free_cached_memory() -> None:
+def release_gpu_cache() -> None:
     """Return the memory of GPUs that torch keeps but does not use."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Protocol of an encoder, which every backend implements.
+"""Protocols of an encoder and of its first step, which every backend implements.
 
 B sequences, T tokens, D hidden size.
 """
@@ -8,7 +8,6 @@ from typing import Protocol
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.vectors import Doubles, Floats
 
 
@@ -87,33 +86,3 @@ class SequentialEncoder:
     def prefetch_depth(self) -> int:
         """Zero: the host takes part in every step."""
         return 0
-
-
-class EncoderWithHead(Encoder):
-    """Base of encoders that apply a head to the states of another encoder."""
-
-    def __init__(self, encoder: Encoder, num_layers: int) -> None:
-        """num_layers: the number of layers of the inner encoder."""
-        self._encoder, self._num_layers = encoder, num_layers
-
-    @property
-    def max_concurrent_batches(self) -> int:
-        """Same as for the inner encoder."""
-        return self._encoder.max_concurrent_batches
-
-    @property
-    def prefetch_depth(self) -> int:
-        """Same as for the inner encoder."""
-        return self._encoder.prefetch_depth
-
-    def states(self, batch: Batch, num_layers: int) -> Floats:
-        """Return the hidden states after the first `num_layers` layers: (T, D)."""
-        return self._encoder.states(batch, num_layers)
-
-    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
-        """Pool the last states, concatenating the poolings: (B, poolings * D)."""
-        return pool_batch(self.states(batch, self._num_layers), batch, poolings)
-
-    def warm(self) -> None:
-        """Prepare the inner encoder."""
-        self._encoder.warm()

@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import Encoder, EncoderWithHead
+from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoders_with_heads import EncoderWithHead
 from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.vectors import Floats
 

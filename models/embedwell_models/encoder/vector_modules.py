@@ -4,7 +4,8 @@ They are applied to rows: one for each text, or one for each token. A row of the
 same bytes in every batch.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from operator import add
 from pathlib import Path
@@ -38,6 +39,33 @@ _ACTIVATIONS = {
     **{"Identity": "none", "Tanh": "tanh", "ReLU": "relu", "SiLU": "silu"},
     **{"GELU": "gelu", "GELUTanh": "gelu_tanh"},
 }
+
+
+class VectorHead:
+    """Modules that are applied to rows, one after another.
+
+    A row is the pooled vector of a text, or the state of a token in a multi-vector model.
+    """
+
+    def __init__(self, folder: Path, modules: Sequence[Module], linear: LinearFactory) -> None:
+        """linear: builds layers with independent, bit-identical rows.
+
+        Raises ModelError for weights that are missing or of a wrong shape.
+        """
+        self._transforms = [load_transform(folder, module, linear) for module in modules]
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Apply the modules to each row: (B, pooled) or (T, D) -> (B or T, dim)."""
+        with np.errstate(all="ignore"):  # a row that is not finite stays so, without a warning
+            for transform in self._transforms:
+                rows = transform(rows)
+        return rows
+
+    def without_last(self) -> "VectorHead":
+        """Return the head without its last module."""
+        head = copy(self)
+        head._transforms = self._transforms[:-1]
+        return head
 
 
 def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Transform:

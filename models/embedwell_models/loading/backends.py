@@ -28,7 +28,7 @@ from embedwell_models.encoder.device import (
 )
 from embedwell_models.encoder.linear import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.loading.on_cpu import KernelBackend, TableBackend
+from embedwell_models.loading.without_torch import KernelBackend, TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.names import is_part
 from embedwell_models.vectors import Floats
@@ -49,7 +49,7 @@ _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
 
 
 Backend: TypeAlias = "KernelBackend | TableBackend | TorchBackend"
-"""Builder of the parts of an encoder on one device, see `CpuBackend`."""
+"""Builder of the parts of an encoder on one device, see `BackendWithoutTorch`."""
 
 
 @dataclass(frozen=True)

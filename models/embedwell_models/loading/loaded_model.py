@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from embedwell_models import families
@@ -11,21 +11,25 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
-from embedwell_models.encoder.device import Device, free_cached_memory
+from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.layer_mix_encoder import LayerMixEncoder, read_layer_weights
+from embedwell_models.encoder.encoders_with_heads import (
+    LayerMixEncoder,
+    StateFunctionEncoder,
+    read_layer_weights,
+)
 from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
-from embedwell_models.encoder.vector_heads import VectorHead
+from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
+    Backend,
     RowExactLinear,
     choose_backend,
     choose_device,
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder
-from embedwell_models.loading.on_cpu import TableBackend
+from embedwell_models.loading.without_torch import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
     ReferenceSentenceEmbedder,
@@ -91,15 +95,10 @@ class LoadedModel:
         cuda_graphs: bool,
     ) -> "LoadedModel":
         """Load a model; for the arguments see embedwell_models.embedder.Embedder.load."""
-        config, load_tokenizer = description.spec.config, cache(description.tokenizer)
         _warn_of_unread_keys(description)
-        if code := description.spec.bidirectional_code:
-            log.info(
-                "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
-                "file would decide otherwise",
-                *(description.encoder / "config.json", code),
-            )
-        cpu_features = library.features(isa)
+        _log_attention_of_code(description)
+        config, cpu_features = description.spec.config, library.features(isa)
+        load_tokenizer = cache(description.tokenizer)
         if families.named(config.family).encoder_loader:
             return cls._with_own_layers(description, load_tokenizer, device, cpu_features)
         arrays = weights.load(description.encoder, description.spec)
@@ -114,38 +113,31 @@ class LoadedModel:
             sentences.check()
         choice = build_in_precision(factory, dtype, sentences, trials)
         images = ImageEmbedder.load(description, backend.device, choice.dtype, cpu_features)
-        free_cached_memory()  # of the precisions that were not chosen
+        release_gpu_cache()  # of the precisions that were not chosen
         library.release_scratch()
         arrays.release_pages()  # of the rows of the reference sentences
-
-        def load_texts_with_images() -> "TextsWithImages":
-            from embedwell_models.loading import on_torch
-
-            parts = inputs, choice.encoder, backend.device, image_dtype, cpu_features
-            return on_torch.load_texts_with_images(description, *parts)
-
-        image_dtype = dtype_of_images(choice.dtype, cpu_features)
-        why_torch = backend.reason or (images.why_torch if images else None)
-        if description.image_tokens:
-            why_torch = why_torch or IMAGE_ENCODER
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
+        image_dtype = dtype_of_images(choice.dtype, cpu_features)
+        of_images = inputs, choice.encoder, backend.device, image_dtype, cpu_features
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
             device=backend.device,
             inputs=inputs,
-            encoder=with_own_states(*(description, choice.encoder, backend.linear, backend.device)),
+            encoder=with_own_states(description, choice.encoder, backend.linear, backend.device),
             head=head,
             dtype=choice.dtype,
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
-            why_torch=why_torch,
+            why_torch=_why_torch(description, backend, images),
             trials=choice.trials,
             input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
             linear=backend.linear,
             images=images,
             graphs=graphs,
             load_texts_with_images=(
-                cache(load_texts_with_images) if description.image_tokens else None
+                cache(partial(_load_texts_with_images, description, *of_images))
+                if description.image_tokens
+                else None
             ),
             dtype_of_images=image_dtype,
         )
@@ -197,6 +189,40 @@ def _warn_of_unread_keys(description: ModelDescription) -> None:
                 "%s: %s: not known; if they change vectors, these differ from the model's",
                 *(folder / "config.json", ", ".join(spec.unread_keys)),
             )
+
+
+def _log_attention_of_code(description: ModelDescription) -> None:
+    if code := description.spec.bidirectional_code:
+        log.info(
+            "%s: each token attends to the whole text, as in the code of %s; is_causal in this "
+            "file would decide otherwise",
+            *(description.encoder / "config.json", code),
+        )
+
+
+def _why_torch(
+    description: ModelDescription, backend: Backend, images: ImageEmbedder | None
+) -> str | None:
+    if backend.reason:
+        return backend.reason
+    if images and images.why_torch:
+        return images.why_torch
+    return IMAGE_ENCODER if description.image_tokens else None
+
+
+def _load_texts_with_images(  # noqa: PLR0913, PLR0917 - those of `on_torch`
+    description: ModelDescription,
+    inputs: Inputs,
+    encoder: Encoder,
+    device: Device,
+    dtype: str,
+    cpu_features: frozenset[str],
+) -> "TextsWithImages":
+    from embedwell_models.loading import on_torch
+
+    return on_torch.load_texts_with_images(
+        description, inputs, encoder, device, dtype, cpu_features
+    )
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:

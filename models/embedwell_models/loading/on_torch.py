@@ -11,9 +11,9 @@ from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, Inputs
+from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.splade_encoder import SpladeEncoder
-from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.array_linear import device_linear
@@ -31,7 +31,7 @@ from embedwell_models.torch_backend.texts_with_images import TextsWithImages, im
 
 @dataclass(frozen=True)
 class TorchBackend:
-    """Backend of torch; for its members see `CpuBackend`."""
+    """Backend of torch; for its members see `BackendWithoutTorch`."""
 
     device: Device
     reason: str

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend.quantization import Magnitudes
 from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after
 from embedwell_models.encoder.free_memory import return_free_memory
@@ -158,7 +159,9 @@ class TokenIdEmbedder:
         )
         self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
         self.input_magnitudes = model.input_magnitudes
-        self.fingerprint = fingerprint or f"{description.fingerprint()}-{model.dtype}"
+        self.fingerprint = (
+            fingerprint or f"{model_fingerprint.fingerprint(description)}-{model.dtype}"
+        )
         self.output_names = (LISTWISE,) if description.listwise else description.outputs
         self.images, self._preprocessing = model.images, description.preprocessing
         self.patches, self._load_texts_with_images = (

@@ -42,7 +42,7 @@ SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 SPLADE_POOLING = "SpladePooling"
 QUERY_WEIGHTS = "SparseStaticEmbedding"
 """Kind of the only module for queries of a sparse model without an encoder for them."""
-TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
+_TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
 """Jina's tasks -> routes, whose modules differ in some models."""
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
 _FORMER_NAMES = {
@@ -131,7 +131,13 @@ def read_tasks(folder: Path) -> tuple[str, ...]:
         return ()
     if len({*defaults}) > 1:
         raise ModelError(f"{path}: the Routers have the default routes {defaults}, not one")
-    return tuple(sorted(TASK_ROUTES, key=lambda task: TASK_ROUTES[task] != defaults[0]))
+    return tuple(sorted(_TASK_ROUTES, key=lambda task: _TASK_ROUTES[task] != defaults[0]))
+
+
+def task_route(tasks: Sequence[str], task: str) -> str:
+    """Return the route of a task of `read_tasks`; by default that of the first one."""
+    chosen = task if task in tasks else next(iter(tasks), "")
+    return _TASK_ROUTES.get(chosen, DOCUMENT)
 
 
 def read_vector_modules(

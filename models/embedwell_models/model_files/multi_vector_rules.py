@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models import families
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.multi_vector import MultiVectorOptions, TextRole
+from embedwell_models.model_files.pooling_modes import AUTO
+from embedwell_models.positions.schemes import Disentangled
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
@@ -74,6 +78,28 @@ class MultiVectorRules:
         last = ids[len(ids) - len(vectors) :]
         mask = self.has_vector(last, role)
         return vectors[mask], last[mask]
+
+
+def refuse_unsupported(
+    path: Path, options: MultiVectorOptions, spec: CheckpointLayout, pooling: str
+) -> None:
+    """Raise ModelError for a pooling of the operator, and for an expansion that differs.
+
+    The reference code of some families does more to tokens that are not attended to. DeBERTa and
+    Longformer let them attend to nothing, DeBERTa also clears their vectors, and CANINE masks whole
+    downsampled positions.
+    """
+    if pooling != AUTO:
+        raise ModelError(f"{path}: a multi-vector model has no pooling; leave it {AUTO!r}")
+    family = spec.config.family
+    differs = (
+        isinstance(spec.config.attention.positions, Disentangled)
+        or families.named(family).states_need_attention
+    )
+    if options.expansion and not options.expansion.attended and differs:
+        raise ModelError(
+            f"{path}: {family} without attention to the expansion of queries is not supported"
+        )
 
 
 def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.vector_heads import VectorHead
+from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer

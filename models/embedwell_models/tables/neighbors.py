@@ -4,7 +4,7 @@ Q query vectors, N rows, D dimensions, S lists of neighbours.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -47,8 +47,23 @@ Neighbors = list[tuple[int, float]]
 """Rows with their scores, the best first; rows with equal scores keep their order."""
 
 
-def lengths(table: Rows) -> Generator[None, None, Floats]:
-    """Return the Euclidean length of each row (N,), in steps; rows of zeros get the length 1."""
+@dataclass
+class NeighborTable:
+    """A table of vectors (N, D) that is searched, and the text of each row."""
+
+    table: Rows
+    text: Callable[[int], str]
+    _row_lengths: Floats | None = field(default=None, init=False)
+
+    def nearest(self, question: Question, k: int) -> Generator[None, None, list[Neighbors]]:
+        """Return the k nearest rows for each list of a question, in steps."""
+        if self._row_lengths is None:
+            self._row_lengths = yield from _lengths(self.table)
+        return (yield from _nearest(self.table, self._row_lengths, question, k))
+
+
+def _lengths(table: Rows) -> Generator[None, None, Floats]:
+    # The Euclidean length of each row (N,), in steps; rows of zeros get the length 1.
     parts = []
     for _, block in _blocks(table):
         parts.append(np.sqrt(np.vecdot(block, block)))
@@ -58,13 +73,9 @@ def lengths(table: Rows) -> Generator[None, None, Floats]:
     return positive
 
 
-def nearest(
+def _nearest(
     table: Rows, row_lengths: Floats, question: Question, k: int
 ) -> Generator[None, None, list[Neighbors]]:
-    """Return the k nearest rows for each list of a question, in steps.
-
-    row_lengths: result of `lengths`.
-    """
     wanted = k + _SPARE + max(map(len, question.excluded))
     best_rows, best_ranks = np.empty((0, 0), np.int64), np.empty((0, 0), np.float32)
     for start, block in _blocks(table):

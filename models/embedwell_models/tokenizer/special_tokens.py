@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.pipeline import steps
+from embedwell_models.tokenizer.rust_parts import part_options
 from embedwell_models.tokenizer.truncation import Side, TruncatedIds, kept
 
 T = TypeVar("T")
@@ -150,7 +150,7 @@ def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:
     names = ("add_prefix_space", "trim_offsets", "use_regex")
     return [
         processors.ByteLevel(**{name: step[name] for name in names})
-        for step in steps(rust.post_processor)
+        for step in part_options(rust.post_processor)
         if step["type"] == "ByteLevel"
     ]
 

@@ -14,7 +14,7 @@ from itertools import chain
 from tokenizers import Tokenizer, models
 
 from embedwell_models.errors import UnsplittableTextError
-from embedwell_models.tokenizer.pipeline import pipeline_steps
+from embedwell_models.tokenizer.rust_parts import options_before_model
 from embedwell_models.tokenizer.truncation import Side
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
@@ -101,7 +101,7 @@ class SplitPoints:
         return len(text)
 
     def _all_steps_local(self) -> bool:
-        steps = pipeline_steps(self._rust)
+        steps = options_before_model(self._rust)
         patterns = chain.from_iterable(step.get("pattern", {}).values() for step in steps)
         delimiters = [step["delimiter"] for step in steps if "delimiter" in step]
         known = _KNOWN_PATTERNS.issuperset([*patterns, *delimiters])

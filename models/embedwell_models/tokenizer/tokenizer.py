@@ -12,7 +12,7 @@ from pathlib import Path
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
 from embedwell_models.tokenizer.panics import panics_as_model_errors
-from embedwell_models.tokenizer.pipeline import unknown_id
+from embedwell_models.tokenizer.rust_parts import unknown_id
 from embedwell_models.tokenizer.special_tokens import (
     PairTemplate,
     SpecialTokens,

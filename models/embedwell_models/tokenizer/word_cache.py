@@ -13,7 +13,7 @@ from itertools import chain, islice, pairwise
 from tokenizers import Tokenizer
 
 from embedwell_models.tokenizer.panics import without_panic
-from embedwell_models.tokenizer.pipeline import pipeline_steps
+from embedwell_models.tokenizer.rust_parts import options_before_model
 
 _SINGLE = r"!-/:-@\[-`{-~一-鿿"  # characters that are always words
 # The tokenizer may split such a word further; the cache has the ids that it returns.
@@ -109,7 +109,7 @@ def fastest_tokenizer(
 
 
 def _splits_at_words(rust: Tokenizer) -> bool:
-    steps = pipeline_steps(rust)
+    steps = options_before_model(rust)
     types = {step["type"] for step in steps}
     # Otherwise Chinese characters are parts of words.
     chinese = all(step.get("handle_chinese_chars", True) for step in steps)

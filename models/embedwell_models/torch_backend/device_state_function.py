@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.encoder import EncoderWithHead
+from embedwell_models.encoder.encoders_with_heads import EncoderWithHead
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout

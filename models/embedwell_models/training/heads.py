@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedwell_models import model_fingerprint
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.sparse_vectors import ignored_ids
@@ -61,7 +62,7 @@ def train_heads(source: Path, pairs: Pairs, folder: Path, training: HeadTraining
     embedder = Embedder.load(source, device="cpu", dtype=training.dtype)
     heads = TokenHeads(model.spec.config.hidden_size, ignored_ids(embedder.tokenizer))
     _train(heads, _StateReader(embedder, training.max_length), _distinct(pairs), training)
-    for file in model.files():
+    for file in model_fingerprint.files(model):
         target = folder / file.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)

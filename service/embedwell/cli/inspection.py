@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from embedwell_models import model_fingerprint
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import library
 from embedwell_models.loading.backends import expect_passes, expect_torch
@@ -57,7 +58,7 @@ def inspect(
         "memory_bytes": dict(footprint.memory),
         "torch": expect_torch(description, device, library.features(isa)),
         "gpu": passes.as_json() if passes else None,
-        "fingerprint": description.fingerprint(),
+        "fingerprint": model_fingerprint.fingerprint(description),
     }
 
 

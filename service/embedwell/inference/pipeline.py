@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from embedwell.errors import (
     reindexed,
 )
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.vector_cache import PlannedJob
+from embedwell.inference.vector_cache import PlannedJob, VectorCache
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions, TextOrIds
 from embedwell.inputs.request_tokenizer import RequestTokenizer
@@ -47,12 +47,6 @@ _PART_TEXTS = 16
 """Texts of a part: SPLADE's full vectors of so many have a quarter of the numbers allowed."""
 
 
-class JobPlanner(Protocol):
-    """Interface of VectorCache."""
-
-    def plan(self, job: Job) -> PlannedJob: ...
-
-
 class Pipeline:
     """Computes the vectors of requests, and records times in the request context."""
 
@@ -60,18 +54,20 @@ class Pipeline:
         self,
         reader: RequestTokenizer,
         admission: Admission,
-        planner: JobPlanner,
+        cache: VectorCache,
         timeout: float,
         *,
         classifier: ClassifierOptions | None = None,
         output_names: Sequence[str] = (DENSE,),
     ) -> None:
-        """classifier: labels of a model that reranks or classifies; None for an embedder.
+        """cache: computes jobs, except for vectors that it has.
+
+        classifier: labels of a model that reranks or classifies; None for an embedder.
 
         output_names: outputs of an embedder, by their names in `outputs.names`.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
-        self._admission, self._planner, self._timeout = admission, planner, timeout
+        self._admission, self._cache, self._timeout = admission, cache, timeout
 
     @property
     def classifier(self) -> ClassifierOptions:
@@ -236,7 +232,7 @@ class Pipeline:
         parts = [[rows[index] for index in group] for group in groups]
         with self._submitted(context, parts, output) as results:
             computed = await _gather(map(compute, groups, results))
-        each = [vectors for result in computed for vectors in _split(result)]
+        each = [vectors for result in computed for vectors in result.split()]
         ordered = [each[index] for index in np.argsort([*chain.from_iterable(groups)])]
         counts = [*map(len, ordered)] if output != DENSE else ()
         return replace(computed[0], vectors=np.concatenate(ordered), row_counts=counts)
@@ -258,7 +254,7 @@ class Pipeline:
         Records their times at the end.
         """
         tokens = sum([row.tokens for rows in parts for row in rows])
-        jobs = [self._planner.plan(_job(rows, output, tokens)) for rows in parts]
+        jobs = [self._cache.plan(_job(rows, output, tokens)) for rows in parts]
         times: list[tuple[int, int]] = []
         with self._admission.admit(sum([job.tokens for job in jobs]), context.tokenize_us / 1e6):
             yield [self._compute(context, job, times) for job in jobs]
@@ -327,13 +323,7 @@ async def _gather(coroutines: Iterable[Coroutine[None, None, R]]) -> list[R]:
 
 
 def _unpack(result: Result) -> list[TextOutputs]:
-    return [TextOutputs.unpack(column) for column in _split(result)]
-
-
-def _split(result: Result) -> list[Floats]:
-    """Split a result into the rows of each input."""
-    counts = result.row_counts or [1] * len(result.vectors)
-    return np.split(result.vectors, np.cumsum(counts)[:-1])
+    return [TextOutputs.unpack(column) for column in result.split()]
 
 
 def _job(rows: Sequence[InputRow], output: str | int, tokens: int) -> Job:

@@ -10,7 +10,6 @@ from embedwell.engine.wire.model_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors
-from embedwell.inference.neighbor_table import NeighborTable
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.vector_cache import VectorCache
 from embedwell.inputs.image_reader import ImageReader
@@ -27,6 +26,7 @@ from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.classifier import Task
 from embedwell_models.model_files.matryoshka import declared_dimensions
+from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -20,8 +19,8 @@ Key = tuple[bytes, str | int, int, str]
 _ENTRY_OVERHEAD = 400  # bytes of an entry's Python objects
 
 
-class Engine(Protocol):
-    """Computes jobs.
+class CachedEngine(Protocol):
+    """The engine whose vectors are cached, see ReplayingEngine.
 
     description: describes the engine that would compute the next job.
     """
@@ -50,7 +49,7 @@ class VectorCache:
     The least recently used entries are evicted. Hidden states are not cached.
     """
 
-    def __init__(self, engine: Engine, size: int) -> None:
+    def __init__(self, engine: CachedEngine, size: int) -> None:
         """size: maximum bytes of all entries; 0 for no cache."""
         self._engine, self._size, self._used = engine, size, 0
         self._vectors: OrderedDict[Key, Floats] = OrderedDict()
@@ -78,7 +77,7 @@ class VectorCache:
         result = Result(np.empty((0, 0), dtype=np.float32), 0, 0, 0.0)
         if missing:
             result = await self._submit(job, list(missing.values()), timeout)
-            vectors |= zip(missing, _split(result), strict=True)
+            vectors |= zip(missing, result.split(), strict=True)
         self._store((key, vectors[key]) for key in keys)
         parts = [vectors[key] for key in keys]
         return replace(
@@ -110,12 +109,6 @@ class VectorCache:
             self._vectors.move_to_end(key)
         while self._used > self._size:
             self._used -= _entry_size(*self._vectors.popitem(last=False))
-
-
-def _split(result: Result) -> list[Floats]:
-    """Split a result into the rows of each text."""
-    stops = accumulate(result.row_counts or [1] * len(result.vectors), initial=0)
-    return [result.vectors[start:stop] for start, stop in pairwise(stops)]
 
 
 def _prompt_token_counts(job: Job) -> Sequence[int]:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import asdict
 from functools import partial
 
-from embedwell.app import create_app, wrap
+from embedwell.app import create_app, with_cors_headers
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
@@ -76,7 +76,7 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     run = [vital(engine.run, fail) for engine in engines]
     background = [*run, beat, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
-    server = Server(config(settings, app, wrap(app, context)), settings.drain_delay)
+    server = Server(config(settings, app, with_cors_headers(app, context)), settings.drain_delay)
     return server
 
 

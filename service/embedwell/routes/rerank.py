@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from fastapi import APIRouter
 
@@ -29,6 +29,7 @@ from embedwell.routes.rerank_bodies import (
     CohereRanking,
     CohereRerankRequest,
     JinaRanking,
+    PlainRanked,
     Ranked,
     RerankRequest,
     RerankResponse,
@@ -146,13 +147,16 @@ class RerankService:
                 "model": self.model.name,
                 "usage": {"total_tokens": context.tokens},
             }
-        rank = _rank_texts if body.wants_plain_documents else _rank_objects
         response: JinaRanking = {
             "id": context.id,
             "object": "rerank",
             "model": self.model.name,
             "usage": token_usage(context),
-            "results": rank(ranks, documents),
+            "results": (
+                _rank_texts(ranks, documents)
+                if body.wants_plain_documents
+                else _rank_objects(ranks, documents)
+            ),
             "meta": _meta(rows, context, "1"),
         }
         if body.is_ambiguous:
@@ -265,14 +269,18 @@ def _tei_ranks(ranks: _Ranks, texts: Sequence[str] | None) -> TEIRanks:
 
 
 def _rank_objects(ranks: _Ranks, texts: Sequence[str] | None) -> list[Ranked]:
-    return _rank_texts(ranks, None if texts is None else [{"text": text} for text in texts])
-
-
-def _rank_texts(ranks: _Ranks, documents: Sequence[Any] | None) -> list[Any]:
-    # documents: in the response's format; None to leave them out.
-    if documents is None:
+    if texts is None:
         return [{"index": index, "relevance_score": score} for index, score in ranks]
     return [
-        {"index": index, "relevance_score": score, "document": documents[index]}
+        {"index": index, "relevance_score": score, "document": {"text": texts[index]}}
+        for index, score in ranks
+    ]
+
+
+def _rank_texts(ranks: _Ranks, texts: Sequence[str] | None) -> list[PlainRanked]:
+    if texts is None:
+        return [{"index": index, "relevance_score": score} for index, score in ranks]
+    return [
+        {"index": index, "relevance_score": score, "document": texts[index]}
         for index, score in ranks
     ]

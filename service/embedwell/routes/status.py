@@ -18,7 +18,7 @@ from embedwell.http.error_body import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
 from embedwell.metrics.metrics import Metrics
-from embedwell.routes.common.model_registry import ModelChoice
+from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
 from embedwell.routes.common.scores import RerankScore, rerank_score
@@ -190,12 +190,10 @@ def router(
     models: Sequence[ModelHealth],
     metrics: Metrics,
     shutting_down: Callable[[], bool],
-    infos: ModelChoice[Callable[[], Info]],
+    registry: ModelRegistry,
 ) -> APIRouter:
-    """Create the routes of health checks, and /info and /metrics.
-
-    infos: describe the models.
-    """
+    """Create the routes of health checks, and /info and /metrics."""
+    described = registry.choice(lambda model: model)
     routes, ready_responses = api_router("status", ()), route_responses((429, 500, 503))
 
     @routes.get(
@@ -231,7 +229,9 @@ def router(
         responses=route_responses((*AUTH_ERRORS, 404)),
     )
     async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
-        return infos.choose(model)()
+        chosen = described.choose(model)
+        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
+        return server_info(*parts, registry.tasks_of(chosen))
 
     @routes.get(
         "/metrics",

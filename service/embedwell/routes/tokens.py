@@ -12,13 +12,6 @@ from pydantic import NonNegativeInt, Tag
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inference.token_vectors import (
-    InputVectors,
-    chunk_vectors,
-    only_ids_below,
-    span_vectors,
-    token_vectors,
-)
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
@@ -47,7 +40,15 @@ from embedwell.routes.common.response_body import (
     BinaryResponse,
 )
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell.routes.token_results import ResultFormat, TokensResponse
+from embedwell.routes.token_results import (
+    InputVectors,
+    ResultFormat,
+    TokensResponse,
+    chunk_vectors,
+    only_ids_below,
+    span_vectors,
+    token_vectors,
+)
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.vectors import Floats
 

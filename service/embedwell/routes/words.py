@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest, located
 from embedwell.http.error_body import forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.neighbor_table import NeighborTable
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
 from embedwell.limits.comparisons import FEW_OPERATIONS
@@ -25,7 +24,7 @@ from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.tables import neighbors
-from embedwell_models.tables.neighbors import Neighbors, Question
+from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
 from embedwell_models.vectors import Floats
 
 MAX_NEIGHBORS = 1000
@@ -236,7 +235,7 @@ class WordService:
         )
         questions, others = np.split(vectors, [len(texts)])
         own_rows = [places[text] for text in texts]
-        return Search(NeighborTable.of_texts(candidates, others), questions, own_rows)
+        return Search(NeighborTable(others, candidates.__getitem__), questions, own_rows)
 
     async def _among_words(
         self, context: RequestContext, body: SearchBody, texts: list[str]

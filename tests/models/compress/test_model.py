@@ -21,7 +21,7 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables.neighbors import by_metric, lengths, nearest
+from embedwell_models.tables.neighbors import NeighborTable, by_metric
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
@@ -211,10 +211,8 @@ def test_every_form_serves_the_same_rows_in_every_way(
     everything: Floats = table[:]
     np.testing.assert_array_equal(everything[ids], table[ids])
     products = (everything @ table[ids[:1]].T)[: len(table), 0]
-    row_lengths = run_to_completion(lengths(table))
-    [[(best, score), *_]] = run_to_completion(
-        nearest(table, row_lengths, by_metric("dot", table[ids[:1]], [[]]), 3)
-    )
+    question = by_metric("dot", table[ids[:1]], [[]])
+    [[(best, score), *_]] = run_to_completion(NeighborTable(table, str).nearest(question, 3))
     assert best == products.argmax() and score == pytest.approx(products.max())
 
 

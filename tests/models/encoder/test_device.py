@@ -9,10 +9,10 @@ import torch
 
 from embedwell_models.encoder.device import (
     Device,
-    free_cached_memory,
     is_device_lost,
     is_out_of_memory,
     may_be_gpu,
+    release_gpu_cache,
     torch_is_installed,
 )
 
@@ -54,7 +54,7 @@ def test_errors_of_torch_and_of_the_machine_are_told_apart(
     error: Exception, out_of_memory: bool, device_lost: bool
 ) -> None:
     assert (is_out_of_memory(error), is_device_lost(error)) == (out_of_memory, device_lost)
-    free_cached_memory()
+    release_gpu_cache()
 
 
 def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
@@ -63,7 +63,7 @@ def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
         "from embedwell_models.encoder.device import *\n"
         "assert is_out_of_memory(MemoryError()) and not is_out_of_memory(RuntimeError())\n"
         "assert not is_device_lost(MemoryError()) and str(Device('cpu')) == 'cpu'\n"
-        "free_cached_memory(); may_be_gpu('auto'); torch_is_installed()\n"
+        "release_gpu_cache(); may_be_gpu('auto'); torch_is_installed()\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -30,6 +30,12 @@ needs_kernels = pytest.mark.skipif(
 )
 
 
+def skip_without_kernels(dtype: str) -> None:
+    """Skip a test if no kernels of this processor compute a precision."""
+    if library.best_isa(dtype, library.features("auto")) is None:
+        pytest.skip(f"no kernels of this processor compute {dtype}")
+
+
 def assert_kernels_are_faithful(
     model: Any, folder: Path, least: Mapping[str, float] = LEAST
 ) -> None:

@@ -3,33 +3,22 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
-from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
 from tests.models.colidefics3 import write_colidefics3, write_config, write_processor
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.page_models import assert_near, assert_same_alone, load
 
 QUERIES = ["the license", "work of any kind, (not) for you", "ends. "]
 PICTURES = [picture(150, 61), picture(47, 64, 1), picture(301, 299, 2)]
 PAGES = [encoded(each) for each in PICTURES]
 PROMPT = "<|im_start|>User:<image>Describe the image.<end_of_utterance>\nAssistant:"
-
-
-def load(folder: Path, **options: Any) -> Embedder:
-    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
-
-
-def assert_near(found: Floats, expected: Any) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
 
 
 def of_query(processor: Any, query: str) -> Any:
@@ -54,9 +43,7 @@ def test_vectors_are_those_of_the_code(isa: str, tmp_path: Path) -> None:
 
 def test_vectors_do_not_depend_on_others(tmp_path: Path) -> None:
     write_colidefics3(tmp_path)
-    embedder = load(tmp_path)
-    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
-        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+    assert_same_alone(load(tmp_path), PAGES)
 
 
 def test_ids_and_pixels_are_those_of_the_processor(tmp_path: Path) -> None:

@@ -3,38 +3,30 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from transformers import ModernVBertConfig
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
-from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
-from tests.models.colmodernvbert import (
-    edit_processor,
-    token_vectors,
-    write_colmodernvbert,
-    write_processor,
-)
+from tests.models.colmodernvbert import write_colmodernvbert, write_processor
+from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.page_models import (
+    assert_close_pages,
+    assert_near,
+    assert_same_alone,
+    edit_processor,
+    load,
+    token_vectors,
+)
 
 QUERIES = ["the license", "work of any kind, (not) for you", ""]
 PICTURES = [picture(150, 61), picture(47, 64, 1), picture(301, 299, 2)]
 PAGES = [encoded(each) for each in PICTURES]
-
-
-def load(folder: Path, **options: Any) -> Embedder:
-    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
-
-
-def assert_near(found: Floats, expected: Any) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
 
 
 @pytest.mark.parametrize("isa", ["auto", "none"])
@@ -51,23 +43,14 @@ def test_vectors_are_those_of_transformers(isa: str, tmp_path: Path) -> None:
 
 def test_vectors_do_not_depend_on_others(tmp_path: Path) -> None:
     write_colmodernvbert(tmp_path)
-    embedder = load(tmp_path)
-    together = embedder.embed_pages(PAGES)
-    for page, vectors in zip(PAGES, together, strict=True):
-        (alone,) = embedder.embed_pages([page])
-        assert alone.tobytes() == vectors.tobytes()
+    assert_same_alone(load(tmp_path), PAGES)
 
 
-def test_other_precisions_are_close(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
+    skip_without_kernels(dtype)
     write_colmodernvbert(tmp_path)
-    exact = load(tmp_path).embed_pages(PAGES)
-    for dtype in ("bfloat16", "int8"):
-        try:
-            embedder = load(tmp_path, dtype=dtype)
-        except ModelError:  # of a precision that this processor lacks
-            continue
-        for vectors, expected in zip(embedder.embed_pages(PAGES), exact, strict=True):
-            assert (vectors * expected).sum(1).mean() > 0.95
+    assert_close_pages(tmp_path, dtype, PAGES)
 
 
 def test_a_long_query_is_cut_before_its_suffix(tmp_path: Path) -> None:
@@ -111,9 +94,9 @@ def test_every_parameter_but_the_head_is_counted(tmp_path: Path) -> None:
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write_colmodernvbert(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     edit_processor(tmp_path, query_prefix="Find ")
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 def test_missing_and_unknown_tensors_are_named(tmp_path: Path) -> None:

@@ -9,17 +9,23 @@ from transformers import GemmaConfig
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
-from embedwell_models.cpu_backend import library
-from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
-from tests.models.colmodernvbert import edit_processor, token_vectors
+from tests.models import page_models
 from tests.models.colpali import OF_KERNELS, SIZES, write_colpali, write_config, write_processor
+from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.page_models import (
+    assert_close_pages,
+    assert_same_alone,
+    edit_processor,
+    load,
+    token_vectors,
+)
 from tests.models.qwen3_vl import save
 
 QUERIES = ["the license", "work of any kind, (not) for you", "", "ends. \n"]
@@ -29,13 +35,8 @@ PAGES = [encoded(each) for each in PICTURES]
 both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
 
 
-def load(folder: Path, **options: Any) -> Embedder:
-    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
-
-
 def assert_near(found: Floats, expected: Any) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 5e-4  # unit vectors after random weights of 0.3
+    page_models.assert_near(found, expected, 5e-4)
 
 
 def of_query(processor: Any, query: str) -> Any:
@@ -107,21 +108,14 @@ def test_the_format_has_all_special_tokens(tmp_path: Path) -> None:
 @both
 def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) -> None:
     write_colpali(tmp_path, sizes=sizes)
-    embedder = load(tmp_path)
-    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
-        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
-    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
-        assert embedder.embed_tokens(query, "query").tobytes() == vectors.tobytes()
+    assert_same_alone(load(tmp_path), PAGES, QUERIES)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
-    if library.best_isa(dtype, library.features("auto")) is None:
-        pytest.skip(f"no kernels of this processor compute {dtype}")
+    skip_without_kernels(dtype)
     write_colpali(tmp_path, sizes=OF_KERNELS)
-    exact, found = (load(tmp_path, dtype=each).embed_pages(PAGES) for each in ("float32", dtype))
-    for vectors, expected in zip(found, exact, strict=True):
-        assert (vectors * expected).sum(1).mean() > 0.95
+    assert_close_pages(tmp_path, dtype, PAGES)
 
 
 def test_a_page_has_to_fit_into_the_length(tmp_path: Path) -> None:

@@ -6,19 +6,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
-from embedwell_models.cpu_backend import library
-from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.vectors import Floats
-from tests.models.colmodernvbert import edit_processor, token_vectors
 from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
+from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.page_models import (
+    assert_close_pages,
+    assert_near,
+    assert_same_alone,
+    edit_processor,
+    load,
+    token_vectors,
+)
 from tests.models.qwen2_vl import OF_KERNELS, SIZES
 
 QUERIES = ["the license", "work of any kind, (not) for you", "", "ends. \n"]
@@ -26,15 +31,6 @@ PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2), picture(
 PAGES = [encoded(each) for each in PICTURES]
 
 both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
-
-
-def load(folder: Path, **options: Any) -> Embedder:
-    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
-
-
-def assert_near(found: Floats, expected: Any) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
 
 
 @both
@@ -88,23 +84,14 @@ def test_the_prompt_of_a_page_is_that_of_the_processor(tmp_path: Path) -> None:
 @both
 def test_vectors_do_not_depend_on_others(sizes: dict[str, Any], tmp_path: Path) -> None:
     write_colqwen2(tmp_path, sizes=sizes)
-    embedder = load(tmp_path)
-    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
-        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
-    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
-        assert embedder.embed_tokens(query, "query").tobytes() == vectors.tobytes()
+    assert_same_alone(load(tmp_path), PAGES, QUERIES)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
-    if library.best_isa(dtype, library.features("auto")) is None:
-        pytest.skip(f"no kernels of this processor compute {dtype}")
+    skip_without_kernels(dtype)
     write_colqwen2(tmp_path, sizes=OF_KERNELS)
-    exact = load(tmp_path).embed_pages(PAGES)
-    for vectors, expected in zip(
-        load(tmp_path, dtype=dtype).embed_pages(PAGES), exact, strict=True
-    ):
-        assert (vectors * expected).sum(1).mean() > 0.95
+    assert_close_pages(tmp_path, dtype, PAGES)
 
 
 def test_a_page_has_to_fit_into_the_length(tmp_path: Path) -> None:
@@ -135,9 +122,9 @@ def test_every_parameter_is_counted(tmp_path: Path) -> None:
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write_colqwen2(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     edit_processor(tmp_path, query_prefix="Find ")
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 def test_names_of_earlier_versions_are_read(tmp_path: Path) -> None:

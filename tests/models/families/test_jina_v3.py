@@ -7,7 +7,7 @@ import pytest
 from torch import Tensor
 from transformers import AutoModel, JinaEmbeddingsV3ForMaskedLM
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
@@ -107,7 +107,10 @@ def test_the_module_of_its_own_code_is_read_as_a_transformer(tmp_path: Path) -> 
     write_adapters(tmp_path / "merged", tmp_path / "own", 1)
     for folder in (tmp_path / "own", tmp_path / "merged"):
         write_modules(folder)
-    chosen = [ModelDescription.read(tmp_path / "own", adapter=task).fingerprint() for task in TASKS]
+    chosen = [
+        model_fingerprint.fingerprint(ModelDescription.read(tmp_path / "own", adapter=task))
+        for task in TASKS
+    ]
     assert len({*chosen}) == len(TASKS)
     with pytest.raises(ModelError, match="remote code, which is not run"):
         ModelDescription.read(tmp_path / "merged")

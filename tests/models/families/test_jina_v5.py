@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
-from embedwell_models import Embedder, families
+from embedwell_models import Embedder, families, model_fingerprint
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
@@ -124,10 +124,13 @@ def test_the_task_must_be_named(tmp_path: Path) -> None:
 
 def test_the_files_of_an_adapter_decide_the_fingerprint(tmp_path: Path) -> None:
     write_v5(SMALL, tmp_path, "retrieval")
-    before = ModelDescription.read(tmp_path, adapter="retrieval").fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="retrieval"))
     path = tmp_path / "adapters/retrieval/adapter_config.json"
     write_json(path, {**json.loads(path.read_text()), "lora_alpha": 1})
-    assert ModelDescription.read(tmp_path, adapter="retrieval").fingerprint() != before
+    assert (
+        model_fingerprint.fingerprint(ModelDescription.read(tmp_path, adapter="retrieval"))
+        != before
+    )
 
 
 @pytest.mark.parametrize(

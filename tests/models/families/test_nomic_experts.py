@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from embedwell_models import Embedder, families
 from embedwell_models.checkpoint import weights
-from embedwell_models.cpu_backend import library
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import assert_same_bits, encoder, states, texts
+from tests.models.families.compiled import needs_kernels
 from tests.models.families.files import assert_refused
 from tests.models.families.nomic_experts import Reference, tensors
 from tests.models.tiny import VOCABULARY, write_tokenizer
@@ -75,7 +75,7 @@ def test_every_precision_of_this_machine_computes_experts(tmp_path: Path) -> Non
     assert all(0.98 < trial.cosine < 1.0 for trial in embedder.trials[1:])
 
 
-@pytest.mark.skipif(library.best_isa("float32") is None, reason="no kernels for this processor")
+@needs_kernels
 def test_the_kernels_alone_compute_experts(tmp_path: Path) -> None:
     reference = write(tmp_path, width=64, inner=128, heads=2, vocab_size=len(VOCABULARY))
     write_tokenizer(tmp_path)

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from embedwell_models import families
 from embedwell_models.config.json_config import read_json
-from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import assert_close
+from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import edit
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import (
@@ -150,8 +150,7 @@ def test_images_have_to_fit_into_the_length_and_the_limit_of_pixels(tmp_path: Pa
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
-    if library.best_isa(dtype, library.features("auto")) is None:
-        pytest.skip(f"no kernels of this processor compute {dtype}")
+    skip_without_kernels(dtype)
     write_gme(tmp_path, **OF_KERNELS)
     exact = load(tmp_path).embed_contents(CONTENTS)
     embedder = load(tmp_path, dtype=dtype)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.model_description import ModelDescription
@@ -225,11 +225,13 @@ def test_a_folder_whose_files_take_no_messages_reads_texts_alone(tmp_path: Path)
 
 def test_a_chat_template_decides_the_fingerprint(tmp_path: Path) -> None:
     write_qwen3_vl(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
-    assert tmp_path / "chat_template.json" in ModelDescription.read(tmp_path).files()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
+    assert tmp_path / "chat_template.json" in model_fingerprint.files(
+        ModelDescription.read(tmp_path)
+    )
     save(tmp_path, "chat_template.json", {"chat_template": "{{ messages[0].content[0].text }}"})
     with pytest.raises(ModelError, match="cannot format a text"):
         ModelDescription.read(tmp_path)
     template = "{% for m in messages %}{{ m.content[0].text }}<|im_end|>{% endfor %}"
     save(tmp_path, "chat_template.json", {"chat_template": template})
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before

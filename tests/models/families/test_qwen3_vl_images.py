@@ -1,6 +1,5 @@
 """Tests of Qwen3-VL with images from files to vectors, against transformers."""
 
-from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 from transformers import Qwen2VLImageProcessorPil
 
-from embedwell_models import families
+from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
@@ -20,22 +19,21 @@ from embedwell_models.errors import ImageError, ImageTokensError, ModelError
 from embedwell_models.loading.backends import expect_torch
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
+from tests.models import qwen2_vl
 from tests.models.families.checkpoint import assert_close
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.qwen2_vl import Parts
 from tests.models.qwen3_vl import (
     INSTRUCTION,
     OF_KERNELS,
     PROCESSOR,
-    rendered,
     save,
-    tokenized,
     write_layout,
     write_model,
     write_qwen3_vl,
 )
 
-Parts = Sequence[str | bytes]
 WIDE = encoded(picture(150, 60, mode="RGBA"))
 SMALL = encoded(picture(40, 70, 1, mode="L"))
 CONTENTS: list[Parts] = [
@@ -57,32 +55,18 @@ def write(folder: Path, max_length: int = 256, **sizes: Any) -> Any:
     return model
 
 
-@torch.inference_mode()
 def theirs(
     folder: Path, model: Any, parts: Parts, instruction: str = INSTRUCTION, **bounds: int
 ) -> Tensor:
     """The vector by the steps of the authors' Qwen3VLEmbedder."""
     size = {"shortest_edge": 4 * 32**2, "longest_edge": 1800 * 32**2, **bounds}
     processor = Qwen2VLImageProcessorPil.from_pretrained(folder, size=size)
-    text, pixels, grids = "", list[Tensor](), list[Any]()
-    for part in parts:
-        if isinstance(part, str):
-            text += part
-            continue
-        with Image.open(BytesIO(part)) as image:
-            found = processor(image, return_tensors="pt")
-        pixels.append(found["pixel_values"].float())
-        grids.append(found["image_grid_thw"])
-        pads = "<|image_pad|>" * (int(grids[-1].prod()) // 4)
-        text += f"<|vision_start|>{pads}<|vision_end|>"
-    row = torch.tensor([tokenized(folder, rendered(text, instruction))])
-    options: dict[str, Any] = {"input_ids": row}
-    if pixels:
-        kinds = (row == model.config.image_token_id).to(torch.int32)
-        options |= {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)}
-        options["mm_token_type_ids"] = kinds
-    state = model.model(**options).last_hidden_state[0, -1]
-    return torch.nn.functional.normalize(state, dim=0)
+
+    def read(data: bytes) -> Any:
+        with Image.open(BytesIO(data)) as image:
+            return processor(image, return_tensors="pt")
+
+    return qwen2_vl.theirs(folder, model, parts, read, of_gme=False, instruction=instruction)
 
 
 @pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
@@ -200,9 +184,9 @@ def test_the_image_encoder_is_counted_and_torch_computes_it(tmp_path: Path) -> N
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     save(tmp_path, "preprocessor_config.json", {**PROCESSOR, "resample": 0})
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 @pytest.mark.parametrize(

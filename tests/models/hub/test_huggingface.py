@@ -299,7 +299,9 @@ def test_without_the_extra_the_command_converts_what_has_a_tokenizer(
 ) -> None:
     with Hub(NAME, pickled) as hub:
         refused = run(hub, tmp_path, "convert", NAME, **without_extra)
-        assert "has no tokenizer.json; to make one, pip install 'transformers>=5.14'" in refused.stderr
+        assert (
+            "has no tokenizer.json; to make one, pip install 'transformers>=5.14'" in refused.stderr
+        )
     content = kinds.text("unigram").encode()
     with Hub(NAME, {**pickled, "tokenizer.json": content}) as hub:
         other = tmp_path / "other"

@@ -10,8 +10,9 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
 from embedwell_models.images.pages import PagePreprocessing
 from embedwell_models.model_description import ModelDescription
-from tests.models.colmodernvbert import SIDE, edit_processor, write_processor
+from tests.models.colmodernvbert import SIDE, write_processor
 from tests.models.image_models import encoded, picture
+from tests.models.page_models import edit_processor
 from tests.models.qwen3_vl import save
 
 SIZES = [(150, 60), (60, 151), (64, 64), (33, 47), (300, 299), (1, 90), (129, 7)]

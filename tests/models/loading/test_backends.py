@@ -18,7 +18,7 @@ from embedwell_models.loading.backends import (
     explain_missing_torch,
     why_torch,
 )
-from embedwell_models.loading.on_cpu import KernelBackend
+from embedwell_models.loading.without_torch import KernelBackend
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
 from tests.service.static_model import write_static_model

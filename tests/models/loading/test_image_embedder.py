@@ -10,6 +10,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import CLIPImageProcessorPil, SiglipImageProcessorPil
 
+from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.embedder import Embedder
@@ -204,10 +205,10 @@ def test_without_a_description_of_images_the_model_reads_texts_alone(tmp_path: P
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     write_clip(tmp_path)
-    before = ModelDescription.read(tmp_path).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     path = tmp_path / "preprocessor_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "resample": 2}))
-    assert ModelDescription.read(tmp_path).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
 
 
 @writers

@@ -9,7 +9,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
-from embedwell_models import Embedder
+from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.models.model_files.chains import SENTENCES, WIDTH, write_layer_weights
@@ -37,12 +37,12 @@ def test_the_module_has_no_effect_unless_all_states_are_asked_for(folder: Path) 
 
 
 def test_the_weights_decide_the_fingerprint(folder: Path) -> None:
-    before = ModelDescription.read(folder).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(folder))
     path = folder / PART / "model.safetensors"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    assert ModelDescription.read(folder).fingerprint() != before
+    assert model_fingerprint.fingerprint(ModelDescription.read(folder)) != before
 
 
 @pytest.mark.parametrize(

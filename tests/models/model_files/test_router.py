@@ -11,7 +11,7 @@ from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer import modules as st
 from torch import nn
 
-from embedwell_models import Embedder
+from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import DENSE, SPARSE
@@ -76,7 +76,9 @@ def test_the_files_are_those_of_the_task(tmp_path: Path) -> None:
     files = {
         task: {
             path.relative_to(tmp_path / "model").parts[0]
-            for path in ModelDescription.read(tmp_path / "model", adapter=task).files()
+            for path in model_fingerprint.files(
+                ModelDescription.read(tmp_path / "model", adapter=task)
+            )
         }
         for task in (QUERY, DOCUMENT)
     }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from embedwell_models import model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import QueryWeights, Splade
@@ -52,9 +53,9 @@ def test_queries_without_an_encoder_are_an_output_of_their_own(tmp_path: Path) -
 def test_the_weights_of_queries_are_part_of_the_fingerprint(tmp_path: Path) -> None:
     ones = torch.ones(len(VOCABULARY))
     first, second = (
-        ModelDescription.read(
-            write_inference_free(tmp_path / f"{factor}", ones * factor)
-        ).fingerprint()
+        model_fingerprint.fingerprint(
+            ModelDescription.read(write_inference_free(tmp_path / f"{factor}", ones * factor))
+        )
         for factor in (1, 2)
     )
     assert first != second

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
@@ -110,5 +111,8 @@ def test_an_option_of_newer_models_is_refused_unless_it_is_empty(
 
 def test_the_side_is_part_of_the_fingerprint(tiny_bert: Write) -> None:
     sides = [{"tokenizer_args": {"truncation_side": side}} for side in ("left", "right")]
-    left, right = (ModelDescription.read(write(tiny_bert, side)).fingerprint() for side in sides)
+    left, right = (
+        model_fingerprint.fingerprint(ModelDescription.read(write(tiny_bert, side)))
+        for side in sides
+    )
     assert left != right

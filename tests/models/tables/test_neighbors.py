@@ -7,7 +7,7 @@ import pytest
 from gensim.models import KeyedVectors
 
 from embedwell_models.tables import neighbors
-from embedwell_models.tables.neighbors import BLOCK, Question, lengths, nearest
+from embedwell_models.tables.neighbors import BLOCK, NeighborTable, Question
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 
@@ -33,8 +33,7 @@ def gensim(table: Floats) -> Any:
 
 
 def search(table: Floats, question: Question, k: int) -> list[list[tuple[int, float]]]:
-    row_lengths = run_to_completion(lengths(table))
-    return run_to_completion(nearest(table, row_lengths, question, k))
+    return run_to_completion(NeighborTable(table, str).nearest(question, k))
 
 
 def assert_equal(actual: list[tuple[int, float]], expected: list[tuple[str, float]]) -> None:
@@ -120,7 +119,7 @@ def test_rows_that_float32_would_confuse_are_in_their_order() -> None:
 
 
 def test_a_search_pauses_after_each_block_and_each_list(table: Floats) -> None:
-    row_lengths = run_to_completion(lengths(table))
+    searched = NeighborTable(table, str)
     question = neighbors.by_metric("cosine", table[:5], [set()] * 5)
-    assert len([*lengths(table)]) == 3, "a step for each block"
-    assert len([*nearest(table, row_lengths, question, 10)]) == 3 + 5
+    assert len([*searched.nearest(question, 10)]) == 3 + 3 + 5, "the first one reads lengths, too"
+    assert len([*searched.nearest(question, 10)]) == 3 + 5

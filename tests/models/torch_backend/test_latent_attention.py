@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.latents import LatentWeights
-from embedwell_models.encoder.state_function_encoder import StateFunctionEncoder
 from embedwell_models.torch_backend.latent_attention import (
     TorchLatentAttention,
     device_latent_encoder,

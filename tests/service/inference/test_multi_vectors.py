@@ -3,23 +3,18 @@
 import asyncio
 import threading
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
-from embedwell.inference.pipeline import Pipeline
-from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
-from embedwell.limits.admission import Admission
 from embedwell.limits.comparisons import Comparisons
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
@@ -27,6 +22,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
+from tests.service.inference.pipelines import pipeline_of
 from tests.service.limits.comparing import comparisons
 
 
@@ -34,13 +30,11 @@ from tests.service.limits.comparing import comparisons
 class FailingEngine:
     """Fails on the text of one index."""
 
+    description = None
     index: int
 
     async def submit(self, job: Job, timeout: float) -> Result:
         raise EncodingFailed("it fails", index=self.index)
-
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens, partial(self.submit, job))
 
 
 def failing_at(
@@ -48,8 +42,9 @@ def failing_at(
 ) -> MultiVectors:
     write_stanford(folder)
     model = ModelDescription.read(folder)
-    pipeline = Pipeline(
-        *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(index), 1),
+    pipeline = pipeline_of(
+        reader,
+        FailingEngine(index),
         output_names=(MULTI,),
     )
     return MultiVectors(

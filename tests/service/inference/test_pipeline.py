@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +11,13 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell_models.outputs.names import DENSE, SPARSE
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from tests.service.inference.pipelines import pipeline_of
 from tests.service.inputs.readers import LONG
 
 
@@ -26,6 +25,7 @@ from tests.service.inputs.readers import LONG
 class FailingEngine:
     """Fails on the text of one index, if a job has that many."""
 
+    description = None
     index: int
 
     async def submit(self, job: Job, timeout: float) -> Result:
@@ -33,30 +33,24 @@ class FailingEngine:
             raise EncodingFailed("it fails", index=self.index)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 5, 7, 1.0)
 
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens, partial(self.submit, job))
-
 
 @dataclass
 class RecordingEngine:
-    """Records jobs. cached: tokens of each that need not be computed."""
+    """Records jobs."""
 
+    description = None
     jobs: list[Job] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
-    cached: int = 0
 
     async def submit(self, job: Job, timeout: float) -> Result:
         self.jobs.append(job)
         self.timeouts.append(timeout)
         return Result(np.ones((len(job.texts_ids), 384), dtype=np.float32), 0, 0, 1.0)
 
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens - self.cached, partial(self.submit, job))
-
 
 def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestTokenizer) -> None:
     engine = RecordingEngine()
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
+    pipeline = pipeline_of(reader, engine)
     texts = ["one two three four five six seven eight"] * 9  # of ten tokens
     asyncio.run(pipeline.embed(RequestContext("a"), texts, InputOptions()))
     asyncio.run(pipeline.embed(RequestContext("a"), texts[:1], InputOptions()))
@@ -68,10 +62,11 @@ def test_the_size_class_of_a_job_is_that_of_the_request(reader: RequestTokenizer
 
 def test_only_computed_tokens_count_as_queued(reader: RequestTokenizer) -> None:
     admission = Admission(1, lambda: 1.0, SharedCounters.private())
+    new, cached = (
+        pipeline_of(reader, RecordingEngine(), admission, cache_bytes=size) for size in (0, 1 << 20)
+    )
+    asyncio.run(cached.embed(RequestContext("a"), ["a text"], InputOptions()))
     with admission.admit(50):
-        new, cached = (
-            Pipeline(reader, admission, RecordingEngine(cached=tokens), 1) for tokens in (0, 4)
-        )
         for work in (Pipeline.embed, Pipeline.embed_partial):
             with pytest.raises(Overloaded):
                 asyncio.run(work(new, RequestContext("a"), ["a text"], InputOptions()))
@@ -80,7 +75,7 @@ def test_only_computed_tokens_count_as_queued(reader: RequestTokenizer) -> None:
 
 def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: RequestTokenizer) -> None:
     engine, context = RecordingEngine(), RequestContext("a", tokenize_us=400_000)
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), engine, 1)
+    pipeline = pipeline_of(reader, engine)
     asyncio.run(pipeline.embed(context, ["a text"], InputOptions()))
     asyncio.run(pipeline.embed_partial(context, ["a text"], InputOptions()))
     assert all(0 < timeout <= 0.6 for timeout in engine.timeouts) and len(engine.timeouts) == 2
@@ -90,9 +85,7 @@ def test_the_tokenization_time_reduces_the_timeout_of_the_engine(reader: Request
 def test_a_window_that_fails_has_the_index_of_its_input(
     reader: RequestTokenizer, window: int, owner: int
 ) -> None:
-    pipeline = Pipeline(
-        reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(window), 1
-    )
+    pipeline = pipeline_of(reader, FailingEngine(window))
     inputs, reading = ["short", LONG, "also short"], InputOptions(truncate=False, windows=True)
     with pytest.raises(EncodingFailed) as failed:
         asyncio.run(pipeline.embed(RequestContext("a"), inputs, reading))
@@ -101,9 +94,7 @@ def test_a_window_that_fails_has_the_index_of_its_input(
 
 def test_a_failed_input_does_not_affect_the_others(reader: RequestTokenizer) -> None:
     context, reading = RequestContext("a"), InputOptions(truncate=False, windows=True)
-    pipeline = Pipeline(
-        reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(2), 1
-    )
+    pipeline = pipeline_of(reader, FailingEngine(2))
     first, second, third = asyncio.run(
         pipeline.embed_partial(context, ["short", LONG, "also"], reading)
     )
@@ -123,8 +114,7 @@ class FailingImageEngine(RecordingEngine):
 
 
 def test_a_failing_image_has_its_index_among_the_inputs(reader: RequestTokenizer) -> None:
-    admission = Admission(1, lambda: 0.0, SharedCounters.private())
-    pipeline = Pipeline(reader, admission, FailingImageEngine(), 1)
+    pipeline = pipeline_of(reader, FailingImageEngine())
     text = InputRow(np.ones(3, dtype=np.int32), 0)
     image = InputRow(np.ones(12, dtype=np.int32), 0, image_tokens=5)
     with pytest.raises(EncodingFailed) as caught:
@@ -161,7 +151,7 @@ def sparse_pipeline(
     reader: RequestTokenizer, engine: RecordingEngine
 ) -> tuple[Pipeline, Admission]:
     admission = Admission(1, lambda: 0.0, SharedCounters.private())
-    return Pipeline(reader, admission, engine, 1, output_names=(SPARSE,)), admission
+    return pipeline_of(reader, engine, admission, output_names=(SPARSE,)), admission
 
 
 def rows_from(count: int) -> list[InputRow]:

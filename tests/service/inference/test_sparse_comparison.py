@@ -2,23 +2,19 @@
 
 import asyncio
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
 
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EncodingFailed, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.sparse_comparison import compute_sparse_vectors
-from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.limits.admission import Admission
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from tests.service.inference.pipelines import pipeline_of
 from tests.service.inputs.readers import CountingTokenizer, reader_with
 
 VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.float32))
@@ -28,6 +24,7 @@ VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.floa
 class FailingEngine:
     """Fails on the second text of jobs of one output."""
 
+    description = None
     output: str
 
     async def submit(self, job: Job, timeout: float) -> Result:
@@ -36,16 +33,14 @@ class FailingEngine:
         columns = [TextOutputs(sparse=VECTOR).pack() for _ in job.texts_ids]
         return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
 
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens, partial(self.submit, job))
-
 
 @pytest.mark.parametrize(("output", "index"), [(SPARSE_QUERY, 1), (SPARSE, 4)])
 def test_a_failure_has_the_index_among_all_inputs(
     reader: RequestTokenizer, output: str, index: int
 ) -> None:
-    pipeline = Pipeline(
-        *(reader, Admission(1, lambda: 0.0, SharedCounters.private()), FailingEngine(output), 1),
+    pipeline = pipeline_of(
+        reader,
+        FailingEngine(output),
         output_names=(SPARSE, SPARSE_QUERY),
     )
     compared = compute_sparse_vectors(
@@ -62,6 +57,7 @@ def test_a_failure_has_the_index_among_all_inputs(
 class StuckEngine:
     """Computes its first job alone; vectors have 3 entries."""
 
+    description = None
     jobs: int = 0
 
     async def submit(self, job: Job, timeout: float) -> Result:
@@ -73,16 +69,14 @@ class StuckEngine:
         columns = [TextOutputs(sparse=vector).pack() for _ in job.texts_ids]
         return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
 
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens, partial(self.submit, job))
-
 
 def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end(
     counting: CountingTokenizer,
 ) -> None:
     many = reader_with(counting, max_texts=100)
-    pipeline = Pipeline(
-        *(many, Admission(1, lambda: 0.0, SharedCounters.private()), StuckEngine(), 1),
+    pipeline = pipeline_of(
+        many,
+        StuckEngine(),
         output_names=(SPARSE,),
     )
     compared = compute_sparse_vectors(

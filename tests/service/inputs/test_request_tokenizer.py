@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,16 +12,12 @@ import pytest
 
 import embedwell_models.model_description
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.pipeline import Pipeline
-from embedwell.inference.vector_cache import PlannedJob
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.windows import split_windows
-from embedwell.limits.admission import Admission
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
@@ -30,6 +25,7 @@ from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
+from tests.service.inference.pipelines import pipeline_of
 from tests.service.inputs.readers import LONG, CountingTokenizer, reader_with
 
 TABLE = len(VOCABULARY)
@@ -38,18 +34,17 @@ TABLE = len(VOCABULARY)
 class Zeros:
     """An engine whose vectors are zeros."""
 
+    description = None
+
     async def submit(self, job: Job, timeout: float) -> Result:
         length = sum(len(row) for row in job.texts_ids)
         return Result(np.zeros((length, 384), dtype=np.float32), 0, 0, 1.0)
-
-    def plan(self, job: Job) -> PlannedJob:
-        return PlannedJob(job.tokens, partial(self.submit, job))
 
 
 def test_token_vectors_tokenize_each_text_once(
     reader: RequestTokenizer, counting: CountingTokenizer, minilm_folder: Path
 ) -> None:
-    pipeline = Pipeline(reader, Admission(1, lambda: 0.0, SharedCounters.private()), Zeros(), 1)
+    pipeline = pipeline_of(reader, Zeros())
     model: Any = SimpleNamespace(
         pipeline=pipeline,
         reader=reader,

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from embedwell.errors import Overloaded, ServiceError
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
 from embedwell.metrics.metrics import Metrics
-from embedwell.routes.common.model_registry import ModelChoice, ServedNames
+from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.status import Info, router, server_info
 from embedwell.settings.settings import Settings
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
@@ -33,7 +33,7 @@ from tests.service.responses import error
 from tests.service.routes.committed import DOCUMENT
 from tests.service.server import MAX_ISA, Server
 
-NO_INFO = ModelChoice[Callable[[], Info]](ServedNames(["one"]), [])
+EMPTY = ModelRegistry([])
 
 
 def test_a_ready_server_says_so(server: Server) -> None:
@@ -55,7 +55,7 @@ class Health:
 
 def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
     admission = Admission(1.0, lambda: 60.0, SharedCounters.private())
-    routes = router([Health(admission)], Metrics(SharedCounters.private()), lambda: False, NO_INFO)
+    routes = router([Health(admission)], Metrics(SharedCounters.private()), lambda: False, EMPTY)
     ready = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     with admission.admit(1000):
         assert asyncio.run(ready.endpoint())["status"] == "ready"  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_a_server_is_not_ready_when_even_a_query_would_wait_too_long() -> None:
 
 def ready(*models: Health) -> int:
     """Return the status of /ready of a server with such models."""
-    routes = router(models, Metrics(SharedCounters.private()), lambda: False, NO_INFO)
+    routes = router(models, Metrics(SharedCounters.private()), lambda: False, EMPTY)
     route = next(route for route in routes.routes if route.path == "/ready")  # type: ignore[attr-defined]
     try:
         asyncio.run(route.endpoint())  # type: ignore[attr-defined]

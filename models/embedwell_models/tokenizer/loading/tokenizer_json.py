@@ -12,7 +12,7 @@ from embedwell_models import families
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.pipeline import steps
+from embedwell_models.tokenizer.rust_parts import part_options
 from embedwell_models.tokenizer.segmented import readers
 
 _TEMPLATE = "TemplateProcessing"
@@ -76,10 +76,10 @@ def _adds_eos(folder: Path, added: AddedTokens) -> bool:
 def _append_eos(rust: Tokenizer, eos: str) -> None:
     if rust.encode("").tokens[-1:] == [eos]:
         return
-    parts = steps(rust.post_processor)
+    parts = part_options(rust.post_processor)
     # A second template would treat the special tokens around a text as further texts.
     if not parts or parts[-1]["type"] != _TEMPLATE:
-        parts += steps(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
+        parts += part_options(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
     template = parts[-1]
     template["single"] = [*template["single"], _special(eos, template["single"][-1])]
     template["pair"] = _ended_pair(template["pair"], eos)

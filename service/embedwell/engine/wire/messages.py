@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,11 @@ class Result:
     rate: float
     row_counts: Sequence[int] = ()
     cached: int = 0
+
+    def split(self) -> list[npt.NDArray[np.float32]]:
+        """Return the rows of each text: (rows, D)."""
+        stops = accumulate(self.row_counts or [1] * len(self.vectors), initial=0)
+        return [self.vectors[start:stop] for start, stop in pairwise(stops)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from embedwell_models.encoder.batch import Rows
-from embedwell_models.encoder.device import free_cached_memory, is_out_of_memory
+from embedwell_models.encoder.device import is_out_of_memory, release_gpu_cache
 
 _CPU_TOKENS = 2048  # more tokens are not faster, and delay short queries
 _MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
@@ -72,7 +72,7 @@ def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
         if doubled.rate <= _MIN_SPEEDUP * best.rate:
             break
         best = doubled
-    free_cached_memory()  # free the memory of the largest trial
+    release_gpu_cache()  # which the largest trial filled
     return best
 
 

@@ -17,9 +17,9 @@ from embedwell.engine.wire.messages import (
 )
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.encoder.device import (
-    free_cached_memory,
     is_device_lost,
     is_out_of_memory,
+    release_gpu_cache,
 )
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.outputs.names import DENSE
@@ -162,7 +162,7 @@ def forward(model: ForwardModel, texts: BatchTexts) -> BatchVectors:
         log.warning("computing %d texts of %d tokens in halves after %s", count, texts.tokens, kind)
     # Not inside the handler, because the error's traceback keeps the memory of the failed pass.
     if out_of_memory:
-        free_cached_memory()  # free memory may be fragmented
+        release_gpu_cache()  # free memory may be fragmented
     half = count // 2
     halves = texts.part(0, half), texts.part(half, count)
     return BatchVectors.join([forward(model, part) for part in halves])

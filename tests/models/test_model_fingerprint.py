@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from transformers import LlamaModel
 
+from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import Floats
@@ -118,8 +119,8 @@ def test_a_pooling_that_is_set_changes_the_fingerprint(folder: Path) -> None:
 def test_a_copy_has_the_same_fingerprint_and_what_is_not_read_is_not_in_it(
     folder: Path, tmp_path: Path
 ) -> None:
-    before = ModelDescription.read(folder).fingerprint()
+    before = model_fingerprint.fingerprint(ModelDescription.read(folder))
     shutil.copytree(folder, tmp_path / "copy")
     for name in ("README.md", "train.json", "1_Pooling/notes.txt"):
         (tmp_path / "copy" / name).write_text("more", encoding="utf-8")
-    assert ModelDescription.read(tmp_path / "copy").fingerprint() == before
+    assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path / "copy")) == before

@@ -7,14 +7,14 @@ from typing import Any
 from tokenizers import Tokenizer, models
 
 
-def steps(part: Any) -> list[dict[str, Any]]:
+def part_options(part: Any) -> list[dict[str, Any]]:
     """Return the options of a part of a tokenizer, flattened if it is a sequence; [] for None."""
     return [] if part is None else [*_flatten(_state(part))]
 
 
-def pipeline_steps(rust: Tokenizer) -> list[dict[str, Any]]:
+def options_before_model(rust: Tokenizer) -> list[dict[str, Any]]:
     """Return the options of all normalizers, then of all pre-tokenizers."""
-    return steps(rust.normalizer) + steps(rust.pre_tokenizer)
+    return part_options(rust.normalizer) + part_options(rust.pre_tokenizer)
 
 
 def unknown_id(rust: Tokenizer) -> int | None:

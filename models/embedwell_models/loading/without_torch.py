@@ -19,7 +19,7 @@ from embedwell_models.model_description import ModelDescription
 
 
 @dataclass(frozen=True)
-class CpuBackend:
+class BackendWithoutTorch:
     """Base of the backends without torch.
 
     reason: why torch takes part; None if it does not. linear: builds float32 layers on a CPU whose
@@ -43,7 +43,7 @@ class CpuBackend:
         return InputTables.of(layout.config, weights)
 
 
-class KernelBackend(CpuBackend):
+class KernelBackend(BackendWithoutTorch):
     """Backend of the compiled kernels."""
 
     def text_encoders(
@@ -66,7 +66,7 @@ class KernelBackend(CpuBackend):
         )
 
 
-class TableBackend(CpuBackend):
+class TableBackend(BackendWithoutTorch):
     """Backend of a table of token vectors on numpy."""
 
     def text_encoders(

@@ -1,0 +1,70 @@
+"""The files of a model that decide its vectors, and their fingerprint."""
+
+import hashlib
+from pathlib import Path
+
+from embedwell_models.checkpoint import peft_adapter, safetensors_files
+from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
+from embedwell_models.images import pages, patches, preprocessing
+from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files import chat_template, modules, router
+from embedwell_models.model_files.card import CARD
+from embedwell_models.model_files.multi_vector import METADATA
+from embedwell_models.model_files.pooling_modes import AUTO
+from embedwell_models.model_files.sparse import sparse_files
+from embedwell_models.model_files.transformer import options_file
+from embedwell_models.tokenizer.loading import loader
+
+
+def fingerprint(model: ModelDescription) -> str:
+    """Hash everything that decides the vectors except the precision: files and settings."""
+    parts = [f"{file.relative_to(model.path)} {sha256(file)}" for file in files(model)]
+    parts.append(repr(model.sentence.pooling))  # a setting may override the pooling of the files
+    if model.pair_format:
+        parts.append(repr(model.pair_format))
+    if model.spec.adapters:
+        parts.append(repr(model.spec.adapters))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def files(model: ModelDescription) -> list[Path]:
+    """List all files that are read: weights, tokenizer, options and prompts."""
+    options = [*_module_options(model), *_image_options(model)]
+    options += [model.path / name for name in ("modules.json", CARD, METADATA)]
+    options.append(model.encoder / WORD_VECTOR_OPTIONS)
+    if model.pair_format or model.sentence.text_format:
+        options += chat_template.template_files(model.encoder)
+        options.append(model.encoder / chat_template.PROCESSOR_FILE)
+    present = filter(Path.is_file, options)
+    return sorted({*_weights(model), *loader.files(model.encoder), *present})
+
+
+def _weights(model: ModelDescription) -> list[Path]:
+    checkpoints = map(safetensors_files.require_weight_files, model.checkpoints())
+    weights = [file for files in checkpoints for file in files]
+    chosen = model.spec.adapters.chosen_folder if model.spec.adapters else None
+    for adapter in peft_adapter.folders(model.encoder, chosen):
+        weights += [adapter / name for name in peft_adapter.FILES]
+    return weights
+
+
+def _module_options(model: ModelDescription) -> list[Path]:
+    tasks = modules.read_tasks(model.path)
+    route = modules.task_route(tasks, model.spec.adapter or AUTO)
+    entries = modules.read_entries(model.path, route)
+    options = [model.path / entry.path / "config.json" for entry in entries]
+    options += {model.path / Path(entry.path).parent / router.FILE for entry in entries}
+    if stated := options_file(model.path, entries[0].path):
+        options.append(stated)
+    return [*options, *sparse_files(model.path, entries, model.sentence.sparse)]
+
+
+def _image_options(model: ModelDescription) -> list[Path]:
+    options = []
+    if model.preprocessing:
+        options += preprocessing.files(model.image_encoder)
+        options.append(model.image_encoder / "config.json")
+    options += patches.files(model.encoder) if model.patches else []
+    options += pages.files(model.encoder) if model.pages else []
+    return options

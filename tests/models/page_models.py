@@ -1,0 +1,61 @@
+"""What the tests of models with vectors of pages share."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from embedwell_models.config.json_config import read_json
+from embedwell_models.embedder import Embedder
+from embedwell_models.vectors import Floats
+from tests.models.random_weights import randomize
+
+
+def save_randomized(model: Any, folder: Path) -> Any:
+    """Save a model of transformers with random weights, and return it."""
+    model.train(False)
+    randomize(model)
+    model.save_pretrained(folder)
+    return model
+
+
+def edit_processor(folder: Path, **values: Any) -> None:
+    """Change options of the processor; those of images are in `image_processor`."""
+    file = folder / "processor_config.json"
+    file.write_text(json.dumps({**read_json(file), **values}), encoding="utf-8")
+
+
+def load(folder: Path, **options: Any) -> Embedder:
+    return Embedder.load(folder, device="cpu", **{"dtype": "float32", **options})
+
+
+@torch.inference_mode()
+def token_vectors(model: Any, inputs: Any) -> Any:
+    """The vectors that transformers computes for one text or image: (tokens, dim)."""
+    return model(**inputs).embeddings[0].numpy()
+
+
+def assert_near(found: Floats, expected: Any, most: float = 2e-4) -> None:
+    """Assert that unit vectors are equal but for rounding, after random weights of 0.3."""
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() < most
+
+
+def assert_same_alone(
+    embedder: Embedder, pages: Sequence[bytes], queries: Sequence[str] = ()
+) -> None:
+    """Assert that each page and query alone has the same bytes as among the others."""
+    for page, vectors in zip(pages, embedder.embed_pages(pages), strict=True):
+        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+    for query, vectors in zip(queries, embedder.embed_tokens(queries, "query"), strict=True):
+        assert embedder.embed_tokens(query, "query").tobytes() == vectors.tobytes()
+
+
+def assert_close_pages(folder: Path, dtype: str, pages: Sequence[bytes]) -> None:
+    """Assert that a precision computes nearly the directions of float32, for random weights."""
+    exact, found = (load(folder, dtype=each).embed_pages(pages) for each in ("float32", dtype))
+    for vectors, expected in zip(found, exact, strict=True):
+        assert (vectors * expected).sum(1).mean() > 0.95
