@@ -16,7 +16,7 @@ def test_the_facts_of_a_model_are_plausible(name: str) -> None:
     assert 1 < model.parameters < 10_000
     assert (model.dimensions is None) == (model.task == "rerank")
     assert model.dimensions is None or 90 < model.dimensions < 40_000
-    assert model.tokens is None or 70 < model.tokens <= 32_768
+    assert model.tokens is None or 50 < model.tokens <= 32_768
     assert {*(model.prompts or {})} <= ROLES and model.prompts != {}
 
 
