@@ -359,7 +359,7 @@ def test_the_commands_of_the_page_embed_many_images(
     (tmp_path / "album" / "list.csv").write_text("file\ncat.jpg\n")
     pq.write_table(pa.table({"id": [1, 2], "image": FILES}), tmp_path / "photos.parquet")
     monkeypatch.chdir(tmp_path)
-    commands = re.findall(r"^embedwell (embed .* .*/clip-ViT-B-32)$", page, re.MULTILINE)
+    commands = re.findall(r"^embedwell (embed .*)$", page, re.MULTILINE)
     for command in commands:
         arguments = command.replace("sentence-transformers/clip-ViT-B-32", str(clip_folder)).split()
         result = CliRunner().invoke(main, [*arguments, "--dtype", "float32"])
