@@ -18,19 +18,14 @@ _CACHE = "`~/.cache/embedwell`"  # instead of the path on this machine
 ABOUT = """\
 # Settings
 
-This page lists every setting of the server. Set one with a flag (`--port 9000`), an environment
-variable (`EMBEDWELL_PORT=9000`) or a line of a file named `.env`. A flag has precedence over a
-variable, and a variable over the file. `make serve` takes variables and the file only.
-`embedwell serve --help` shows the same list.
+| set one by | example |
+|---|---|
+| a flag, first in precedence | `embedwell serve --port 9000`; `--help` has the same list |
+| an environment variable | `EMBEDWELL_PORT=9000 make serve` |
+| a line of `.env` in the working directory, last | `EMBEDWELL_PROMPTS='{"query": "query: "}'` |
 
-The file `.env` is read from the working directory, in the format of
-[python-dotenv](https://github.com/theskumar/python-dotenv#file-format): comments, quotes and
-`export` are allowed, and `${NAME}` is replaced by a variable, also in quotes. JSON is a value in
-single quotes: `EMBEDWELL_PROMPTS='{"query": "query: "}'`.
-"""
-MORE = """
-[Models](models.md) lists the models, and [Deployment](../deploy/README.md) shows how to deploy the
-server.
+`.env` has the format of [python-dotenv](https://github.com/theskumar/python-dotenv#file-format):
+comments, quotes and `export` are allowed, and `${NAME}` is replaced by a variable, also in quotes.
 """
 
 
@@ -43,7 +38,7 @@ def page() -> str:
         default = field.get_default(call_default_factory=True)
         shown = _CACHE if name == "cache" else f"`{default}`" if default not in (None, "") else ""
         lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |\n")
-    return "".join([*lines, MORE])
+    return "".join(lines)
 
 
 if __name__ == "__main__":
