@@ -18,6 +18,7 @@ from tests.models.families.checkpoint import relabel
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_processor
+from tests.models.page_models import assert_near, assert_same_alone, load
 from tests.models.qwen2_vl import (
     OF_KERNELS,
     PROCESSOR,
@@ -56,20 +57,11 @@ def write_original(folder: Path, **sizes: Any) -> Any:
     return model
 
 
-def load(folder: Path) -> Embedder:
-    return Embedder.load(folder, device="cpu", dtype="float32")
-
-
 @torch.inference_mode()
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, 128)."""
     states = states_of_page(folder, model, text, page)
     return torch.nn.functional.normalize(_HEAD(states), dim=-1).numpy()
-
-
-def assert_near(found: Any, expected: Any) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() < 2e-4  # unit vectors after random weights of 0.3
 
 
 @both
@@ -99,9 +91,7 @@ def test_published_names_are_read(base: str, tmp_path: Path) -> None:
 @bases
 def test_vectors_do_not_depend_on_others(base: str, sizes: dict[str, Any], tmp_path: Path) -> None:
     write_original(tmp_path, model_type=base, **sizes)
-    embedder = load(tmp_path)
-    for page, vectors in zip(PAGES, embedder.embed_pages(PAGES), strict=True):
-        assert embedder.embed_pages([page])[0].tobytes() == vectors.tobytes()
+    assert_same_alone(load(tmp_path), PAGES)
 
 
 def test_an_adapter_changes_the_body_and_the_projection(tmp_path: Path) -> None:
