@@ -18,6 +18,7 @@ SIZES = {
 }
 _SPECIAL = {f"{name}_token_id": 1 for name in ("bos", "eos", "cls", "sep", "mask")}
 _DECODER = {**_SPECIAL, "pad_token_id": 1, "num_key_value_heads": 1, "head_dim": 32}
+_GEMMA = {**_DECODER, "query_pre_attn_scalar": 32}
 _ROBERTA = {"pad_token_id": 0, "max_position_embeddings": 512}
 _GPT_NEO = {**_SPECIAL, "num_layers": 2, "num_heads": 2, "attention_types": [[["global"], 2]]}
 OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
@@ -36,6 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "ernie": {},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "eurobert": {**_SPECIAL, "pad_token_id": 1},
+    "gemma2": _GEMMA,
+    "gemma3_text": _GEMMA,
     "gpt2": {**_SPECIAL, "pad_token_id": 1},
     "gpt_neo": {**_GPT_NEO, "pad_token_id": 1},
     "gpt_neox": {**_SPECIAL, "pad_token_id": 1},

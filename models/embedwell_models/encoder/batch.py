@@ -76,6 +76,12 @@ def truncate_after(row: Row, end: int) -> Row:
     return row[: int(matches.argmax()) + 1] if matches.any() else row
 
 
+def without_trailing(row: Row, id: int) -> Row:
+    """Leave out the ids at the end of a row that are this one, but not the first id."""
+    others = np.flatnonzero(np.asarray(row) != id)
+    return row[: int(others[-1]) + 1 if len(others) else 1]
+
+
 @dataclass(frozen=True)
 class Batch:
     """B sequences with T token ids in total.

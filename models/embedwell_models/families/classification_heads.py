@@ -41,7 +41,7 @@ class ClassificationLayers:
     """Pooling of the states, and the layers after it. output: computes the logits.
 
     divisor: divides the logits. of_tokens: layers that are applied to the state of each token,
-    before the pooling.
+    before the pooling. pad_id: id that is no last token of a text; None if every id may be it.
     """
 
     pooling: str
@@ -49,6 +49,7 @@ class ClassificationLayers:
     output: LinearLayer
     of_tokens: tuple[LinearLayer, ...] = ()
     divisor: float = 1.0
+    pad_id: int | None = None
 
 
 def two_layers(
@@ -68,5 +69,9 @@ def two_layers(
 
 
 def decoder(options: JsonConfig) -> ClassificationLayers:
-    """Return the head of a decoder: one matrix on the last token's state."""
-    return ClassificationLayers("lasttoken", (), LinearLayer("score", bias=False))
+    """Return the head of a decoder: one matrix on the state of the last token but padding.
+
+    Many tokenizers end a text with the token that pads it, which transformers then leaves out.
+    """
+    pad_id = options.get("pad_token_id")
+    return ClassificationLayers("lasttoken", (), LinearLayer("score", bias=False), pad_id=pad_id)

@@ -144,6 +144,7 @@ FAMILIES = (
     Family(
         model_types=("gemma3",),
         read=_whole,
+        classification_head=lambda options: decoder(options.nested("text_config")),
         tokenizer_override="nothing",
         ignored_keys=("mm_tokens_per_image",),
         rows=(_ROW,),

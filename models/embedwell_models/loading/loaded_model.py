@@ -240,6 +240,10 @@ def with_own_states(
     config = description.spec.config
     if module := description.sentence.layer_weights:
         layer_weights = read_layer_weights(description.path, module)
+        if device.type != "cpu":
+            from embedwell_models.torch_backend.device_heads import with_mixed_layers
+
+            return with_mixed_layers(encoder, layer_weights, config.num_layers)
         return LayerMixEncoder(encoder, layer_weights, config.num_layers)
     classifier = description.classifier
     if classifier is None or not classifier.head.of_tokens:

@@ -13,7 +13,7 @@ import numpy as np
 
 from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend.quantization import Magnitudes
-from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after
+from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, without_trailing
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
@@ -362,8 +362,10 @@ class TokenIdEmbedder:
         _ = self.encode(ids) if first in ((), (DENSE,)) else self.outputs(ids, first)
 
     def _cut(self, ids: Rows) -> Rows:
-        """Cut the tokens after the end token of a text that a model of texts and images ignores."""
-        end = self.sentence.end
+        """Cut the tokens at the end of a text that its vector does not depend on."""
+        end, pad_id = self.sentence.end, self.sentence.pad_id
+        if pad_id is not None:
+            return [without_trailing(row, pad_id) for row in ids]
         return ids if end is None else [truncate_after(row, end) for row in ids]
 
     def _padded(self, ids: Rows) -> Rows:

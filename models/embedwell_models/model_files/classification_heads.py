@@ -15,12 +15,14 @@ class ClassificationHead:
     """Pooling of a classifier and the modules after it; the last module computes the logits.
 
     pooling: pooling mode of the states. modules: modules after the pooling, in order.
-    of_tokens: modules before the pooling, which are applied to the state of each token.
+    of_tokens: modules before the pooling, which are applied to the state of each token. pad_id: see
+    VectorRecipe.
     """
 
     pooling: str
     modules: tuple[Dense | LayerNorm | LogitScore, ...]
     of_tokens: tuple[Dense | LayerNorm, ...] = ()
+    pad_id: int | None = None
 
     @property
     def tensor_names(self) -> list[str]:
@@ -48,7 +50,9 @@ def classification_head(
         for part in (layers.of_tokens, layers.hidden)
     )
     output = replace(_dense(layers.output, path, width, num_labels), divisor=layers.divisor)
-    return ClassificationHead(layers.pooling, (*hidden, output), of_tokens)
+    # In other models, the tokens before it attend to it.
+    pad_id = layers.pad_id if config.causal else None
+    return ClassificationHead(layers.pooling, (*hidden, output), of_tokens, pad_id)
 
 
 def _module(layer: LinearLayer | NormLayer, path: str, width: int) -> Dense | LayerNorm:

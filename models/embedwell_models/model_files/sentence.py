@@ -57,7 +57,8 @@ class VectorRecipe:
     modules after the pooling, in order. normalize: whether vectors are normalised at the end.
     prefix_in_prompt: whether special tokens before a text count as tokens of the prompt.
     file_only: whether only tokenizer.json is read, and texts get no special tokens.
-    keep_unknown: whether unknown tokens remain. end, padded: see Projection.
+    keep_unknown: whether unknown tokens remain. end, padded: see Projection. pad_id: id that is not
+    read at the end of a text; None if every id is.
     layer_weights: weights of the states of several layers; None for those of the last one.
     sparse: options of sparse vectors; None for a model without them. word_weights: the folder,
     relative to the model's, with a weight for each word of a table; None without weights.
@@ -78,6 +79,7 @@ class VectorRecipe:
     keep_unknown: bool = True
     end: int | None = None
     padded: bool = False
+    pad_id: int | None = None
     layer_weights: LayerWeights | None = None
     sparse: Sparse | None = None
     word_weights: str | None = None
@@ -208,6 +210,7 @@ def _of_classifier(
         modules=classifier.head.modules,
         lowercase=options.lowercase,
         side=options.side,
+        pad_id=classifier.head.pad_id,
     )
 
 

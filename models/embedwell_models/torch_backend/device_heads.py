@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.encoders_with_heads import LayerMixEncoder
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
@@ -77,6 +78,14 @@ def with_layers_of_tokens(
     assert isinstance(encoder, TorchEncoder)
     transforms = [load_transform(folder, module, encoder.device) for module in modules]
     return DeviceStateFunctionEncoder(encoder, partial(_applied, transforms), num_layers)
+
+
+def with_mixed_layers(encoder: Encoder, weights: Floats, num_layers: int) -> Encoder:
+    """Return an encoder whose last states are a mean, see LayerMixEncoder; in one pass on torch."""
+    if not isinstance(encoder, TorchEncoder):
+        return LayerMixEncoder(encoder, weights, num_layers)
+    encoder.mix(weights)
+    return encoder
 
 
 def _applied(transforms: Sequence[Transform], rows: Tensor) -> Tensor:

@@ -117,6 +117,13 @@ class TorchEncoder:
         """One on a GPU, which computes while the host prepares the next batch; otherwise zero."""
         return int(self._embeddings.device.type == "cuda")
 
+    def mix(self, weights: Floats) -> None:
+        """Replace the last states by a mean of those after the last layers, before `warm`.
+
+        weights: of these states, the last one's at the end.
+        """
+        self._layers.mix(weights.tolist())
+
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
         return self.apply(batch, _token_rows, num_layers)

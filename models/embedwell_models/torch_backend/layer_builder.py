@@ -73,9 +73,17 @@ class TorchLayers:
         self._attentions = [mixer for mixer in mixers if isinstance(mixer, Attention)]
         self._final, self._sum_and_norm = build.norm("final_norm"), operators.sum_and_norm
         self._kernels = operators.kernels
+        self._mix: Sequence[float] = ()
 
     def __len__(self) -> int:
         return len(self._layers)
+
+    def mix(self, weights: Sequence[float]) -> None:
+        """Return a mean of the states after the last layers from now on, where all are applied.
+
+        weights: of these states, the last one's at the end.
+        """
+        self._mix = weights
 
     def plan(self, shapes: Sequence[BatchShape]) -> PassPlan:
         """Describe the passes on a GPU; select the shapes whose batches launch the same kernels."""
@@ -112,13 +120,20 @@ class TorchLayers:
 
         additions: (T, D) each, added to the states after the first layers.
         """
-        states = Sum(hidden)
-        layouts = [layout] * num_layers
-        for states in self.after_each(hidden, layouts, additions):  # noqa: B007
-            pass
+        states, mixed = Sum(hidden), list[Tensor]()
+        after_each = self.after_each(hidden, [layout] * num_layers, additions)
+        for remaining, after in zip(range(len(self), 0, -1), after_each, strict=False):
+            if remaining < len(self._mix):
+                mixed.append(states.evaluate())
+            states = after
         if num_layers < len(self):
             return states.evaluate()
-        return self._sum_and_norm(states, self._final)[1]
+        last = self._sum_and_norm(states, self._final)[1]
+        return self._mean([*mixed, last]) if self._mix else last
+
+    def _mean(self, states: Sequence[Tensor]) -> Tensor:
+        weighted = [w * each.float() for w, each in zip(self._mix, states, strict=True)]
+        return sum(weighted[1:], weighted[0]) / sum(self._mix)
 
     def after_each(
         self,

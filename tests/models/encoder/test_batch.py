@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedwell_models.encoder.batch import Batch, FlatRows
+from embedwell_models.encoder.batch import Batch, FlatRows, without_trailing
 
 
 def test_sequences_of_any_integers_lie_one_after_another() -> None:
@@ -40,6 +40,13 @@ def test_ids_at_the_end_of_a_sequence_are_not_attended_to() -> None:
     assert limited.key_counts is not None and limited.key_counts.tolist() == [3, 2, 2, 1]
     assert limited.ids is batch.ids and batch.key_counts is None
     assert batch.without_attention_to_trailing(6) is batch, "documents go the fast way of a GPU"
+
+
+@pytest.mark.parametrize(
+    ("row", "kept"), [([5, 9, 7, 9, 9], [5, 9, 7]), ([9, 5], [9, 5]), ([9, 9], [9]), ([], [])]
+)
+def test_ids_at_the_end_of_a_sequence_are_left_out(row: list[int], kept: list[int]) -> None:
+    assert without_trailing(row, 9) == kept
 
 
 def test_parts_have_few_sequences_each_with_all_that_belongs_to_them() -> None:

@@ -1,5 +1,6 @@
 """Tests of the text encoders of models that also read images, against transformers."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,12 @@ import pytest
 import torch
 from transformers import (
     Gemma3ForConditionalGeneration,
+    Gemma3ForSequenceClassification,
     Mistral3ForConditionalGeneration,
     PreTrainedModel,
 )
 
-from embedwell_models import families
+from embedwell_models import Embedder, families
 from embedwell_models.errors import ModelError
 from tests.models.families.checkpoint import (
     Case,
@@ -24,6 +26,7 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.files import change, edit, loaded, rename
+from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SIZES: dict[str, Any] = {
     **{"vocab_size": 99, "hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 96},
@@ -86,6 +89,16 @@ def test_a_text_has_the_states_of_the_whole_model(name: str, tmp_path: Path) -> 
 def test_a_text_is_the_same_bits_in_every_batch(name: str, tmp_path: Path) -> None:
     write(CASES[name], tmp_path)
     assert_same_bits(tmp_path)
+
+
+@torch.inference_mode()
+def test_a_classifier_has_the_logits_of_the_whole_model(tmp_path: Path) -> None:
+    row, text = [2, 50, 60, 3], {**GEMMA3, "vocab_size": len(VOCABULARY), "pad_token_id": 3}
+    classifier = replace(case("gemma3", text), model=Gemma3ForSequenceClassification)
+    expected = write(classifier, tmp_path)(input_ids=torch.tensor([row])).logits
+    write_tokenizer(tmp_path)
+    logits = Embedder.load(tmp_path, device="cpu", dtype="float32").encode([row])
+    assert_close(torch.from_numpy(logits), expected)
 
 
 @pytest.mark.parametrize("name", ["gemma3", "mistral3"])

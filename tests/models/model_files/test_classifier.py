@@ -19,6 +19,7 @@ from tests.models.cross_encoder import (
     without_options_of_heads,
     write_cross_encoder,
 )
+from tests.models.tiny import VOCABULARY
 
 PAIRS = [
     ("the license", "a copyright of this work"),
@@ -64,6 +65,18 @@ def test_a_head_without_options_has_those_of_its_class(model_type: str, tmp_path
     expected = reference(folder, activation_fn=torch.nn.Identity())
     scores = load(folder).score(PAIRS)[:, 0]
     np.testing.assert_allclose(scores, expected, atol=1e-5 * abs(expected).max())
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "mpt"])
+def test_the_last_token_of_a_decoder_is_not_the_one_that_pads_texts(
+    model_type: str, tmp_path: Path
+) -> None:
+    end = VOCABULARY["[SEP]"]
+    folder = write_cross_encoder(tmp_path, model_type=model_type, pad_token_id=end)
+    expected = reference(folder, activation_fn=torch.nn.Identity())
+    scores = load(folder).score(PAIRS)
+    np.testing.assert_allclose(scores[:, 0], expected, atol=1e-5 * abs(expected).max())
+    assert np.array_equal(scores[:1], load(folder).score(PAIRS[:1]))
 
 
 @pytest.mark.parametrize(
