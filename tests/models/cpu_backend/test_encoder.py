@@ -253,12 +253,12 @@ def test_a_pooled_state_of_nans_leaves_no_number_of_its_text(
 
 @kernels
 # More memory for a thread than the 64 MB that glibc's malloc has reserved for it.
-@pytest.mark.parametrize("lengths", [[40_000], [20_000] * 4], ids=["one text", "a part each"])
+@pytest.mark.parametrize("lengths", [[160_000], [80_000] * 4], ids=["one text", "a part each"])
 @pytest.mark.full
 def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
     kernels: str, dtype: str, lengths: list[int]
 ) -> None:
-    config = shape(256, 4, 1024, input_positions=Scheme(), windows=(9, 9))
+    config = shape(64, 1, 64, layers=1, input_positions=Scheme(), windows=(9,))
     encoder, given = Pair(kernels, dtype, config).ours, batch(lengths)
 
     def squeezed() -> tuple[int, Floats]:
