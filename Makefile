@@ -9,7 +9,7 @@ GPU := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
 # pip's own torch for Linux brings gigabytes of CUDA, which only a GPU needs.
 TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.pytorch.org/whl/cpu)
 
-.PHONY: help serve torch test test-all test-isa test-clang test-triton test-arm test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
+.PHONY: help serve torch test test-all test-isa test-compilers test-clang test-arm test-triton test-without-torch kernels attacks gpu check js-clients format openapi docs fuzz bench-engines bench-servers bench-overhead bench-outputs clean
 
 # pip hides what a build writes.
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
@@ -55,6 +55,10 @@ test-isa: .venv/dev            ## the tests of models/ under each lower instruct
 		echo "EMBEDWELL_ISA=$$isa"; EMBEDWELL_ISA=$$isa $(BIN)/pytest $(PARALLEL) $(ISA_TESTS); \
 	done
 
+# Side by side: a large part of both runs on one processor.
+test-compilers: .venv/dev      ## the kernels compiled for other processors and by clang, and their tests
+	$(BIN)/pytest $(PARALLEL) -m compiler tests/models/test_clang.py tests/models/test_arm.py
+
 test-clang: .venv/dev          ## the kernels compiled by clang, and their tests
 	$(BIN)/pytest -m compiler tests/models/test_clang.py
 
@@ -95,9 +99,8 @@ check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all o
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MAKE) test-all
-	$(MAKE) test-clang
+	$(MAKE) test-compilers
 	$(MAKE) test-triton
-	$(MAKE) test-arm
 	$(MAKE) test-without-torch
 	$(MAKE) test-isa
 	$(MAKE) attacks

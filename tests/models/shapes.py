@@ -178,7 +178,7 @@ KINDS = {
     "lfm2": convolving(llama(windows=()), 3, 0, 2),
     "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
     "convolutions alone": convolving(modern(windows=(), causal=True), 4, 0, 1, 2),
-    "eva": eva(),
+    "eva": eva(input_positions=Scheme(), positions=Rotary(dim=32)),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
     "content to position": deberta(position_to_content=False, buckets=8, shared=False),

@@ -157,7 +157,6 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
 
 
 @kernels
-@pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -165,23 +164,22 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
         *("umt5", "xlnet", "jina code", "gpt-neox", "gpt-j", "gemma 2", "lfm2", "lfm2.5"),
     ],
 )
-@pytest.mark.full(after=12)
+@pytest.mark.full(after=7)
 def test_a_sequence_is_the_same_bits_in_every_batch_and_on_any_threads(
-    kernels: str, dtype: str, threads: int, kind: str
+    kernels: str, dtype: str, kind: str
 ) -> None:
-    encoder = Pair.of(kernels, dtype, kind).ours
+    encoder, num_layers = Pair.of(kernels, dtype, kind).ours, KINDS[kind].num_layers
     given = batch([1, 2, 3, 4, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 200, 300])
-    num_layers = KINDS[kind].num_layers
-    with use_threads(threads):
-        together = encoder.states(given, num_layers), encoder.vectors(given, ["mean"])
-        short = encoder.states(Batch.of([given.ids[:12]]), num_layers)  # all threads on one text
-    assert np.array_equal(encoder.states(Batch.of([given.ids[:12]]), num_layers), short)
-    borders = given.lengths.cumsum()[:-1]
-    rows = np.split(given.ids, borders)
-    for row, states, vector in zip(rows, np.split(together[0], borders), together[1], strict=True):
-        alone = Batch.of([row])
-        assert np.array_equal(encoder.states(alone, num_layers), states)
-        assert np.array_equal(encoder.vectors(alone, ["mean"])[0], vector)
+    first, borders = Batch.of([given.ids[:12]]), given.lengths.cumsum()[:-1]
+    texts = [Batch.of([row]) for row in np.split(given.ids, borders)]
+    short = encoder.states(first, num_layers)
+    states = np.concatenate([encoder.states(text, num_layers) for text in texts])
+    vectors = np.concatenate([encoder.vectors(text, ["mean"]) for text in texts])
+    for threads in (1, 2, 5):
+        with use_threads(threads):
+            assert np.array_equal(encoder.states(given, num_layers), states)
+            assert np.array_equal(encoder.vectors(given, ["mean"]), vectors)
+            assert np.array_equal(encoder.states(first, num_layers), short)  # all on one text
 
 
 @kernels
@@ -253,12 +251,12 @@ def test_a_pooled_state_of_nans_leaves_no_number_of_its_text(
 
 @kernels
 # More memory for a thread than the 64 MB that glibc's malloc has reserved for it.
-@pytest.mark.parametrize("lengths", [[40_000], [20_000] * 4], ids=["one text", "a part each"])
+@pytest.mark.parametrize("lengths", [[160_000], [80_000] * 4], ids=["one text", "a part each"])
 @pytest.mark.full
 def test_a_pass_that_memory_is_too_small_for_is_refused_and_the_next_is_computed(
     kernels: str, dtype: str, lengths: list[int]
 ) -> None:
-    config = shape(256, 4, 1024, input_positions=Scheme(), windows=(9, 9))
+    config = shape(64, 1, 64, layers=1, input_positions=Scheme(), windows=(9,))
     encoder, given = Pair(kernels, dtype, config).ours, batch(lengths)
 
     def squeezed() -> tuple[int, Floats]:
