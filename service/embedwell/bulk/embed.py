@@ -83,8 +83,8 @@ def _shard(
     "--part-rows",
     type=click.IntRange(1, 1 << 24),
     help=(
-        "Maximum rows of a part; parts are kept in memory.  [default: 16384; 512 for images of "
-        "pages with a vector for each token]"
+        "Maximum rows of a part; parts are kept in memory.  [default: 16384; 512 for models with "
+        "a vector for each token]"
     ),
 )
 @click.option(
@@ -208,6 +208,11 @@ def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any])
         with _open(sources[0] if sources else "-") as source, replacing(output) as file:
             lines = embed_file.count(source)
             with _encoder(flags) as encoder, writing(output):
+                if encoder.description.get("output"):
+                    raise BulkError(
+                        f"the model has a vector for each token, and {output} is a file; end "
+                        "--output with / for a folder"
+                    )
                 writer = embed_file.WRITERS[output.suffix](file, encoder.dim)
                 embed_file.embed_lines(encoder, source, lines, writer.write)
                 writer.close()
@@ -327,9 +332,9 @@ def _encoder(flags: Mapping[str, Any], precision: str | None = None) -> Iterator
         with _ray_actors(settings, flags) as encoder:
             yield encoder
         return
-    from embedwell.bulk.local_model import load_local_model
+    from embedwell.bulk.local_model import load_text_model
 
-    yield load_local_model(settings, flags["prompt"])
+    yield load_text_model(settings, flags["prompt"])
 
 
 @contextmanager

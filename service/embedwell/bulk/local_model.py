@@ -1,5 +1,6 @@
 """A model in this process as a TextEncoder, loaded as the settings say."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ import numpy as np
 
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.text_encoder import Advance, Pending
+from embedwell.bulk.token_vectors import TokenVectors, Vectors
 from embedwell.engine.worker.batch_limit import choose_batch_limit
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
@@ -26,8 +28,8 @@ _CHUNK = 1024  # texts between two updates of the progress
 
 
 @dataclass(frozen=True)
-class LocalModel:
-    """An Embedder as a TextEncoder.
+class _TextModel(ABC):
+    """A model in this process as a TextEncoder.
 
     budget: tokens of a forward pass.
     """
@@ -55,39 +57,43 @@ class LocalModel:
 
     def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
         """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[tuple[Floats, Mapping[int, str]]] = Future()
+        computed: Future[tuple[Vectors, Mapping[int, str]]] = Future()
         computed.set_result(self.embed(texts, advance))
         return computed
 
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
-        """Return vectors (B, dim) of texts, and the rejected texts: see Encoded."""
-        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+    @abstractmethod
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Vectors, Mapping[int, str]]:
+        """Return vectors of texts, and the rejected texts: see Encoded."""
+
+    @abstractmethod
+    def _vectors(self, texts: Sequence[str]) -> Floats | list[Floats]:
+        """Return the vectors of each text."""
+
+    def _fill(
+        self, vectors: Floats | list[Floats], texts: Sequence[str], advance: Advance
+    ) -> Mapping[int, str]:
+        """Fill in the vectors of the texts, and return the rejected texts."""
         rejected: dict[int, str] = {}
         for start in range(0, len(texts), _CHUNK):
-            rows = list(range(start, min(start + _CHUNK, len(texts))))
-            rejected |= self._embed_rows(texts, rows, vectors)
+            rows = range(start, min(start + _CHUNK, len(texts)))
+            rejected |= self._fill_rows(vectors, texts, rows)
             advance(len(rows))
-        return vectors, rejected
-
-    def _embed_rows(
-        self, texts: Sequence[str], rows: Sequence[int], vectors: Floats
-    ) -> Mapping[int, str]:
-        """Fill in the vectors of some texts, and return the rejected texts."""
-        try:
-            vectors[rows] = self._vectors([texts[row] for row in rows])
-            return {}
-        except (EmptyTextError, UnsplittableTextError):
-            reasons = {row: self._reason(texts[row]) for row in rows}
-        rejected = {row: reason for row, reason in reasons.items() if reason}
-        if valid := [row for row in rows if row not in rejected]:
-            vectors[valid] = self._vectors([texts[row] for row in valid])
         return rejected
 
-    def _vectors(self, texts: Sequence[str]) -> Floats:
+    def _fill_rows(
+        self, vectors: Floats | list[Floats], texts: Sequence[str], rows: Sequence[int]
+    ) -> Mapping[int, str]:
+        rejected: dict[int, str] = {}
         try:
-            return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
-        except PromptTooLongError as error:
-            raise BulkError(f"{error}; shorten it") from None
+            found = self._vectors([texts[row] for row in rows])
+        except (EmptyTextError, UnsplittableTextError):
+            reasons = {row: self._reason(texts[row]) for row in rows}
+            rejected = {row: reason for row, reason in reasons.items() if reason}
+            rows = [row for row in rows if row not in rejected]
+            found = self._vectors([texts[row] for row in rows]) if rows else []
+        for row, vector in zip(rows, found, strict=True):
+            vectors[row] = vector
+        return rejected
 
     def _reason(self, text: str) -> str | None:
         """Return why a text has no vector; None if it has one."""
@@ -98,6 +104,43 @@ class LocalModel:
         if len(ids) < self.embedder.config.min_tokens:
             return "the text has no tokens, but the model needs at least one"
         return None
+
+
+@dataclass(frozen=True)
+class LocalModel(_TextModel):
+    """A model with a vector for each text."""
+
+    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Floats, Mapping[int, str]]:
+        """Return vectors (B, dim) of texts, and the rejected texts: see Encoded."""
+        vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
+        return vectors, self._fill(vectors, texts, advance)
+
+    def _vectors(self, texts: Sequence[str]) -> Floats:
+        try:
+            return self.embedder.embed(texts, prompt=self.prompt, budget=self.budget)
+        except PromptTooLongError as error:
+            raise BulkError(f"{error}; shorten it") from None
+
+
+@dataclass(frozen=True)
+class LocalTokenModel(_TextModel):
+    """A model with a vector for each token of a text, which reads the texts as documents."""
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        prompt = self.embedder.sentence.prompts.get("document", "")
+        return {**super().description, "prompt": prompt, "output": MULTI}
+
+    def embed(
+        self, texts: Sequence[str], advance: Advance
+    ) -> tuple[TokenVectors, Mapping[int, str]]:
+        """Return the vectors of the tokens of texts, and the rejected texts: see Encoded."""
+        each = [np.empty((0, self.dim), dtype=np.float32)] * len(texts)
+        rejected = self._fill(each, texts, advance)
+        return TokenVectors(each, self.dim), rejected
+
+    def _vectors(self, texts: Sequence[str]) -> list[Floats]:
+        return self.embedder.embed_tokens(texts, budget=self.budget)
 
 
 _OTHER_KINDS = {
@@ -113,6 +156,17 @@ def load_local_model(settings: Settings, prompt: str | None) -> LocalModel:
     model = load_any_model(settings, prompt)
     check_dense(model.embedder)
     return model
+
+
+def load_text_model(settings: Settings, prompt: str | None) -> LocalModel | LocalTokenModel:
+    """Load a model with a vector for each text, or for each token; see `load_any_model`."""
+    model = load_any_model(settings, prompt)
+    if model.embedder.output_names != (MULTI,):
+        check_dense(model.embedder)
+        return model
+    if prompt is not None:
+        raise BulkError(f"{model.name} reads documents with its own prompt; leave out --prompt")
+    return LocalTokenModel(model.embedder, model.name, budget=model.budget)
 
 
 def load_any_model(settings: Settings, prompt: str | None) -> LocalModel:

@@ -1,0 +1,76 @@
+"""Texts of models with a vector for each token: what is written, and what is left out."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from embedwell.bulk.errors import BulkError
+from embedwell.bulk.local_model import LocalTokenModel, load_text_model
+from embedwell.cli.commands import main
+from embedwell.settings.settings import Settings
+from tests.models.colbert import DOCUMENTS, WIDTH, write_colbert
+from tests.service.bulk.jobs import read_output, run_job
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("colbert")
+    write_colbert(path)
+    return path / "model"
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> LocalTokenModel:
+    loaded = load_text_model(_settings(folder), None)
+    assert isinstance(loaded, LocalTokenModel)
+    return loaded
+
+
+def _settings(folder: Path) -> Settings:
+    return Settings(model=str(folder), device="cpu", dtype="float32")
+
+
+def _write(path: Path, texts: list[str | None]) -> Path:
+    pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), path)
+    return path
+
+
+def test_texts_have_the_vectors_of_documents(model: LocalTokenModel, tmp_path: Path) -> None:
+    path = _write(tmp_path / "in.parquet", [*DOCUMENTS, DOCUMENTS[0]])
+    counts = run_job(model, path, tmp_path / "out")
+    assert (counts["embedded"], counts["computed"]) == (len(DOCUMENTS) + 1, len(DOCUMENTS))
+    written = read_output(tmp_path / "out")["embedding"].to_pylist()
+    expected = [*model.embedder.embed_tokens(DOCUMENTS), model.embedder.embed_tokens(DOCUMENTS[0])]
+    for mine, theirs in zip(written, expected, strict=True):
+        np.testing.assert_array_equal(np.array(mine, np.float32).reshape(-1, WIDTH), theirs)
+
+
+def test_the_run_is_described_with_the_prompt_of_documents(model: LocalTokenModel) -> None:
+    assert model.description["output"] == "multi" and model.dim == WIDTH
+    assert model.description["prompt"] == "[unused1] "
+
+
+def test_a_text_that_is_no_text_is_left_out(model: LocalTokenModel, tmp_path: Path) -> None:
+    path = _write(tmp_path / "in.parquet", ["work", None])
+    counts = run_job(model, path, tmp_path / "out")
+    assert (counts["embedded"], counts["errors"]) == (1, 1)
+
+
+def test_a_prompt_is_refused(folder: Path) -> None:
+    with pytest.raises(BulkError, match="reads documents with its own prompt; leave out --prompt"):
+        load_text_model(_settings(folder), "a ")
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.jsonl"])
+def test_a_file_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("work\n")
+    arguments = ["embed", str(tmp_path / "in.txt"), "-o", str(tmp_path / name)]
+    options = ["--model", str(folder), "--device", "cpu", "--dtype", "float32"]
+    result = CliRunner().invoke(main, [*arguments, *options])
+    assert result.exit_code == 1
+    assert "a vector for each token" in result.output and "with / for a folder" in result.output
+    assert not (tmp_path / name).exists()
