@@ -65,12 +65,13 @@ def test_a_prompt_is_refused(folder: Path) -> None:
         load_text_model(_settings(folder), "a ")
 
 
-@pytest.mark.parametrize("name", ["out.npy", "out.jsonl"])
-def test_a_file_is_refused(name: str, folder: Path, tmp_path: Path) -> None:
+def test_the_command_writes_a_folder_and_refuses_a_file(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("work\n")
-    arguments = ["embed", str(tmp_path / "in.txt"), "-o", str(tmp_path / name)]
-    options = ["--model", str(folder), "--device", "cpu", "--dtype", "float32"]
-    result = CliRunner().invoke(main, [*arguments, *options])
-    assert result.exit_code == 1
-    assert "a vector for each token" in result.output and "with / for a folder" in result.output
-    assert not (tmp_path / name).exists()
+    command = ["embed", str(tmp_path / "in.txt"), "--model", str(folder), "--dtype", "float32"]
+    for name in ("out.npy", "out.jsonl"):
+        refused = CliRunner().invoke(main, [*command, "-o", str(tmp_path / name)])
+        assert refused.exit_code == 1 and "with / for a folder" in refused.output
+        assert not (tmp_path / name).exists()
+    written = CliRunner().invoke(main, [*command, "-o", str(tmp_path / "out")])
+    assert written.exit_code == 0 and "1 texts embedded" in written.output
+    assert read_output(tmp_path / "out").num_rows == 1
