@@ -133,6 +133,7 @@ class ListwiseBlocks:
         text, row = yield from self._tokenizer.read(
             document, self._max_document, self._side, count_limit
         )
+        yield
         self._block.append(text)
         self._free -= len(row.ids)
         is_full = len(self._block) >= self._tokenizer.format.max_documents
