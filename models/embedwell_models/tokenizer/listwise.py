@@ -34,6 +34,11 @@ class ListwiseFormat:
     max_document: int
     max_documents: int
 
+    @property
+    def added_characters(self) -> tuple[int, int]:
+        """Characters of a block beside its texts: once, and with each document."""
+        return len(self.start) + len(self.end), len(self.document)
+
     def text(self, query: str, documents: Sequence[str], instruction: str | None) -> str:
         """Return the text of a block."""
         query = self._without_markers(query)

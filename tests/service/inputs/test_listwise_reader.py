@@ -1,6 +1,7 @@
 """Limits, errors and counts of lists of documents that are tokenized."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -57,3 +58,25 @@ def test_documents_count_as_texts_and_blocks_as_tokens(reader: RequestTokenizer)
     assert [each.sizes for each in rows] == [[125, 5], [2]]
     assert context.texts == 132
     assert context.tokens == sum(block.tokens for each in rows for block in each.blocks)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [
+        [DocumentList(f"{number}", ["a"], [number]) for number in range(20)],
+        [list_of(*["a"] * 100)],
+    ],
+    ids=["of one document", "of many"],
+)
+def test_many_short_texts_are_tokenized_in_threads(
+    reader: RequestTokenizer, tokenizer: CountingTokenizer, lists: list[DocumentList]
+) -> None:
+    asyncio.run(reader.read_lists(RequestContext("a"), lists, InputOptions()))
+    assert threading.current_thread().name not in tokenizer.threads
+
+
+def test_a_short_list_is_tokenized_at_once(
+    reader: RequestTokenizer, tokenizer: CountingTokenizer
+) -> None:
+    asyncio.run(reader.read_lists(RequestContext("a"), [list_of("a", "a work")], InputOptions()))
+    assert tokenizer.threads == {threading.current_thread().name}
