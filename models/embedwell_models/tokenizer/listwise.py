@@ -34,6 +34,11 @@ class ListwiseFormat:
     max_document: int
     max_documents: int
 
+    @property
+    def added_characters(self) -> tuple[int, int]:
+        """Characters of a block beside its texts: once, and with each document."""
+        return len(self.start) + len(self.end), len(self.document)
+
     def text(self, query: str, documents: Sequence[str], instruction: str | None) -> str:
         """Return the text of a block."""
         query = self._without_markers(query)
@@ -133,6 +138,7 @@ class ListwiseBlocks:
         text, row = yield from self._tokenizer.read(
             document, self._max_document, self._side, count_limit
         )
+        yield
         self._block.append(text)
         self._free -= len(row.ids)
         is_full = len(self._block) >= self._tokenizer.format.max_documents

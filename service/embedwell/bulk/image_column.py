@@ -61,7 +61,7 @@ def read_inputs(
 
 
 def _absolute(image: bytes | str | None, file: str) -> bytes | str | None:
-    if isinstance(image, str):
+    if image and isinstance(image, str):
         return posixpath.join(posixpath.dirname(file), image)
     return image
 

@@ -59,6 +59,8 @@ class ImageFiles(Generic[Read]):
 
 
 def _content(address: str) -> bytes:
+    if not address:
+        raise BulkError("its path is empty")
     files, path = resolve_filesystem(address)
     if isinstance(files, PyFileSystem):  # fsspec's, some of which fetch from any server
         raise BulkError(f"{address}: images are not fetched from such addresses")

@@ -47,6 +47,7 @@ def inspect(
         "modules": [{"kind": type(step).__name__, **asdict(step)} for step in sentence.modules],
         "normalize": sentence.normalize,
         "dim": description.dim,
+        "modalities": ["text", "image"] if description.reads_images else ["text"],
         "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,

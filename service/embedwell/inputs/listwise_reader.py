@@ -36,13 +36,17 @@ class ListRows:
 
 
 class ListwiseReader:
-    """Tokenizes lists in steps, as texts may be long."""
+    """Tokenizes lists in steps, as texts may be long.
+
+    added_characters: of a list and of each of its documents, see ListwiseFormat.
+    """
 
     def __init__(
         self, lists: ListwiseTokenizer, row_tokenizer: RowTokenizer, max_tokens: int
     ) -> None:
         """row_tokenizer: checks lengths. max_tokens: maximum tokens of a list."""
         self._lists, self._row_tokenizer, self._max_tokens = lists, row_tokenizer, max_tokens
+        self.added_characters = lists.format.added_characters
 
     def read(self, each: DocumentList, options: InputOptions) -> Steps[ListRows]:
         """Tokenize a list, whose query is cut if it is too long; raises BadRequest and TooLarge."""

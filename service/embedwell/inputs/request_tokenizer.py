@@ -124,8 +124,10 @@ class RequestTokenizer:
         assert self._lists is not None
         documents = [document for each in lists for document in each.documents]
         check_input_count(len(documents), self._max_texts)
-        queries = sum(len(each.query) for each in lists)
-        size = _tokenization_size(documents, len(options.instruction or "")) + queries
+        once, with_each = self._lists.added_characters
+        once += len(options.instruction or "")
+        size = _tokenization_size([each.query for each in lists], once)
+        size += _tokenization_size(documents, with_each)
         steps = self._read_lists(context, self._lists, lists, options)
         return await self._run_steps(context, steps, size, 2 * size)  # alone, and in a block
 

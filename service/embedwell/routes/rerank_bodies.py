@@ -88,8 +88,8 @@ _NOT_OF_VOYAGE = {"top_n", "raw_scores", "details"}
 class RerankRequest(PairBody):
     """Request body of /rerank. The response to `texts` has TEI's format, to `documents` Jina's.
 
-    The score of a reranker is from 0 to 1, that of a dense model is the cosine of query and
-    document, and that of a multi-vector model is MaxSim.
+    The score of a reranker is from 0 to 1, that of a dense model or of a reranker of lists is the
+    cosine of query and document, and that of a multi-vector model is MaxSim.
 
     - `documents`: texts, or objects with a text or an image, if the model has vectors of pages.
     - `raw_scores`: return the logits of a reranker.

@@ -20,3 +20,7 @@ def test_a_block_weighs_by_its_best_score() -> None:
     first, second = block((-1, 0), (1, 0), (1, 0)), block((1, 0), (-1, 0), (0, 1))
     expected = 1 / np.hypot(1, 0.5) * np.array([-1, 1, 1, -1])
     np.testing.assert_allclose(listwise_scores([first, second]), expected, atol=1e-6)
+
+
+def test_documents_opposite_to_the_query_have_scores() -> None:
+    assert listwise_scores([block((-1, 0), (1, 0))]).tolist() == [-1]

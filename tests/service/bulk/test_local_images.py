@@ -144,6 +144,13 @@ def test_files_that_cannot_be_read_have_a_reason(images: LocalImages, tmp_path: 
     assert all("the file cannot be read" in json.loads(line)["reason"] for line in lines)
 
 
+def test_an_empty_path_has_its_own_reason(images: LocalImages, tmp_path: Path) -> None:
+    path = write(tmp_path / "in.parquet", [""])
+    assert run_job(images, path, tmp_path / "out", columns=COLUMNS)["errors"] == 1
+    (line,) = (tmp_path / "out" / "_errors-000000.jsonl").read_text().splitlines()
+    assert json.loads(line)["reason"] == "the file cannot be read: its path is empty"
+
+
 def test_an_address_of_the_web_is_not_fetched(images: LocalImages) -> None:
     (image,) = images.files.read(["https://example.com/a.png"])
     assert "not fetched" in str(image[0])

@@ -12,6 +12,7 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as WriteModel
+from tests.models.colqwen2 import write_colqwen2
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 from tests.models.families.special import SPECIAL
@@ -131,3 +132,9 @@ def test_the_limits_of_a_list_are_shown(tmp_path: Path) -> None:
     inspection = inspect(ModelDescription.read(folder))
     limits = {"documents": 125, "tokens": 16384, "query_tokens": 512, "document_tokens": 2048}
     assert (inspection["task"], inspection["lists"]) == ("rerank", limits)
+
+
+def test_a_model_whose_images_are_tokens_of_a_text_reads_images(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path)
+    properties = inspect(ModelDescription.read(tmp_path))
+    assert properties["modalities"] == ["text", "image"]

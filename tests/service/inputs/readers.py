@@ -7,6 +7,7 @@ from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
 
@@ -34,13 +35,14 @@ class CountingTokenizer(Tokenizer):
         return super().encode_with_tokens(text, prompt, side, count_limit)
 
 
-def reader_with(
+def reader_with(  # noqa: PLR0913 - all but two by name
     tokenizer: Tokenizer,
     sentence: VectorRecipe | None = None,
     *,
     vocabulary_rows: int = 30522,
     max_texts: int = 10,
     max_tokens: int = 10_000,
+    lists: ListwiseTokenizer | None = None,
 ) -> RequestTokenizer:
     queue = WorkQueue(timeout=60, max_wait=60)
     return RequestTokenizer(
@@ -52,5 +54,6 @@ def reader_with(
         max_texts=max_texts,
         max_tokens=max_tokens,
         auto_truncate=True,
+        lists=lists,
         images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
     )
