@@ -260,6 +260,7 @@ def _embed_folder(
             "--shard needs --dtype, because each machine might choose a different one"
         )
     job = _job(sources, output, folder_flags)
+    kind = "images" if job.columns.text is None else "inputs" if job.columns.image else "texts"
     with ExitStack() as stack:
         try:
             counts = run(
@@ -269,11 +270,10 @@ def _embed_folder(
                     if job.columns.image
                     else stack.enter_context(_encoder(flags, precision))
                 ),
-                EmbedProgress(sys.stderr),
+                EmbedProgress(sys.stderr, kind),
             )
         except BulkError as error:
             raise click.ClickException(str(error)) from None
-    kind = "images" if job.columns.text is None else "inputs" if job.columns.image else "texts"
     click.echo(f"{counts['embedded']:,} {kind} embedded, {counts['errors']:,} rows left out")
 
 

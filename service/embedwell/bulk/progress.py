@@ -16,11 +16,13 @@ class EmbedProgress:
     """Counts texts from the first computed one, so that a resumed run shows its own rate.
 
     stream: None for no output.
+    unit: what is counted, in the plural.
     clock: returns seconds.
     """
 
     stream: TextIO | None
-    clock: Callable[[], float] = time.monotonic
+    unit: str = "texts"
+    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     _start: tuple[float, float] | None = field(default=None, init=False)
     _texts: int = field(default=0, init=False)
     _done: float = field(default=0.0, init=False)
@@ -59,7 +61,8 @@ class EmbedProgress:
     def _print(self, stream: TextIO, done: float | None) -> None:
         start, done_before = self._start or (0.0, 0.0)
         self._printed = self.clock()
-        line = progress_line(self._texts, self._printed - start, done, done_before)
+        seconds = self._printed - start
+        line = progress_line(self._texts, seconds, done, done_before, self.unit)
         stream.write(f"\r\x1b[K{line}" if stream.isatty() else f"{line}\n")
         stream.flush()
 
@@ -92,14 +95,17 @@ class WindowProgress:
         return self.before + (self.after - self.before) * self._computed / self.texts
 
 
-def progress_line(texts: int, seconds: float, done: float | None, done_before: float) -> str:
+def progress_line(
+    texts: int, seconds: float, done: float | None, done_before: float, unit: str = "texts"
+) -> str:
     """Describe the progress.
 
     done: share of the input.
     done_before: the share when the clock started.
+    unit: what is counted, in the plural.
     """
     rate = texts / seconds if seconds else 0.0
-    line = f"{texts:,} texts, {rate:,.0f} texts/s"
+    line = f"{texts:,} {unit}, {rate:,.0f} {unit}/s"
     if done is None:
         return line
     if not done_before < done < 1:

@@ -194,7 +194,9 @@ def test_the_command_embeds_images_and_resumes(
     path, out = write(tmp_path / "in.parquet", FILES), tmp_path / "out"
     common = [str(path), "-o", f"{out}/", "--model", str(clip_folder), "--image", "image"]
     common += ["--part-rows", "2", "--resume"]
-    assert "5 images embedded, 0 rows left out" in run(*common, "--dtype", "float32")
+    output = run(*common, "--dtype", "float32")
+    assert "5 images embedded, 0 rows left out" in output
+    assert "5 images, " in output and "images/s, 100.0%" in output
     np.testing.assert_array_equal(vectors_of(read_output(out)), expected)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     (out / "part-000001.parquet").unlink()

@@ -27,7 +27,7 @@ def test_a_line_has_the_rate_the_share_and_the_time_left() -> None:
 
 def test_the_rate_of_a_resumed_run_is_that_of_its_own_texts() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = EmbedProgress(stream, clock)
+    progress = EmbedProgress(stream, clock=clock)
     progress.begin(0.5)
     clock.seconds = 40
     progress.update(400, 0.6)
@@ -36,7 +36,7 @@ def test_the_rate_of_a_resumed_run_is_that_of_its_own_texts() -> None:
 
 def test_a_log_gets_a_line_every_half_a_minute_and_the_last_one() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = EmbedProgress(stream, clock)
+    progress = EmbedProgress(stream, clock=clock)
     progress.begin(0)
     for second in range(1, 62):
         clock.seconds = second
@@ -47,7 +47,7 @@ def test_a_log_gets_a_line_every_half_a_minute_and_the_last_one() -> None:
 
 def test_a_terminal_gets_one_line_that_is_written_again() -> None:
     stream, clock = Terminal(), Clock()
-    progress = EmbedProgress(stream, clock)
+    progress = EmbedProgress(stream, clock=clock)
     progress.begin(0)
     for second in (1, 2):
         clock.seconds = second
@@ -58,7 +58,7 @@ def test_a_terminal_gets_one_line_that_is_written_again() -> None:
 
 def test_a_window_counts_repeated_texts_at_its_end() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = EmbedProgress(stream, clock)
+    progress = EmbedProgress(stream, clock=clock)
     progress.begin(0)
     window = WindowProgress(progress, 10, 0.0, 0.5)
     clock.seconds = 50
@@ -72,7 +72,7 @@ def test_a_window_counts_repeated_texts_at_its_end() -> None:
 
 def test_the_share_does_not_fall_when_the_last_texts_of_a_window_come_late() -> None:
     stream, clock = io.StringIO(), Clock()
-    progress = EmbedProgress(stream, clock)
+    progress = EmbedProgress(stream, clock=clock)
     progress.begin(0)
     first, second = WindowProgress(progress, 10, 0.0, 0.5), WindowProgress(progress, 10, 0.5, 1.0)
     for clock.seconds, window, count in ((50, first, 8), (100, second, 2), (150, first, 2)):
