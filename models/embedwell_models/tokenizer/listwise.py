@@ -85,7 +85,7 @@ class ListwiseTokenizer:
         text, row = yield from self.read(query, self.format.max_query, side)
         room, most = self._max_length - 2 * len(row.ids), self.format.max_document
         limit = most if max_document is None else min(max_document, most)
-        return ListwiseBlocks(self, text, instruction, room, limit, side)
+        return ListwiseBlocks(self, text, instruction, room, limit, side, row.dropped)
 
     def read(
         self, text: str, limit: int, side: Side | None, count_limit: float = 0
@@ -112,7 +112,8 @@ class ListwiseTokenizer:
 class ListwiseBlocks:
     """The blocks of a list, to which documents are added one after another.
 
-    ids: ids of each finished block. sizes: number of documents of each.
+    ids: ids of each finished block. sizes: number of documents of each. query_dropped: number of
+    tokens of the query that are not read.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - called once
@@ -123,11 +124,13 @@ class ListwiseBlocks:
         room: int,
         max_document: int,
         side: Side | None,
+        query_dropped: int,
     ) -> None:
         """room: tokens of all documents of a block. max_document: tokens that one has at most."""
         self._tokenizer, self._query, self._instruction = tokenizer, query, instruction
         self._room, self._max_document, self._side = room, max_document, side
         self._block, self._free = list[str](), room
+        self.query_dropped = query_dropped
         self.ids, self.sizes = list[Sequence[int]](), list[int]()
 
     def add(self, document: str, count_limit: float = 0) -> Steps[TruncatedIds]:

@@ -27,12 +27,14 @@ class DocumentList:
 class ListRows:
     """A tokenized list. documents: each as far as it is read.
 
-    blocks: the sequences that the model reads. sizes: number of documents of each.
+    blocks: the sequences that the model reads. sizes: number of documents of each. query_dropped:
+    number of tokens of the query that are not read.
     """
 
     documents: list[InputRow]
     blocks: list[InputRow]
     sizes: list[int]
+    query_dropped: int
 
 
 class ListwiseReader:
@@ -62,7 +64,7 @@ class ListwiseReader:
             rows.append(_row(row.ids, row.dropped))
             check_tokens(sum(map(len, blocks.ids)), self._max_tokens)
         yield from blocks.finish()
-        return ListRows(rows, [_row(ids) for ids in blocks.ids], blocks.sizes)
+        return ListRows(rows, [_row(ids) for ids in blocks.ids], blocks.sizes, blocks.query_dropped)
 
 
 def check_listwise(options: InputOptions) -> None:

@@ -141,7 +141,8 @@ class RequestTokenizer:
         results = []
         for each in lists:
             rows = yield from reader.read(each, options)
-            context.truncated += sum(row.dropped > 0 for row in rows.documents)
+            dropped = [rows.query_dropped, *(row.dropped for row in rows.documents)]
+            context.truncated += sum(number > 0 for number in dropped)
             self._count(context, rows.blocks, len(rows.documents))
             results.append(rows)
             yield

@@ -91,6 +91,12 @@ def test_documents_are_cut_to_a_number_of_tokens(server: HttpServer, published: 
     assert last["tokens"] == 9 and last["truncated"] and response.headers["x-truncated"] == "1"
 
 
+@pytest.mark.parametrize(("words", "truncated"), [(100, "0"), (600, "1"), (5000, "1")])
+def test_a_query_that_is_cut_is_counted(server: HttpServer, words: int, truncated: str) -> None:
+    body = {"query": " ".join(["by"] * words), "documents": ["a work", "a copy"]}
+    assert server.post("/rerank", body).headers["x-truncated"] == truncated
+
+
 def test_the_start_of_a_document_can_be_cut(server: HttpServer) -> None:
     documents = ["by any " * 300 + "the end", "a work"]
     body = {"query": QUERY, "documents": documents, "max_tokens_per_doc": 9}
