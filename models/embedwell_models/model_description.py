@@ -198,7 +198,7 @@ class ModelDescription:
 
     @property
     def listwise(self) -> ListwiseOptions | None:
-        """How a reranker reads a list of documents; None for other models."""
+        """The options of a listwise reranker; None for other models."""
         return self.classifier.listwise if self.classifier else None
 
     @property

@@ -34,9 +34,10 @@ JINA = ListwiseFormat(  # Wang et al. 2025, arXiv 2509.25085
 
 @dataclass(frozen=True)
 class ListwiseOptions:
-    """How a model reads a list. marker_ids: tokens whose states become vectors.
+    """Format and limits of the lists of documents that a listwise reranker reads.
 
-    max_length: tokens of a block's texts, see ListwiseTokenizer.
+    marker_ids: ids of the tokens whose states become vectors. max_length: tokens of a block's
+    texts, see ListwiseTokenizer.
     """
 
     format: ListwiseFormat
@@ -50,9 +51,9 @@ class ListwiseOptions:
         path: the encoder's folder, relative to the model's.
         """
         rust = loader.load(folder / path).rust
-        found = [(marker, rust.token_to_id(marker)) for marker in JINA.markers]
-        ids = [id for _, id in found if id is not None and id < config.vocab_size]
-        if len(ids) < len(found):
+        marker_ids = [rust.token_to_id(marker) for marker in JINA.markers]
+        ids = [id for id in marker_ids if id is not None and id < config.vocab_size]
+        if len(ids) < len(marker_ids):
             raise ModelError(f"{folder / path}: the model lacks one of the tokens {JINA.markers}")
         return cls(JINA, tuple(ids), TransformerOptions.read(folder, path, config).max_length)
 

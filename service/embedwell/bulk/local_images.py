@@ -100,8 +100,8 @@ class LocalTextsWithImages(_ImageModel[Pixels]):
         """Embed inputs one by one; those without an image as texts, many at once."""
         vectors = np.zeros((len(inputs), self.dim), dtype=np.float32)
         texts = [index for index, each in enumerate(inputs) if each.image is None]
-        found, reasons = self.model.embed([inputs[index].text or "" for index in texts], advance)
-        vectors[texts] = found
+        of_texts, reasons = self.model.embed([inputs[index].text or "" for index in texts], advance)
+        vectors[texts] = of_texts
         rejected = {texts[index]: reason for index, reason in reasons.items()}
         with_image = {i: each.image for i, each in enumerate(inputs) if each.image is not None}
         images = (image for batch in self.files.read([*with_image.values()]) for image in batch)
@@ -152,11 +152,11 @@ class LocalPages(_ImageModel[list[Pixels]]):
         rejected: dict[int, str] = {}
         read = self.files.read([given.image for given in inputs if given.image is not None])
         for index, images in enumerate(image for batch in read for image in batch):
-            found = images if isinstance(images, str) else self._vectors(images)
-            if isinstance(found, str):
-                rejected[index] = found
-                found = np.empty((0, self.dim), dtype=np.float32)
-            each.append(found)
+            vectors = images if isinstance(images, str) else self._vectors(images)
+            if isinstance(vectors, str):
+                rejected[index] = vectors
+                vectors = np.empty((0, self.dim), dtype=np.float32)
+            each.append(vectors)
             advance(1)
         return TokenVectors(each, self.dim), rejected
 

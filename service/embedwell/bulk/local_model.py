@@ -85,13 +85,13 @@ class _TextModel(ABC):
     ) -> Mapping[int, str]:
         rejected: dict[int, str] = {}
         try:
-            found = self._vectors([texts[row] for row in rows])
+            computed = self._vectors([texts[row] for row in rows])
         except (EmptyTextError, UnsplittableTextError):
             reasons = {row: self._reason(texts[row]) for row in rows}
             rejected = {row: reason for row, reason in reasons.items() if reason}
             rows = [row for row in rows if row not in rejected]
-            found = self._vectors([texts[row] for row in rows]) if rows else []
-        for row, vector in zip(rows, found, strict=True):
+            computed = self._vectors([texts[row] for row in rows]) if rows else []
+        for row, vector in zip(rows, computed, strict=True):
             vectors[row] = vector
         return rejected
 

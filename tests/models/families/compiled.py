@@ -33,7 +33,7 @@ needs_kernels = pytest.mark.skipif(
 def skip_without_kernels(dtype: str) -> None:
     """Skip a test if no kernels of this processor compute a precision."""
     if library.best_isa(dtype, library.features("auto")) is None:
-        pytest.skip(f"no kernels of this processor compute {dtype}")
+        pytest.skip(f"this processor, or this installation, has no kernels for {dtype}")
 
 
 def assert_kernels_are_faithful(
