@@ -1,4 +1,4 @@
-"""MiniCPM rerankers of random weights, and their scores as FlagEmbedding computes them."""
+"""MiniCPM and Gemma 2 rerankers of random weights, and their scores as FlagEmbedding has them."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,14 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from transformers import GraniteConfig, GraniteModel, PreTrainedTokenizerFast
+from transformers import (
+    Gemma2Config,
+    Gemma2Model,
+    GraniteConfig,
+    GraniteModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from tests.models.decoder_reranker import write_tokenizer
 
@@ -16,7 +23,7 @@ PROMPT = (
     "query by providing a prediction of either 'Yes' or 'No'."
 )
 LAYERS, START, BOS = 4, 2, 3
-CONFIG: dict[str, Any] = {
+MINICPM: dict[str, Any] = {
     **{"model_type": "minicpm", "architectures": ["LayerWiseMiniCPMForCausalLM"]},
     "auto_map": {
         "AutoConfig": "a/b--configuration_minicpm_reranker.LayerWiseMiniCPMConfig",
@@ -29,11 +36,28 @@ CONFIG: dict[str, Any] = {
     **{"scale_depth": 1.4, "scale_emb": 12, "start_layer": START, "bos_token_id": BOS},
 }
 
+COST_WISE_GEMMA: dict[str, Any] = {
+    **{"model_type": "cost_wise_gemma", "architectures": ["CostWiseGemmaForCausalLM"]},
+    "auto_map": {
+        "AutoConfig": "a/b--gemma_config.CostWiseGemmaConfig",
+        "AutoModel": "a/b--gemma_model.CostWiseGemmaModel",
+    },
+    **{"attn_logit_softcapping": 50.0, "final_logit_softcapping": 2.0, "head_dim": 16},
+    **{"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"},
+    **{"hidden_size": 64, "intermediate_size": 96, "layer_sep": 1, "layer_wise": True},
+    **{"max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": LAYERS},
+    **{"num_key_value_heads": 2, "query_pre_attn_scalar": 16, "rms_norm_eps": 1e-3},
+    **{"rope_theta": 10000.0, "sliding_window": 40, "sliding_window_size": 40},
+    **{"start_layer": START, "bos_token_id": BOS},
+}
 
-def write_layerwise(folder: Path, max_length: int = 512, **options: Any) -> Path:
-    """Save a reranker of random weights with a tokenizer of bytes."""
+
+def write_layerwise(
+    folder: Path, kind: dict[str, Any] = MINICPM, max_length: int = 512, **options: Any
+) -> Path:
+    """Save a reranker of random weights with a tokenizer of bytes. kind: the keys of its config."""
     rows = write_tokenizer(folder, max_length)
-    config = {**CONFIG, "vocab_size": rows + 3, **options}
+    config = {**kind, "vocab_size": rows + 3, **options}
     model, heads = _build(config)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     named = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
@@ -74,22 +98,57 @@ class Published:
         """Scores of the pairs by the head of a layer."""
         config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
         model, heads = _build(config)
+        norm: Any = model.norm
         scores = []
         with torch.no_grad():
             for pair in pairs:
                 ids = torch.tensor([self.row(*pair, max_length)])
                 output = model(ids, output_hidden_states=True)
                 state = output.hidden_states[layer][0, -1]  # the last is normalised
-                state = state if layer == LAYERS else model.norm(state)
-                scores.append(heads[layer - START] @ state)
+                state = state if layer == LAYERS else norm(state)
+                scores.append(_logit(config, heads, layer, state))
         return torch.stack(scores)
 
 
-def _build(config: dict[str, Any]) -> tuple[GraniteModel, list[torch.Tensor]]:
+def _logit(
+    config: dict[str, Any], heads: list[torch.Tensor], layer: int, state: torch.Tensor
+) -> torch.Tensor:
+    if config["model_type"] == "minicpm":
+        return heads[layer - START] @ state
+    cap: float = config[
+        "final_logit_softcapping"
+    ]  # the heads are counted from the first chosen layer
+    return cap * torch.tanh(heads[0] @ state / cap)
+
+
+def _build(config: dict[str, Any]) -> tuple[PreTrainedModel, list[torch.Tensor]]:
+    is_gemma = config["model_type"] == "cost_wise_gemma"
+    model = _gemma2(config) if is_gemma else _granite(config)
+    noise = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            centre = 1.0 if "norm" in name and not is_gemma else 0.0
+            parameter.normal_(centre, 0.3, generator=noise)
+    model.train(False)
+    rows = [
+        torch.randn(1, config["hidden_size"], generator=noise) for _ in range(START, LAYERS + 1)
+    ]
+    return model, rows
+
+
+def _gemma2(config: dict[str, Any]) -> PreTrainedModel:
+    own = ("model_type", "architectures", "auto_map")
+    options = {name: value for name, value in config.items() if name not in own}
+    reference = Gemma2Config(**options)
+    reference._attn_implementation = "eager"
+    return Gemma2Model(reference)
+
+
+def _granite(config: dict[str, Any]) -> PreTrainedModel:
     # Granite has MiniCPM's layers, with other names of the factors.
     same = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "rms_norm_eps")
     heads = ("num_attention_heads", "num_key_value_heads", "max_position_embeddings")
-    model = GraniteModel(
+    return GraniteModel(
         GraniteConfig(
             **{name: config[name] for name in (*same, *heads)},
             embedding_multiplier=config["scale_emb"],
@@ -99,12 +158,3 @@ def _build(config: dict[str, Any]) -> tuple[GraniteModel, list[torch.Tensor]]:
             pad_token_id=None,
         )
     )
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(1.0 if "norm" in name else 0.0, 0.3, generator=noise)
-    model.train(False)
-    rows = [
-        torch.randn(1, config["hidden_size"], generator=noise) for _ in range(START, LAYERS + 1)
-    ]
-    return model, rows

@@ -65,7 +65,7 @@ _KEYS: Mapping[Kind, str] = {
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
     "num_attention_heads num_heads n_heads n_head num_key_value_heads num_global_key_value_heads "
     "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks "
-    "start_layer",
+    "start_layer layer_sep",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "

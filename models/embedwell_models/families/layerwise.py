@@ -17,9 +17,9 @@ def scoring_layer(options: JsonConfig) -> int:
     """
     last = options["num_hidden_layers"]
     chosen = options.get("cutoff_layers", [last])
-    heads = range(options["start_layer"], last + 1)
+    heads = range(options["start_layer"], last + 1, options.get("layer_sep", 1))
     if len(chosen) != 1 or chosen[0] not in heads:
-        raise options.unsupported("cutoff_layers", chosen, f"one of {heads[0]} to {last}, in []")
+        raise options.unsupported("cutoff_layers", chosen, f"a list of one of {[*heads]}")
     layer: int = chosen[0]
     return layer
 
@@ -35,7 +35,10 @@ def with_heads(spec: CheckpointLayout, options: JsonConfig) -> CheckpointLayout:
     return replace(spec, unused=(*spec.unused, "lm_head.*"), skipped_layers=skipped)
 
 
-def head(number: int) -> ClassificationLayers:
-    """Return a head by its number: one row, for the state of the last token."""
+def head(number: int, softcap: float = 0.0) -> ClassificationLayers:
+    """Return a head by its number: one row, for the state of the last token.
+
+    softcap: bound of the logits; 0 for no bound.
+    """
     output = LinearLayer(f"lm_head.{number}.linear_head", bias=False)
-    return ClassificationLayers("lasttoken", (), output)
+    return ClassificationLayers("lasttoken", (), output, softcap=softcap)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedwell_models.tokenizer.pair_format import (
     PairFormat,
@@ -60,6 +60,13 @@ _MXBAI = (
     "provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:"
     "<|im_end|>\n<|im_start|>assistant\n"
 )
+_BGE = SeparateFormat(
+    query="A: ",
+    document="B: ",
+    separator="\n",
+    instruction="Given a query A and a passage B, determine whether the passage contains an answer "
+    "to the query by providing a prediction of either 'Yes' or 'No'.",
+)
 FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
     "qwen3-reranker": RerankFormat(  # Zhang et al. 2025, arXiv 2506.05176
         text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}\n<Query>: {{query}}\n"
@@ -74,14 +81,11 @@ FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
         answers=("yes", "no"),
     ),
     "bge-reranker-v2-gemma": RerankFormat(  # Chen et al. 2024, arXiv 2402.03216
-        text=SeparateFormat(
-            query="A: ",
-            document="B: ",
-            separator="\n",
-            instruction="Given a query A and a passage B, determine whether the passage contains "
-            "an answer to the query by providing a prediction of either 'Yes' or 'No'.",
-        ),
+        text=_BGE,
         answers=("Yes",),
+    ),
+    "bge-reranker-v2.5-gemma2-lightweight": RerankFormat(  # has heads
+        text=replace(_BGE, instruction="Predict whether passage B contains an answer to query A."),
     ),
     "mxbai-rerank-v2": RerankFormat(
         text=_MXBAI,

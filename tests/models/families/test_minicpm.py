@@ -96,7 +96,7 @@ def test_every_precision_is_near_float32(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"cutoff_layers": [START - 1]}, r"cutoff_layers = \[1\] .*one of 2 to 4"),
+        ({"cutoff_layers": [START - 1]}, r"cutoff_layers = \[1\] .*one of \[2, 3, 4\]"),
         ({"cutoff_layers": [2, 3]}, r"cutoff_layers = \[2, 3\]"),
         ({"head_type": "raw"}, "head_type"),
         ({"head_multi": False}, "head_multi"),
