@@ -30,9 +30,9 @@ MINICPM: dict[str, Any] = {
         "AutoModel": "a/b--modeling_minicpm_reranker.LayerWiseMiniCPMModel",
     },
     **{"attention_bias": False, "dim_model_base": 16, "head_multi": True, "head_type": "simple"},
-    **{"hidden_act": "silu", "hidden_size": 64, "intermediate_size": 96},
-    **{"max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": LAYERS},
-    **{"num_key_value_heads": 2, "rms_norm_eps": 1e-3, "rope_scaling": None, "rope_theta": 10000.0},
+    **{"hidden_act": "silu", "hidden_size": 64, "intermediate_size": 128},
+    **{"max_position_embeddings": 512, "num_attention_heads": 2, "num_hidden_layers": LAYERS},
+    **{"num_key_value_heads": 1, "rms_norm_eps": 1e-3, "rope_scaling": None, "rope_theta": 10000.0},
     **{"scale_depth": 1.4, "scale_emb": 12, "start_layer": START, "bos_token_id": BOS},
 }
 
@@ -42,11 +42,11 @@ COST_WISE_GEMMA: dict[str, Any] = {
         "AutoConfig": "a/b--gemma_config.CostWiseGemmaConfig",
         "AutoModel": "a/b--gemma_model.CostWiseGemmaModel",
     },
-    **{"attn_logit_softcapping": 50.0, "final_logit_softcapping": 2.0, "head_dim": 16},
+    **{"attn_logit_softcapping": 50.0, "final_logit_softcapping": 2.0, "head_dim": 32},
     **{"hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh"},
-    **{"hidden_size": 64, "intermediate_size": 96, "layer_sep": 1, "layer_wise": True},
-    **{"max_position_embeddings": 512, "num_attention_heads": 4, "num_hidden_layers": LAYERS},
-    **{"num_key_value_heads": 2, "query_pre_attn_scalar": 16, "rms_norm_eps": 1e-3},
+    **{"hidden_size": 64, "intermediate_size": 128, "layer_sep": 1, "layer_wise": True},
+    **{"max_position_embeddings": 512, "num_attention_heads": 2, "num_hidden_layers": LAYERS},
+    **{"num_key_value_heads": 1, "query_pre_attn_scalar": 32, "rms_norm_eps": 1e-3},
     **{"rope_theta": 10000.0, "sliding_window": 40, "sliding_window_size": 40},
     **{"start_layer": START, "bos_token_id": BOS},
 }

@@ -42,8 +42,9 @@ def assert_close(scores: Any, expected: Any) -> None:
     np.testing.assert_allclose(scores, expected, atol=2e-5 * abs(expected).max())
 
 
-def test_the_last_layer_scores_without_an_option(tmp_path: Path) -> None:
-    folder = write_layerwise(tmp_path)
+@pytest.mark.parametrize("inner", [128, 96], ids=["kernels", "torch"])
+def test_the_last_layer_scores_without_an_option(inner: int, tmp_path: Path) -> None:
+    folder = write_layerwise(tmp_path, intermediate_size=inner)
     embedder = load(folder)
     assert embedder.classifier and embedder.classifier.reranks
     assert_close(embedder.score(PAIRS), Published(folder).scores(PAIRS))
