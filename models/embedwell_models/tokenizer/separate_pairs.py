@@ -141,7 +141,7 @@ class SeparatePairTokenizer:
         """Cut the ids of a text to `count`, but not its prefix."""
         length = _common(prefix, row.ids)
         if side == "left" and row.dropped:  # the row lacks the end of the text
-            (row,) = yield from self._tokenizer.encode_in_steps([text], "left", 0)
+            (row,) = yield from self._tokenizer.encode_in_steps([text], "left")
             before, ids = prefix, row.ids
         else:
             before, ids = row.ids[:length], row.ids[length:]
