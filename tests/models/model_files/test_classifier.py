@@ -124,13 +124,45 @@ def test_the_activation_of_big_birds_head_is_that_of_its_layers(
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"summary_type": "first", "summary_activation": "relu"},
+        {"summary_type": "mean", "summary_activation": ""},
+        {"summary_type": "cls_index", "summary_activation": "gelu"},
+    ],
+    ids=str,
+)
+def test_the_pooling_and_activation_of_xlnet_are_those_of_its_summary(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(tmp_path, 3, "xlnet", **options)
+    expected = reference(folder)
+    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+
+
+def test_an_xlnet_whose_tokenizer_returns_segments_or_with_another_summary_is_refused(
+    tmp_path: Path,
+) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlnet")
+    configure_tokenizer(folder, **NAMES)
+    with pytest.raises(ModelError, match=r"model_input_names.*without token_type_ids"):
+        ModelDescription.read(folder)
+    configure_tokenizer(folder, model_input_names=["input_ids", "attention_mask"])
+    for key, value in (("summary_use_proj", False), ("summary_type", "attn")):
+        edit(folder / "config.json", **{key: value})
+        with pytest.raises(ModelError, match=key):
+            ModelDescription.read(folder)
+        edit(folder / "config.json", **{key: None})
+
+
 def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path, 3, "mobilebert", classifier_activation=False)
     expected = reference(folder)
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
-@pytest.mark.parametrize("model_type", ["bert", "eurobert", "mobilebert", "phi3"])
+@pytest.mark.parametrize("model_type", ["bert", "eurobert", "mobilebert", "phi3", "xlnet"])
 def test_a_pair_is_the_same_bits_alone_and_in_a_batch(model_type: str, tmp_path: Path) -> None:
     embedder = load(write_cross_encoder(tmp_path, model_type=model_type))
     alone = [embedder.score([pair])[0] for pair in PAIRS]
