@@ -46,6 +46,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "gte": {},
     "jina_embeddings_v3": {},
     "llama": _DECODER,
+    "longformer": {**_ROBERTA, "attention_window": 6},
     "luke": {**_ROBERTA, "entity_vocab_size": 4, "entity_emb_size": 8},
     "ministral3": _DECODER,
     "mistral": _DECODER,

@@ -8,6 +8,7 @@ from embedwell_models.positions.schemes import Rotary, Scheme
 
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
+    "first_qkv": ("first_query", "first_key", "first_value"),
     "output": ("output",),
     "gate": ("gate",),
     "up": ("up",),
@@ -25,11 +26,12 @@ class AttentionSpec:
     whole text.
     scale: factor of scores, usually 1 / sqrt(head_size). softcap: scores become softcap *
     tanh(scores / softcap). normed_values: whether each value head is normalised, without a weight.
+    global_first: whether all tokens see the first token, which sees all of them by matrices of its
+    own, as in classifiers of Longformer.
 
     Raises ValueError if kv_heads do not divide heads, and for features that the scheme cannot pair.
     """
 
-    tensors: ClassVar = ("query", "key", "value", "output", "query_norm", "key_norm")
     heads: int
     kv_heads: int
     head_size: int
@@ -38,6 +40,12 @@ class AttentionSpec:
     scale: float
     softcap: float = 0.0
     normed_values: bool = False
+    global_first: bool = False
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Our names of the tensors that only layers with this kind of attention have."""
+        return (*_ATTENTION, *(_OF_FIRST if self.global_first else ()))
 
     def matrices(self, width: int) -> dict[str, tuple[int, int]]:
         """Return the shapes (out, in) of the matrices, for states of `width` features."""
@@ -47,6 +55,7 @@ class AttentionSpec:
             "key": (key, width),
             "value": (key, width),
             "output": (width, query),
+            **(dict.fromkeys(_OF_FIRST, (query, width)) if self.global_first else {}),
         }
 
     def __post_init__(self) -> None:
@@ -114,9 +123,11 @@ class FeedForwardSpec:
         }
 
 
+_ATTENTION = ("query", "key", "value", "output", "query_norm", "key_norm")
+_OF_FIRST = FUSED_MATRICES["first_qkv"]
 _SINGLE = ("gate", "up", "down")
 _EXPERTS = ("router", "experts_up", "experts_down", "experts")
-_OF_A_KIND = {*AttentionSpec.tensors, *ConvolutionSpec.tensors, *_SINGLE, *_EXPERTS}
+_OF_A_KIND = {*_ATTENTION, *_OF_FIRST, *ConvolutionSpec.tensors, *_SINGLE, *_EXPERTS}
 
 
 @dataclass(frozen=True, kw_only=True)

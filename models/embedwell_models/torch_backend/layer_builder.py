@@ -251,6 +251,7 @@ class _Builder:
             options=options,
             attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
             mixed_norm=self.norm(f"{name}.mixed_norm"),
+            first_qkv=self.linear(name, "first_qkv") if spec.global_first else None,
         )
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
@@ -264,6 +265,7 @@ class _Builder:
             causal=self.config.causal,
             window=spec.window,
             softcap=spec.softcap,
+            global_first=spec.global_first,
         )
 
     def norm(self, name: str) -> Norm:

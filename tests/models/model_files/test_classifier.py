@@ -13,12 +13,15 @@ from tokenizers import Tokenizer, processors
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.vectors import normalize
+from tests.conftest import precisions
 from tests.models.cross_encoder import (
     OPTIONS,
     configure_tokenizer,
     without_options_of_heads,
     write_cross_encoder,
 )
+from tests.models.families.compiled import LEAST
 from tests.models.tiny import VOCABULARY
 
 PAIRS = [
@@ -162,11 +165,21 @@ def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> 
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
-@pytest.mark.parametrize("model_type", ["bert", "eurobert", "mobilebert", "phi3", "xlnet"])
+@pytest.mark.parametrize(
+    "model_type", ["bert", "eurobert", "longformer", "mobilebert", "phi3", "xlnet"]
+)
 def test_a_pair_is_the_same_bits_alone_and_in_a_batch(model_type: str, tmp_path: Path) -> None:
     embedder = load(write_cross_encoder(tmp_path, model_type=model_type))
     alone = [embedder.score([pair])[0] for pair in PAIRS]
     assert np.array_equal(embedder.score(PAIRS), np.stack(alone))
+
+
+def test_a_longformer_of_lower_precision_is_faithful(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, labels=32, model_type="longformer")
+    exact = normalize(load(folder).score(PAIRS))
+    for dtype in precisions():
+        cosines = (normalize(load(folder, dtype).score(PAIRS)) * exact).sum(axis=1)
+        assert cosines.min() >= LEAST[dtype], cosines
 
 
 def test_the_second_text_is_in_the_second_segment_only_where_the_tokenizer_says_so(
@@ -308,8 +321,8 @@ def test_a_head_or_an_activation_that_is_not_known_is_refused_by_name(
 
 def test_a_family_whose_head_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path)
-    edit(folder / "config.json", model_type="longformer")
-    with pytest.raises(ModelError, match="the classification head of longformer is not supported"):
+    edit(folder / "config.json", model_type="dpr", projection_dim=0)
+    with pytest.raises(ModelError, match="the classification head of dpr is not supported"):
         ModelDescription.read(folder)
 
 
