@@ -60,6 +60,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "roberta": _ROBERTA,
     "roformer": {},
     "xlm-roberta": {**_ROBERTA, "type_vocab_size": 1},
+    "xmod": {**_ROBERTA, "default_language": "en_XX"},
     "xlnet": {"d_model": 64, "n_layer": 2, "n_head": 2, "d_inner": 128},
 }
 WITH_SEGMENTS = ("bert", "electra", "ernie", "nomic_bert")

@@ -13,6 +13,8 @@ FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the che
     "gate": ("gate",),
     "up": ("up",),
     "down": ("down",),
+    "adapter_up": ("adapter_up",),
+    "adapter_down": ("adapter_down",),
 }
 
 
@@ -95,6 +97,8 @@ class FeedForwardSpec:
     inner_norm_eps: epsilon of the norm of the features before the last matrix; 0 if the checkpoint
     has no such norm.
     experts: number of networks, of which each token uses `top`; 0 for a single network.
+    adapter: number of features of an adapter after a single network: it reads the normalised sum of
+    the network and its input, and its own sum with that has the same norm; 0 for none.
     """
 
     inner: int
@@ -103,17 +107,24 @@ class FeedForwardSpec:
     inner_norm_eps: float = 0.0
     experts: int = 0
     top: int = 0
+    adapter: int = 0
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """Our names of the tensors that only layers with this kind of network have."""
-        return _EXPERTS if self.experts else _SINGLE
+        adapter = _ADAPTER if self.adapter else ()
+        return _EXPERTS if self.experts else (*_SINGLE, *adapter)
 
     def matrices(self, width: int) -> dict[str, tuple[int, int]]:
         """Return the shapes (out, in) of the matrices, for states of `width` features."""
         up, down = (self.inner, width), (width, self.inner)
         if not self.experts:
-            return {**({"gate": up} if self.gated else {}), "up": up, "down": down}
+            adapter = ((self.adapter, width), (width, self.adapter))
+            return {
+                **({"gate": up} if self.gated else {}),
+                **{"up": up, "down": down},
+                **(dict(zip(_ADAPTER, adapter, strict=True)) if self.adapter else {}),
+            }
         of_experts = (self.experts * self.inner, width)
         return {
             "router": (self.experts, width),
@@ -126,8 +137,9 @@ class FeedForwardSpec:
 _ATTENTION = ("query", "key", "value", "output", "query_norm", "key_norm")
 _OF_FIRST = FUSED_MATRICES["first_qkv"]
 _SINGLE = ("gate", "up", "down")
+_ADAPTER = ("adapter_up", "adapter_down")
 _EXPERTS = ("router", "experts_up", "experts_down", "experts")
-_OF_A_KIND = {*_ATTENTION, *_OF_FIRST, *ConvolutionSpec.tensors, *_SINGLE, *_EXPERTS}
+_OF_A_KIND = {*_ATTENTION, *_OF_FIRST, *ConvolutionSpec.tensors, *_SINGLE, *_ADAPTER, *_EXPERTS}
 
 
 @dataclass(frozen=True, kw_only=True)

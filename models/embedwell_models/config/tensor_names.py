@@ -46,6 +46,8 @@ OF_LAYER = {
     "up": "first projection of the network",
     "inner_norm": "norm of the features between them (EVA-02)",
     "down": "second projection of the network",
+    "adapter_up": "first projection of the adapter after the network (X-MOD)",
+    "adapter_down": "second projection of the adapter",
     "ffn_output_norm": "second norm, of the output of the network",
     "router": "scores of the experts",
     "experts": "bias of the experts",

@@ -51,7 +51,7 @@ def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> boo
 
 def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
     network, usual = layer.feed_forward, config.feed_forward
-    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0):
+    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0) or network.adapter:
         return False
     # Experts read the rows that their results are added to.
     fits = network.inner % 64 == 0 and config.arrangement == "post" and not network.gated

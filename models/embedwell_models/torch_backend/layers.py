@@ -78,6 +78,20 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class AdaptedFeedForward:
+    """Feed-forward network, norm and adapter (X-MOD; Pfeiffer et al. 2022, arXiv 2205.06266)."""
+
+    network: FeedForward
+    norm: Norm
+    adapter: FeedForward
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
+        """Apply it to packed rows: (T, D) -> (T, D)."""
+        normed = self.norm(self.network(x, residual).evaluate())
+        return self.adapter(normed, residual=normed)
+
+
+@dataclass(frozen=True)
 class MixtureOfExperts:
     """Mixture of E feed-forward experts; each token uses a few experts.
 
@@ -112,7 +126,7 @@ class Layer(ABC):
 
     attention: Attention | ShortConvolution
     attention_norm: Norm
-    ffn: FeedForward | MixtureOfExperts
+    ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm
     attention_output_norm: Norm
     ffn_output_norm: Norm
