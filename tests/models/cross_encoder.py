@@ -37,6 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "ernie": {},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "eurobert": {**_SPECIAL, "pad_token_id": 1},
+    "funnel": {"block_sizes": [1, 2], "d_model": 64, "n_head": 2, "d_head": 32, "d_inner": 128},
     "gemma2": _GEMMA,
     "gemma3_text": _GEMMA,
     "gpt2": {**_SPECIAL, "pad_token_id": 1},
@@ -70,7 +71,7 @@ def write_cross_encoder(
     folder: Path, labels: int = 1, model_type: str = "bert", max_length: int = 64, **options: Any
 ) -> Path:
     """Save a model that scores pairs, with a tokenizer that puts the second text in a segment."""
-    own_sizes = model_type in ("distilbert", "xlnet")
+    own_sizes = model_type in ("distilbert", "funnel", "xlnet")
     sizes = {"vocab_size": len(VOCABULARY)} if own_sizes else SIZES
     config = AutoConfig.for_model(
         model_type, **{**sizes, **OPTIONS[model_type], "num_labels": labels, **options}

@@ -66,14 +66,8 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 
 def head(options: JsonConfig) -> ClassificationLayers:
-    """Return the head of a classifier, which the options `summary_...` describe.
-
-    Raises ModelError for a tokenizer that returns segments, which change the scores of a pair.
-    """
-    tokenizer = JsonConfig.optional(options.path.parent / "tokenizer_config.json")
-    names = tokenizer.get("model_input_names", [])
-    if "token_type_ids" in names:
-        raise tokenizer.unsupported("model_input_names", names, "names without token_type_ids")
+    """Return the head of a classifier, which the options `summary_...` describe."""
+    classification_heads.refuse_segments(options)
     options.require("summary_use_proj", True)
     activation = "Identity"
     if options.nullable("summary_activation", "tanh"):

@@ -144,14 +144,18 @@ def test_the_pooling_and_activation_of_xlnet_are_those_of_its_summary(
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
-def test_an_xlnet_whose_tokenizer_returns_segments_or_with_another_summary_is_refused(
-    tmp_path: Path,
+@pytest.mark.parametrize("model_type", ["funnel", "xlnet"])
+def test_a_model_without_segments_whose_tokenizer_returns_them_is_refused(
+    model_type: str, tmp_path: Path
 ) -> None:
-    folder = write_cross_encoder(tmp_path, model_type="xlnet")
+    folder = write_cross_encoder(tmp_path, model_type=model_type)
     configure_tokenizer(folder, **NAMES)
     with pytest.raises(ModelError, match=r"model_input_names.*without token_type_ids"):
         ModelDescription.read(folder)
-    configure_tokenizer(folder, model_input_names=["input_ids", "attention_mask"])
+
+
+def test_an_xlnet_with_another_summary_is_refused(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlnet")
     for key, value in (("summary_use_proj", False), ("summary_type", "attn")):
         edit(folder / "config.json", **{key: value})
         with pytest.raises(ModelError, match=key):
@@ -166,7 +170,8 @@ def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "model_type", ["bert", "eurobert", "longformer", "mobilebert", "phi3", "xlnet"]
+    "model_type",
+    ["bert", "eurobert", "funnel", "longformer", "mobilebert", "phi3", "xlnet", "xmod"],
 )
 def test_a_pair_is_the_same_bits_alone_and_in_a_batch(model_type: str, tmp_path: Path) -> None:
     embedder = load(write_cross_encoder(tmp_path, model_type=model_type))
