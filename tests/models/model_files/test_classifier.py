@@ -9,6 +9,7 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer, processors
+from transformers import XLNetTokenizer
 
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
@@ -152,6 +153,20 @@ def test_a_model_without_segments_whose_tokenizer_returns_them_is_refused(
     configure_tokenizer(folder, **NAMES)
     with pytest.raises(ModelError, match=r"model_input_names.*without token_type_ids"):
         ModelDescription.read(folder)
+
+
+def test_an_xlnet_reads_the_last_token_of_pairs_that_are_padded_on_the_left(
+    tmp_path: Path,
+) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlnet")
+    special = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eop>", "<eod>")
+    pieces = [*special, "▁the", "▁of", "▁you", "▁", *"abcdefghijklmnopqrstuvwxyz"]
+    scores = {piece: -float(index) for index, piece in enumerate(pieces)}
+    XLNetTokenizer(vocab=[*scores.items()], model_max_length=64).save_pretrained(folder)
+    model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
+    expected = np.asarray(model.predict(PAIRS, batch_size=len(PAIRS)))
+    scored = load(folder).score(PAIRS)[:, 0]
+    np.testing.assert_allclose(scored, expected, atol=1e-5 * abs(expected).max())
 
 
 def test_an_xlnet_with_another_summary_is_refused(tmp_path: Path) -> None:
