@@ -37,6 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "ernie": {},
     "esm": {"position_embedding_type": "rotary", "pad_token_id": 1},
     "eurobert": {**_SPECIAL, "pad_token_id": 1},
+    "funnel": {"block_sizes": [1, 2], "d_model": 64, "n_head": 2, "d_head": 32, "d_inner": 128},
     "gemma2": _GEMMA,
     "gemma3_text": _GEMMA,
     "gpt2": {**_SPECIAL, "pad_token_id": 1},
@@ -46,6 +47,7 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "gte": {},
     "jina_embeddings_v3": {},
     "llama": _DECODER,
+    "longformer": {**_ROBERTA, "attention_window": 6},
     "luke": {**_ROBERTA, "entity_vocab_size": 4, "entity_emb_size": 8},
     "ministral3": _DECODER,
     "mistral": _DECODER,
@@ -59,6 +61,8 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by model_type
     "roberta": _ROBERTA,
     "roformer": {},
     "xlm-roberta": {**_ROBERTA, "type_vocab_size": 1},
+    "xmod": {**_ROBERTA, "default_language": "en_XX"},
+    "xlnet": {"d_model": 64, "n_layer": 2, "n_head": 2, "d_inner": 128},
 }
 WITH_SEGMENTS = ("bert", "electra", "ernie", "nomic_bert")
 
@@ -67,7 +71,8 @@ def write_cross_encoder(
     folder: Path, labels: int = 1, model_type: str = "bert", max_length: int = 64, **options: Any
 ) -> Path:
     """Save a model that scores pairs, with a tokenizer that puts the second text in a segment."""
-    sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
+    own_sizes = model_type in ("distilbert", "funnel", "xlnet")
+    sizes = {"vocab_size": len(VOCABULARY)} if own_sizes else SIZES
     config = AutoConfig.for_model(
         model_type, **{**sizes, **OPTIONS[model_type], "num_labels": labels, **options}
     )
@@ -95,7 +100,7 @@ def without_options_of_heads(folder: Path) -> Path:
     """Remove the options of activations, norms, biases and tied weights from config.json."""
     path = folder / "config.json"
     content = json.loads(path.read_text(encoding="utf-8"))
-    words = ("act", "activation", "eps", "bias", "tie", "legacy", "pooling", "pooler")
+    words = ("act", "activation", "eps", "bias", "tie", "legacy", "pooling", "pooler", "summary")
     kept = {name: v for name, v in content.items() if not set(words) & set(name.split("_"))}
     assert len(kept) < len(content)
     path.write_text(json.dumps(kept), encoding="utf-8")

@@ -20,16 +20,14 @@ from tests.models.tiny import VOCABULARY, write_tokenizer
 FAMILIES = sorted(
     name
     for name, family in families.BY_MODEL_TYPE.items()
-    if family.masked_lm_head and name in {*OPTIONS, "longformer"}
+    if family.masked_lm_head and name in OPTIONS
 )
-_LONGFORMER = {"attention_window": 6, "pad_token_id": 0, "max_position_embeddings": 512}
 
 
 def write_masked_lm(folder: Path, model_type: str = "bert", **options: Any) -> Path:
     """Save a masked language model without modules.json."""
     sizes = {"vocab_size": len(VOCABULARY)} if model_type == "distilbert" else SIZES
-    own = OPTIONS.get(model_type, _LONGFORMER)
-    config = AutoConfig.for_model(model_type, **{**sizes, **own, **options})
+    config = AutoConfig.for_model(model_type, **{**sizes, **OPTIONS[model_type], **options})
     auto: Any = AutoModelForMaskedLM
     model = auto.from_config(config)
     randomize(model)

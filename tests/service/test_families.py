@@ -17,7 +17,7 @@ from tests.service.local_server import local_server
 SCHEMES = {  # the first position scheme of each family; that of the others is rotary
     **dict.fromkeys(("albert", "bert", "camembert", "clip_text_model", "distilbert"), "learned"),
     **dict.fromkeys(("dpr", "electra", "ernie", "gpt2", "gpt_neo", "luke", "mpnet"), "learned"),
-    **dict.fromkeys(("big_bird", "longformer", "roberta", "xlm-roberta"), "learned"),
+    **dict.fromkeys(("big_bird", "longformer", "roberta", "xlm-roberta", "xmod"), "learned"),
     **dict.fromkeys(("bloom", "mpt"), "alibi"),
     **dict.fromkeys(("mt5", "t5", "umt5"), "relative"),
     **dict.fromkeys(("deberta", "deberta-v2"), "disentangled"),

@@ -51,7 +51,7 @@ NAMED_OTHERWISE: dict[str, dict[str, Any]] = {
     },
     "t5": _T5,
     "umt5": _T5,
-    "xlnet": {**_VOCABULARY, "d_model": 64, "n_layer": 2, "n_head": 2, "d_inner": 128},
+    "xlnet": {**_VOCABULARY, **OPTIONS["xlnet"]},
 }
 """Options of model types whose names of sizes differ."""
 MORE: dict[str, dict[str, Any]] = {

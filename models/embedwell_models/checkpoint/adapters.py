@@ -37,7 +37,12 @@ def read_additions(
     tensors: those of the checkpoint, read if they have the adapters. Raises ModelError.
     """
     adapters = spec.adapters
-    if adapters is None or adapters.chosen is None:
+    if adapters is None:
+        return {}
+    if adapters.chosen is None:
+        if adapters.modules:
+            names = ", ".join(adapters.names)
+            raise ModelError(f"{folder}: its layers need an adapter: EMBEDWELL_ADAPTER of {names}")
         return {}
     if adapters.chosen_folder:
         additions = peft_adapter.read_additions(folder / adapters.chosen_folder)

@@ -42,6 +42,8 @@ class Adapters:
 
     names: the tasks, in the order of the checkpoint. scale: factor of the additions; None if each
     task has modules of its own in place of additions.
+    modules: part of the names of these modules' tensors that precedes the task, which the names in
+    `CheckpointLayout.tensors` lack; "" if the checkpoint has no such tensors.
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
@@ -53,6 +55,7 @@ class Adapters:
     chosen: int | None = None
     folder: str = ""
     always: bool = False
+    modules: str = ""
 
     @property
     def chosen_folder(self) -> str | None:
@@ -60,6 +63,12 @@ class Adapters:
         if not self.folder or self.chosen is None:
             return None
         return f"{self.folder}/{self.names[self.chosen]}"
+
+    def without_task(self, name: str) -> str:
+        """Return the name of a tensor without that of the chosen task."""
+        if not self.modules or self.chosen is None:
+            return name
+        return name.replace(f"{self.modules}.{self.names[self.chosen]}.", f"{self.modules}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +131,8 @@ class CheckpointLayout:
             if name == AUTO or (self.adapters is None and name == NO_ADAPTER):
                 return self
             raise ModelError(f"the model has no adapters; remove EMBEDWELL_ADAPTER={name}")
+        if name == AUTO and self.adapters.chosen is not None:
+            return self
         names = self.adapters.names
         if name not in (*names, NO_ADAPTER):
             raise ModelError(
@@ -167,7 +178,7 @@ class CheckpointLayout:
         Raises ModelError for a name that the family does not have.
         """
         if self.adapters:
-            name = name.replace(_PARAMETRIZED, ".weight")
+            name = self.adapters.without_task(name).replace(_PARAMETRIZED, ".weight")
         key, number = self._key(name)
         if key.startswith(_OF_LAYER) and number in self.skipped_layers:
             return []

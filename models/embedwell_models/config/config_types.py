@@ -71,8 +71,9 @@ _KEYS: Mapping[Kind, str] = {
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
     "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
-    "scale_depth scale_emb query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier",
-    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save",
+    "scale_depth scale_emb query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier "
+    "adapter_reduction_factor",
+    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save languages",
     _INDICES: "full_attn_idxs cutoff_layers block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",

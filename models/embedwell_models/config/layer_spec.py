@@ -8,10 +8,13 @@ from embedwell_models.positions.schemes import Rotary, Scheme
 
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
+    "first_qkv": ("first_query", "first_key", "first_value"),
     "output": ("output",),
     "gate": ("gate",),
     "up": ("up",),
     "down": ("down",),
+    "adapter_up": ("adapter_up",),
+    "adapter_down": ("adapter_down",),
 }
 
 
@@ -25,11 +28,12 @@ class AttentionSpec:
     whole text.
     scale: factor of scores, usually 1 / sqrt(head_size). softcap: scores become softcap *
     tanh(scores / softcap). normed_values: whether each value head is normalised, without a weight.
+    global_first: whether all tokens see the first token, which sees all of them by matrices of its
+    own, as in classifiers of Longformer.
 
     Raises ValueError if kv_heads do not divide heads, and for features that the scheme cannot pair.
     """
 
-    tensors: ClassVar = ("query", "key", "value", "output", "query_norm", "key_norm")
     heads: int
     kv_heads: int
     head_size: int
@@ -38,6 +42,12 @@ class AttentionSpec:
     scale: float
     softcap: float = 0.0
     normed_values: bool = False
+    global_first: bool = False
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Our names of the tensors that only layers with this kind of attention have."""
+        return (*_ATTENTION, *(_OF_FIRST if self.global_first else ()))
 
     def matrices(self, width: int) -> dict[str, tuple[int, int]]:
         """Return the shapes (out, in) of the matrices, for states of `width` features."""
@@ -47,6 +57,7 @@ class AttentionSpec:
             "key": (key, width),
             "value": (key, width),
             "output": (width, query),
+            **(dict.fromkeys(_OF_FIRST, (query, width)) if self.global_first else {}),
         }
 
     def __post_init__(self) -> None:
@@ -86,6 +97,8 @@ class FeedForwardSpec:
     inner_norm_eps: epsilon of the norm of the features before the last matrix; 0 if the checkpoint
     has no such norm.
     experts: number of networks, of which each token uses `top`; 0 for a single network.
+    adapter: number of features of an adapter after a single network: it reads the normalised sum of
+    the network and its input, and its own sum with that has the same norm; 0 for none.
     """
 
     inner: int
@@ -94,17 +107,24 @@ class FeedForwardSpec:
     inner_norm_eps: float = 0.0
     experts: int = 0
     top: int = 0
+    adapter: int = 0
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """Our names of the tensors that only layers with this kind of network have."""
-        return _EXPERTS if self.experts else _SINGLE
+        adapter = _ADAPTER if self.adapter else ()
+        return _EXPERTS if self.experts else (*_SINGLE, *adapter)
 
     def matrices(self, width: int) -> dict[str, tuple[int, int]]:
         """Return the shapes (out, in) of the matrices, for states of `width` features."""
         up, down = (self.inner, width), (width, self.inner)
         if not self.experts:
-            return {**({"gate": up} if self.gated else {}), "up": up, "down": down}
+            adapter = ((self.adapter, width), (width, self.adapter))
+            return {
+                **({"gate": up} if self.gated else {}),
+                **{"up": up, "down": down},
+                **(dict(zip(_ADAPTER, adapter, strict=True)) if self.adapter else {}),
+            }
         of_experts = (self.experts * self.inner, width)
         return {
             "router": (self.experts, width),
@@ -114,9 +134,12 @@ class FeedForwardSpec:
         }
 
 
+_ATTENTION = ("query", "key", "value", "output", "query_norm", "key_norm")
+_OF_FIRST = FUSED_MATRICES["first_qkv"]
 _SINGLE = ("gate", "up", "down")
+_ADAPTER = ("adapter_up", "adapter_down")
 _EXPERTS = ("router", "experts_up", "experts_down", "experts")
-_OF_A_KIND = {*AttentionSpec.tensors, *ConvolutionSpec.tensors, *_SINGLE, *_EXPERTS}
+_OF_A_KIND = {*_ATTENTION, *_OF_FIRST, *ConvolutionSpec.tensors, *_SINGLE, *_ADAPTER, *_EXPERTS}
 
 
 @dataclass(frozen=True, kw_only=True)

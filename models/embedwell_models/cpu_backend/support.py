@@ -46,12 +46,12 @@ def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> boo
     by_head = all(len(weights[name]) == size for name in names if name in weights)
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
     same = (attention.scale, attention.softcap) == (usual.scale, usual.softcap)
-    return fits and same
+    return fits and same and not attention.global_first
 
 
 def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:
     network, usual = layer.feed_forward, config.feed_forward
-    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0):
+    if replace(network, experts=0, top=0) != replace(usual, experts=0, top=0) or network.adapter:
         return False
     # Experts read the rows that their results are added to.
     fits = network.inner % 64 == 0 and config.arrangement == "post" and not network.gated

@@ -62,6 +62,7 @@ from embedwell_models.families import (
     static,
     t5,
     xlnet,
+    xmod,
 )
 from embedwell_models.families.decoder import bidirectional_code
 from embedwell_models.families.family import Family
@@ -74,6 +75,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *electra.FAMILIES,
     *dpr.FAMILIES,
     *roberta.FAMILIES,
+    *xmod.FAMILIES,
     *longformer.FAMILIES,
     *big_bird.FAMILIES,
     *luke.FAMILIES,

@@ -1,6 +1,7 @@
 """Old families, whose modules are imported when a model of one is loaded."""
 
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
@@ -32,16 +33,20 @@ def read_word_vectors(folder: Path) -> CheckpointLayout:
     return spec
 
 
-def _mobilebert_head(options: JsonConfig) -> ClassificationLayers:
-    name = "embedwell_models.classic.mobilebert.family:classification_head"
-    layers: ClassificationLayers = pkgutil.resolve_name(name)(options)
-    return layers
+def _head(name: str) -> Callable[[JsonConfig], ClassificationLayers]:
+    """Return the reader "module:function" of a head, which is imported at the first call."""
+
+    def read(options: JsonConfig) -> ClassificationLayers:
+        layers: ClassificationLayers = pkgutil.resolve_name(name)(options)
+        return layers
+
+    return read
 
 
 _MOBILEBERT = Family(
     model_types=("mobilebert",),
     read=_reader("embedwell_models.classic.mobilebert.family:read"),
-    classification_head=_mobilebert_head,
+    classification_head=_head("embedwell_models.classic.mobilebert.family:classification_head"),
     encoder_loader="embedwell_models.classic.mobilebert.encoder:MobileBertEncoder.load",
     on_torch=True,
     tokenizer_override="normalizer",
@@ -74,6 +79,7 @@ _CANINE = Family(
 _FUNNEL = Family(
     model_types=("funnel",),
     read=_reader("embedwell_models.classic.funnel.family:read"),
+    classification_head=_head("embedwell_models.classic.funnel.family:classification_head"),
     encoder_loader="embedwell_models.classic.funnel.encoder:FunnelEncoder.load",
     on_torch=True,
     tokenizer_override="normalizer",

@@ -77,3 +77,14 @@ def decoder(options: JsonConfig) -> ClassificationLayers:
     """
     pad_id = options.get("pad_token_id")
     return ClassificationLayers("lasttoken", (), LinearLayer("score", bias=False), pad_id=pad_id)
+
+
+def refuse_segments(options: JsonConfig) -> None:
+    """Raise ModelError if the tokenizer of a model returns segments, for a family without them.
+
+    They would change the scores of a pair.
+    """
+    tokenizer = JsonConfig.optional(options.path.parent / "tokenizer_config.json")
+    names = tokenizer.get("model_input_names", [])
+    if "token_type_ids" in names:
+        raise tokenizer.unsupported("model_input_names", names, "names without token_type_ids")

@@ -4,9 +4,12 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import classification_heads
+from embedwell_models.families.classification_heads import ClassificationLayers, LinearLayer
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import TransformerXL
 
+_POOLINGS = {"last": "lasttoken", "cls_index": "lasttoken", "first": "cls", "mean": "mean"}
 _TRAINED = 512  # tokens of the longest training text; XLNet has no limit
 TENSORS = {
     "word_embedding.weight": "token_table",
@@ -62,10 +65,25 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
+def head(options: JsonConfig) -> ClassificationLayers:
+    """Return the head of a classifier, which the options `summary_...` describe."""
+    classification_heads.refuse_segments(options)
+    options.require("summary_use_proj", True)
+    activation = "Identity"
+    if options.nullable("summary_activation", "tanh"):
+        activation = options.choice("summary_activation", classification_heads.ACTIVATIONS, "tanh")
+    return ClassificationLayers(
+        options.choice("summary_type", _POOLINGS, "last"),
+        (LinearLayer("sequence_summary.summary", activation),),
+        LinearLayer("logits_proj"),
+    )
+
+
 FAMILIES = (
     Family(
         model_types=("xlnet",),
         read=read,
+        classification_head=head,
         tokenizer_override="nothing",
         rows=(Row(family="XLNet", positions="as Transformer-XL", layers="post-norm"),),
     ),

@@ -3,7 +3,7 @@
 T tokens, N sequences, H heads, Dh head size, Q queries, K keys.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,13 +19,14 @@ _BLOCK = 512  # queries that share one mask, to bound its memory
 
 @dataclass(frozen=True)
 class AttentionOptions:
-    """Options of a layer's attention, see EncoderConfig. window: None for the whole sequence."""
+    """Options of a layer's attention, see AttentionSpec. window: None for the whole sequence."""
 
     positions: PositionHooks
     scale: float
     causal: bool = False
     window: int | None = None
     softcap: float = 0.0
+    global_first: bool = False
 
     @property
     def unmasked(self) -> bool:
@@ -67,6 +68,22 @@ def padded_attention(
     return output
 
 
+def attend_from_first(
+    output: Tensor, heads: Sequence[Tensor], layout: SequenceLayout, scale: float
+) -> None:
+    """Replace the rows of first tokens by their attention to the whole sequence.
+
+    output: (T, H * Dh), changed in place. heads: queries, keys and values, (T, H, Dh) each.
+    """
+    for group in layout.groups:
+        query, key, value = (_pad(each, group) for each in heads)
+        # With a single query, the bits of torch's own attention depend on the batch.
+        scores = text_products(query[:, :, :1], key.mT) * scale + group.mask
+        attended = text_products(scores.softmax(dim=-1), value)
+        firsts = group.rows.view(group.count, group.length)[:, 0]
+        output.index_copy_(0, firsts, attended.flatten(1))
+
+
 def _pad(x: Tensor, group: PaddedGroup) -> Tensor:
     # (T, H, Dh) -> (N, H, length, Dh)
     padded = x.index_select(0, group.rows).view(group.count, group.length, *x.shape[1:])
@@ -100,8 +117,9 @@ class _GroupAttention:
     def _visible_keys(self, queries: range) -> range:
         options, length = self.options, self.group.length
         window = length if options.window is None else options.window
+        first = 0 if options.global_first else max(queries.start - window, 0)
         last = queries.stop if options.causal else queries.stop + window
-        return range(max(queries.start - window, 0), min(last, length))
+        return range(first, min(last, length))
 
     def _mask(self, query: Tensor, key: Tensor, queries: range, keys: range) -> Tensor:
         options, length = self.options, self.group.length
@@ -135,7 +153,10 @@ class _GroupAttention:
         if options.causal:
             mask.masked_fill_(distances > 0, float("-inf"))
         if options.window is not None:
-            mask.masked_fill_(distances.abs() > options.window, float("-inf"))
+            outside = distances.abs() > options.window
+            if options.global_first:
+                outside[:, 0] = False
+            mask.masked_fill_(outside, float("-inf"))
         return index, mask
 
     def _cached_hook(self, hook: Callable[[int], Tensor | None]) -> Tensor | None:

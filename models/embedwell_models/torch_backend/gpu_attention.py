@@ -97,6 +97,8 @@ def fastest_attention(
 ) -> AttentionFunction:
     """Return FlashAttention if it supports the options, else the Triton kernel, else padded."""
     others: AttentionFunction = padded_attention
+    if options.global_first:
+        return others
     if has_triton and options.positions.has_packed_scores and head_size <= _LARGEST_HEAD:
         from embedwell_models.torch_backend.triton_kernels.attention import attend
 

@@ -31,6 +31,7 @@ from embedwell_models.torch_backend.gpu_attention import (
 from embedwell_models.torch_backend.input_gate import input_gates
 from embedwell_models.torch_backend.layers import (
     LAYER_CLASSES,
+    AdaptedFeedForward,
     Attention,
     FeedForward,
     Layer,
@@ -188,10 +189,13 @@ class _Builder:
             sum_and_norm=self.operators.sum_and_norm,
         )
 
-    def ffn(self, name: str, spec: FeedForwardSpec) -> FeedForward | MixtureOfExperts:
+    def ffn(
+        self, name: str, spec: FeedForwardSpec
+    ) -> FeedForward | AdaptedFeedForward | MixtureOfExperts:
         if not spec.experts:
             down = self.last(self.linear(name, "down"))
-            return FeedForward(self.up(name, spec), down, self.inner_norm(name, spec))
+            network = FeedForward(self.up(name, spec), down, self.inner_norm(name, spec))
+            return self.adapted(name, network, spec.activation) if spec.adapter else network
         ups, downs = (
             self.weights[f"{name}.experts_{part}.weight"].chunk(spec.experts)
             for part in ("up", "down")
@@ -208,6 +212,11 @@ class _Builder:
             bias=self.weights[f"{name}.experts.bias"].to(self.device, self.linear_factory.dtype),
             top=spec.top,
         )
+
+    def adapted(self, name: str, network: FeedForward, activation: str) -> AdaptedFeedForward:
+        up = self.linear(name, "adapter_up", activation)
+        down = self.last(self.linear(name, "adapter_down"))
+        return AdaptedFeedForward(network, self.norm(f"{name}.ffn_norm"), FeedForward(up, down))
 
     def inner_norm(self, layer: str, spec: FeedForwardSpec) -> Norm:
         config = replace(self.config, norm_eps=spec.inner_norm_eps)
@@ -251,6 +260,7 @@ class _Builder:
             options=options,
             attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
             mixed_norm=self.norm(f"{name}.mixed_norm"),
+            first_qkv=self.linear(name, "first_qkv") if spec.global_first else None,
         )
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
@@ -264,6 +274,7 @@ class _Builder:
             causal=self.config.causal,
             window=spec.window,
             softcap=spec.softcap,
+            global_first=spec.global_first,
         )
 
     def norm(self, name: str) -> Norm:

@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
+from embedwell_models.torch_backend.attention import (
+    AttentionFunction,
+    AttentionOptions,
+    attend_from_first,
+)
 from embedwell_models.torch_backend.convolution import ShortConvolution
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, identity
@@ -22,7 +26,8 @@ class Attention:
     """Multi-head attention, or grouped-query attention with fewer key heads (arXiv 2305.13245).
 
     qkv: (T, D) -> (T, (H + 2 * key heads) * Dh). output: (T, H * Dh) -> (T, D). heads: numbers of
-    query, key and value heads. mixed_norm: norm of what `output` reads.
+    query, key and value heads. mixed_norm: norm of what `output` reads. first_qkv: as `qkv`, for
+    what the first token of a text reads; None if it reads what the others read.
     """
 
     qkv: Linear
@@ -34,6 +39,7 @@ class Attention:
     options: AttentionOptions
     attend: AttentionFunction
     mixed_norm: Norm = identity
+    first_qkv: Linear | None = None
 
     def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
@@ -41,6 +47,9 @@ class Attention:
         query, key = self._query_and_key(qkv, layout)
         value = self.value_norm(qkv[:, -self.heads[2] :])
         mixed = self.attend(query, key, value, layout, self.options)
+        if self.first_qkv is not None:
+            heads = self.first_qkv(x).view(qkv.shape).chunk(3, dim=1)
+            attend_from_first(mixed, heads, layout, self.options.scale)
         return self.output(self.mixed_norm(mixed), residual)
 
     def _query_and_key(self, qkv: Tensor, layout: SequenceLayout) -> Sequence[Tensor]:
@@ -66,6 +75,20 @@ class FeedForward:
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
         return self.down(self.inner_norm(self.up(x)), residual)
+
+
+@dataclass(frozen=True)
+class AdaptedFeedForward:
+    """Feed-forward network, norm and adapter (X-MOD; Pfeiffer et al. 2022, arXiv 2205.06266)."""
+
+    network: FeedForward
+    norm: Norm
+    adapter: FeedForward
+
+    def __call__(self, x: Tensor, residual: Tensor | None = None) -> Sum:
+        """Apply it to packed rows: (T, D) -> (T, D)."""
+        normed = self.norm(self.network(x, residual).evaluate())
+        return self.adapter(normed, residual=normed)
 
 
 @dataclass(frozen=True)
@@ -103,7 +126,7 @@ class Layer(ABC):
 
     attention: Attention | ShortConvolution
     attention_norm: Norm
-    ffn: FeedForward | MixtureOfExperts
+    ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm
     attention_output_norm: Norm
     ffn_output_norm: Norm

@@ -23,7 +23,6 @@ from embedwell_models import families
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.classic.cases import FUNNEL
 from tests.models.classic.cases import FUNNEL_BLOCKS as BLOCKS
 from tests.models.classic.cases import FUNNEL_SIZES as SMALL
@@ -59,6 +58,7 @@ CASES = [
     ),
     Case("funnel", BLOCKS, SMALL, model=FunnelForPreTraining),
     Case("funnel", BLOCKS, SMALL, model=FunnelForMaskedLM),
+    Case("funnel", BLOCKS, SMALL, model=FunnelForSequenceClassification),
     Case("funnel", BLOCKS, SMALL, model=FunnelBaseModel),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: str(CASES.index(case)))
@@ -215,9 +215,3 @@ def test_other_options_are_refused_by_name(tmp_path: Path) -> None:
     edit(tmp_path, block_sizes=[1] * 10, block_repeats=[1] * 10)
     with pytest.raises(ModelError, match="too many blocks"):
         families.read(tmp_path)
-
-
-def test_classifiers_are_refused(tmp_path: Path) -> None:
-    write(Case("funnel", BLOCKS, SMALL, model=FunnelForSequenceClassification), tmp_path)
-    with pytest.raises(ModelError, match="classification head of funnel"):
-        ModelDescription.read(tmp_path)

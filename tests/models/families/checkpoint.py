@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.classic.own_layers_encoder import OwnLayersEncoder
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import read_json
 from embedwell_models.config.layer_spec import AttentionSpec
 from embedwell_models.encoder.batch import Batch
@@ -110,9 +111,13 @@ def _centre(name: str) -> float:
     return 1.0 if norm and name.endswith("weight") else 0.0
 
 
-def encoder(folder: Path, linear_factory: LinearFactory | None = None) -> TorchEncoder:
-    """Load our encoder on torch."""
-    spec = families.read(folder)
+def encoder(
+    folder: Path,
+    linear_factory: LinearFactory | None = None,
+    spec: CheckpointLayout | None = None,
+) -> TorchEncoder:
+    """Load our encoder on torch. spec: by default that of the folder."""
+    spec = spec or families.read(folder)
     loaded = weights.load(folder, spec)
     layers = TorchLayers(
         spec.config, loaded, linear_factory or OneDnnLinearFactory(torch.float32), CPU

@@ -39,6 +39,7 @@ _TESTED = (
         "roberta",
         "t5",
         "xlnet",
+        "xmod",
     ),
 )
 

@@ -1,13 +1,17 @@
-"""Tests of Longformer without global attention against transformers."""
+"""Tests of Longformer against transformers, with global attention in classifiers."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 from transformers import LongformerForMaskedLM, LongformerForSequenceClassification
 
 from embedwell_models import families
+from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
-from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import (
     Case,
     assert_equal_states,
@@ -15,7 +19,7 @@ from tests.models.families.checkpoint import (
     windows,
     write,
 )
-from tests.models.families.files import assert_refused, edit
+from tests.models.families.files import assert_refused, change, edit
 
 CASES = [
     Case("longformer", {"attention_window": 6}),
@@ -56,7 +60,40 @@ def test_other_windows_are_refused_by_name(tmp_path: Path) -> None:
     assert_refused(tmp_path, is_decoder=True)
 
 
-def test_rerankers_whose_first_token_sees_all_are_refused(tmp_path: Path) -> None:
-    write(Case("longformer", {}, model=LongformerForSequenceClassification), tmp_path)
-    with pytest.raises(ModelError, match="classification head of longformer"):
-        ModelDescription.read(tmp_path)
+CLASSIFIER = Case(
+    "longformer",
+    {"attention_window": [4, 8, 64], "max_position_embeddings": 1100},
+    model=LongformerForSequenceClassification,
+)
+LONG = (3, 1100 - 2, 1, 17, 600, 9)
+
+
+@dataclass(frozen=True)
+class WithGlobalAttention:
+    """A Longformer whose first token has global attention, as in its classifiers."""
+
+    encoder: Any
+
+    def __call__(self, input_ids: Tensor, **options: Any) -> Any:
+        mask = torch.zeros_like(input_ids)
+        mask[:, 0] = 1
+        return self.encoder(input_ids, global_attention_mask=mask, **options)
+
+
+def test_the_first_token_of_a_classifier_has_global_attention(tmp_path: Path) -> None:
+    model = WithGlobalAttention(write(CLASSIFIER, tmp_path).base_model)
+    assert_equal_states(model, tmp_path, LONG)
+
+
+def test_a_text_of_a_classifier_is_the_same_bits_in_every_batch(tmp_path: Path) -> None:
+    write(CLASSIFIER, tmp_path)
+    assert_same_bits(tmp_path, LONG)
+
+
+def test_a_classifier_without_the_projections_of_its_first_token_is_refused(
+    tmp_path: Path,
+) -> None:
+    write(CLASSIFIER, tmp_path)
+    change(tmp_path, lambda all_: {name: all_[name] for name in all_ if "global" not in name})
+    with pytest.raises(ModelError, match="query_global"):
+        weights.load(tmp_path, families.read(tmp_path))

@@ -18,6 +18,7 @@ from tests.models.families.every import every_family
 HEAD_SIZE = 32
 NEED_TORCH = {  # the model types of this test, where the column names a part of a family
     "of code": set[str](),
+    "classifiers": set[str](),
     "small models": {"electra"},
 }
 

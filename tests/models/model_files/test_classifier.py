@@ -9,16 +9,20 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 from tokenizers import Tokenizer, processors
+from transformers import XLNetTokenizer
 
 from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.vectors import normalize
+from tests.conftest import precisions
 from tests.models.cross_encoder import (
     OPTIONS,
     configure_tokenizer,
     without_options_of_heads,
     write_cross_encoder,
 )
+from tests.models.families.compiled import LEAST
 from tests.models.tiny import VOCABULARY
 
 PAIRS = [
@@ -124,17 +128,78 @@ def test_the_activation_of_big_birds_head_is_that_of_its_layers(
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"summary_type": "first", "summary_activation": "relu"},
+        {"summary_type": "mean", "summary_activation": ""},
+        {"summary_type": "cls_index", "summary_activation": "gelu"},
+    ],
+    ids=str,
+)
+def test_the_pooling_and_activation_of_xlnet_are_those_of_its_summary(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(tmp_path, 3, "xlnet", **options)
+    expected = reference(folder)
+    np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
+
+
+@pytest.mark.parametrize("model_type", ["funnel", "xlnet"])
+def test_a_model_without_segments_whose_tokenizer_returns_them_is_refused(
+    model_type: str, tmp_path: Path
+) -> None:
+    folder = write_cross_encoder(tmp_path, model_type=model_type)
+    configure_tokenizer(folder, **NAMES)
+    with pytest.raises(ModelError, match=r"model_input_names.*without token_type_ids"):
+        ModelDescription.read(folder)
+
+
+def test_an_xlnet_reads_the_last_token_of_pairs_that_are_padded_on_the_left(
+    tmp_path: Path,
+) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlnet")
+    special = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eop>", "<eod>")
+    pieces = [*special, "▁the", "▁of", "▁you", "▁", *"abcdefghijklmnopqrstuvwxyz"]
+    scores = {piece: -float(index) for index, piece in enumerate(pieces)}
+    XLNetTokenizer(vocab=[*scores.items()], model_max_length=64).save_pretrained(folder)
+    model = CrossEncoder(str(folder), device="cpu", activation_fn=torch.nn.Identity())
+    expected = np.asarray(model.predict(PAIRS, batch_size=len(PAIRS)))
+    scored = load(folder).score(PAIRS)[:, 0]
+    np.testing.assert_allclose(scored, expected, atol=1e-5 * abs(expected).max())
+
+
+def test_an_xlnet_with_another_summary_is_refused(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, model_type="xlnet")
+    for key, value in (("summary_use_proj", False), ("summary_type", "attn")):
+        edit(folder / "config.json", **{key: value})
+        with pytest.raises(ModelError, match=key):
+            ModelDescription.read(folder)
+        edit(folder / "config.json", **{key: None})
+
+
 def test_mobilebert_may_have_a_single_layer_after_its_states(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path, 3, "mobilebert", classifier_activation=False)
     expected = reference(folder)
     np.testing.assert_allclose(load(folder).score(PAIRS), expected, atol=1e-5 * abs(expected).max())
 
 
-@pytest.mark.parametrize("model_type", ["bert", "eurobert", "mobilebert", "phi3"])
+@pytest.mark.parametrize(
+    "model_type",
+    ["bert", "eurobert", "funnel", "longformer", "mobilebert", "phi3", "xlnet", "xmod"],
+)
 def test_a_pair_is_the_same_bits_alone_and_in_a_batch(model_type: str, tmp_path: Path) -> None:
     embedder = load(write_cross_encoder(tmp_path, model_type=model_type))
     alone = [embedder.score([pair])[0] for pair in PAIRS]
     assert np.array_equal(embedder.score(PAIRS), np.stack(alone))
+
+
+def test_a_longformer_of_lower_precision_is_faithful(tmp_path: Path) -> None:
+    folder = write_cross_encoder(tmp_path, labels=32, model_type="longformer")
+    exact = normalize(load(folder).score(PAIRS))
+    for dtype in precisions():
+        cosines = (normalize(load(folder, dtype).score(PAIRS)) * exact).sum(axis=1)
+        assert cosines.min() >= LEAST[dtype], cosines
 
 
 def test_the_second_text_is_in_the_second_segment_only_where_the_tokenizer_says_so(
@@ -276,8 +341,8 @@ def test_a_head_or_an_activation_that_is_not_known_is_refused_by_name(
 
 def test_a_family_whose_head_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path)
-    edit(folder / "config.json", model_type="longformer")
-    with pytest.raises(ModelError, match="the classification head of longformer is not supported"):
+    edit(folder / "config.json", model_type="dpr", projection_dim=0)
+    with pytest.raises(ModelError, match="the classification head of dpr is not supported"):
         ModelDescription.read(folder)
 
 

@@ -84,6 +84,7 @@ def test_texts_of_one_token_go_the_way_of_longer_ones() -> None:
         (AttentionOptions(Slanted(), SCALE), 64, torch.bfloat16),
         (AttentionOptions(Contents(), SCALE), 64, torch.bfloat16),
         (AttentionOptions(PositionHooks(), SCALE, softcap=2.0), 64, torch.float16),
+        (AttentionOptions(PositionHooks(), SCALE, window=3, global_first=True), 64, torch.float16),
     ],
 )
 def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(

@@ -10,6 +10,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
+from tests.models.families.checkpoint import Case, write
 from tests.models.jina_adapters import TASKS, write_sentence_model
 
 
@@ -46,6 +47,12 @@ def test_all_are_those_of_the_model(tmp_path: Path) -> None:
         (TASKS[0], ["jina:retrieval.query", "jina"]),
         *((task, [f"jina:{task}"]) for task in TASKS[1:]),
     ]
+
+
+def test_all_of_an_xmod_are_its_languages(tmp_path: Path) -> None:
+    write(Case("xmod", {"languages": ["de_CH", "fr_CH"], "default_language": "fr_CH"}), tmp_path)
+    models = expanded(tmp_path, served_name="swiss", adapter="all")
+    assert models == [("de_CH", ["swiss:de_CH", "swiss"]), ("fr_CH", ["swiss:fr_CH"])]
 
 
 @pytest.mark.parametrize("adapter", ["all", "a,b"])

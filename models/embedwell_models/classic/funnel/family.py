@@ -6,6 +6,11 @@ from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.classification_heads import (
+    ClassificationLayers,
+    refuse_segments,
+    two_layers,
+)
 from embedwell_models.positions.schemes import TransformerXL
 
 _REQUIRED = {
@@ -15,6 +20,7 @@ _REQUIRED = {
     "truncate_seq": True,
     "pool_q_only": True,
 }
+_WITHOUT_DECODER = {"FunnelBaseModel", "FunnelForSequenceClassification"}
 _MAX_POSITIONS = 512
 _EMBEDDINGS = {
     "embeddings.word_embeddings.weight": "token_table",
@@ -116,10 +122,16 @@ def layers_of_first_block(options: JsonConfig) -> int:
 
 
 def decoder_layers(options: JsonConfig) -> int:
-    """Return the number of decoder layers, 0 for FunnelBaseModel, which has no decoder."""
-    if "FunnelBaseModel" in options.get("architectures", []):
+    """Return the number of decoder layers, 0 for the classes that have no decoder."""
+    if _WITHOUT_DECODER & {*options.get("architectures", [])}:
         return 0
     return int(options.get("num_decoder_layers", 2))
+
+
+def classification_head(options: JsonConfig) -> ClassificationLayers:
+    """Return the head of a classifier, which reads the first position."""
+    refuse_segments(options)
+    return two_layers("classifier.linear_hidden", "classifier.linear_out")(options)
 
 
 def _shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
