@@ -11,8 +11,13 @@ from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
-from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import Calibration, InputObserver, Magnitudes
+from embedwell_models.cpu_backend.prepack import PRECISIONS, Packing
+from embedwell_models.cpu_backend.quantization import (
+    QUANTIZED,
+    Calibration,
+    InputObserver,
+    Magnitudes,
+)
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
@@ -28,7 +33,7 @@ Build = Callable[[str, Packing], Encoder]
 class KernelEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
+    calibration: on the reference sentences, for int8 and int4. add_head: None for no head. cpu_features: CPU
     features that may be used, see embedwell_models.cpu_backend.library.
     """
 
@@ -67,15 +72,15 @@ class KernelEncoderFactory:
 
 def compiled_precisions(cpu_features: frozenset[str]) -> list[str]:
     """Precisions below float32 that the kernels have for a CPU, in the order of `auto`."""
-    return [dtype for dtype in ("bfloat16", "int8") if library.best_isa(dtype, cpu_features)]
+    return [dtype for dtype in PRECISIONS[1:] if library.best_isa(dtype, cpu_features)]
 
 
 def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
     """Return the error for a precision that a device does not support at full speed."""
-    hint = " (it is for CPUs)" if dtype == "int8" else ""
+    hint = " (it is for CPUs)" if dtype in QUANTIZED else ""
     needs = {
         "bfloat16": "AVX-512 with BF16, or ARM64 with BF16",
-        "int8": "AVX2, or ARM64 with dot products",
+        **dict.fromkeys(QUANTIZED, "AVX2, or ARM64 with dot products"),
     }
     if device == "cpu" and dtype in needs:
         hint = f" (it needs {needs[dtype]}, and a C++ compiler at installation)"
@@ -87,10 +92,10 @@ def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
 def build_in_kernels(
     dtype: str, cpu_features: frozenset[str], calibration: Calibration, build: Build
 ) -> Encoder:
-    """Build an encoder in a precision that the kernels have; calibrate int8 first if need be."""
+    """Build an encoder in a precision that the kernels have; calibrate int8 or int4 first."""
     isa = library.best_isa(dtype, cpu_features)
     assert isa is not None  # see `check`
-    if dtype != "int8":
+    if dtype not in QUANTIZED:
         return build(isa, Packing(dtype))
     if calibration.magnitudes is None:
         calibration.magnitudes = _input_magnitudes(cpu_features, calibration.run, build)

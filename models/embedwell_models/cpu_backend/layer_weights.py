@@ -57,7 +57,7 @@ class LayerWeights:
     """
 
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
-        self.run = kernel(isa, f"encode_{packing.dtype}")
+        self.run = kernel(isa, f"encode_{packing.products}")
         exact = KernelLinearFactory(isa, Packing("float32"))
         build = _Builder(config, weights, WeightPacker(isa, packing), exact)
         self.layers = (Layer * config.num_layers)(*build.layers())

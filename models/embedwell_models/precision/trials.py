@@ -17,7 +17,12 @@ log = logging.getLogger(__name__)
 MIN_COSINE, MIN_MEDIAN_COSINE = 0.9995, 0.9997
 """Least and median cosine to float32, over all reference texts, that `auto` accepts at least."""
 
-LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8": 0.995}
+LEAST_COSINES = {
+    "float32": 0.99999,
+    **dict.fromkeys(("bfloat16", "float16"), 0.999),
+    "int8": 0.995,
+    "int4": 0.8,
+}
 """Cosine to exact vectors that each precision is expected to reach if it is asked for by name."""
 
 MIN_SPEEDUP = 1.1
@@ -113,7 +118,8 @@ class _Comparison:
 
     def fastest(self) -> PrecisionChoice:
         """Choose the fastest precision that is accurate enough."""
-        float32, *others = self.factory.supported()
+        # Weights of four bits are never accurate enough: they are for machines with little memory.
+        float32, *others = (each for each in self.factory.supported() if each != "int4")
         best = PrecisionChoice(float32, self.factory.build(float32), (_FLOAT32,))
         if not others:
             return best

@@ -49,7 +49,7 @@ AddHead = Callable[[Encoder, LinearFactory], Encoder]
 class TorchEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
+    calibration: on the reference sentences, for int8 and int4. add_head: None for no head. cpu_features: CPU
     features that may be used, see embedwell_models.cpu_backend.library.
     graphs: filled by an encoder on a GPU that is warm; None to record none.
     """
