@@ -81,15 +81,19 @@ class WeightPacker:
         inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
         short_sums, levels = self._isa in SHORT_SUMS, self._levels
         quantized = quantize_weight(weight, inputs, name, short_sums, levels)
-        panels = to_panels(quantized.weight)
+        weights = to_panels(quantized.weight)
         return Matrix(
-            panels=self.retain(panels if levels is None else to_four_bits(panels, levels)),
+            panels=self.retain(weights if levels is None else to_four_bits(weights, levels)),
             bias=self.retain(bias),
             levels=None if levels is None else self.retain(levels),
             scales=self.retain(quantized.scales),
             sums=self.retain(quantized.sums),
             smoothing=self.retain(quantized.smoothing),
         )
+
+    def with_no_weights(self) -> "WeightPacker":
+        """Return a packer for the same precision that owns no memory yet."""
+        return WeightPacker(self._isa, self._packing)
 
     def attention_panels(self, rows: Floats) -> int:
         """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""

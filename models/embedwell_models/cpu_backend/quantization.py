@@ -107,7 +107,8 @@ class QuantizedWeight:
 def four_bit_levels(short_sums: bool) -> Levels:
     """Return the levels of weights of four bits. short_sums: see quantize_weight."""
     above = np.array(_NORMAL_LEVELS) * ((64 if short_sums else 127) / _NORMAL_LEVELS[-1])
-    return np.rint(np.concatenate([-above[::-1], above])).astype(np.int8)
+    levels: Levels = np.rint(np.concatenate([-above[::-1], above])).astype(np.int8)
+    return levels
 
 
 def quantize_weight(
@@ -151,13 +152,13 @@ def _scales(smooth: Floats, short_sums: bool) -> Floats:
 def _nearest_levels(smooth: Floats, levels: Levels) -> tuple[NDArray[np.int8], Floats]:
     # The integers, and the scales with the least mean square error, as k-means finds them.
     largest = int(levels[-1])
-    integers = np.arange(-largest, largest + 1)
-    nearest = levels[np.abs(integers[:, None] - levels).argmin(axis=1)]
+    middles = np.arange(-largest, largest) + 0.5  # of the intervals between integers
+    nearest = levels[np.abs(middles[:, None] - levels).argmin(axis=1)]
     scales = smooth.std(axis=1) * np.float32(_NORMAL_LEVELS[-1] / largest)
     for _ in range(_SCALE_STEPS):
         scales = np.maximum(scales, np.float32(1e-30))
-        multiples = np.rint(smooth / scales[:, None]).clip(-largest, largest)
-        rounded = nearest[multiples.astype(np.int16) + largest]
+        intervals = np.floor(smooth / scales[:, None]).clip(-largest, largest - 1)
+        rounded = nearest[intervals.astype(np.int16) + largest]
         floats = rounded.astype(np.float32)
         scales = np.vecdot(smooth, floats) / np.vecdot(floats, floats)
     return rounded, scales

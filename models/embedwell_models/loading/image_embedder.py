@@ -59,9 +59,9 @@ class ImageEmbedder:
         """Load the image encoder of a model; return None if the model has none.
 
         dtype: the precision of the text encoder. The image encoder uses the same precision, except:
-        int8 and int4 become bfloat16, because they are calibrated with texts. float32 is used if the vectors
-        of the reference images differ from their float32 vectors by more than `auto` accepts for
-        texts.
+        int8 and int4 become bfloat16, because they are calibrated with texts. float32 is used if
+        the vectors of the reference images differ from their float32 vectors by more than `auto`
+        accepts for texts.
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """

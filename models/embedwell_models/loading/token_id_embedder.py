@@ -85,8 +85,8 @@ class TokenIdEmbedder:
         """Load a model from a folder, the cache, or the network.
 
         device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU), int8
-        or int4 (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
-        bfloat16 on a GPU that has it.
+        or int4 (CPU); auto is the fastest precision that is close to float32 on the reference
+        sentences, or bfloat16 on a GPU that has it.
         pooling: one of MODES in `model_files.pooling_modes`; auto is the pooling of the model's
         files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
         `model_files.rerank_formats`; auto is the format of the model's files.
@@ -96,7 +96,7 @@ class TokenIdEmbedder:
         trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
         those of an earlier load in int8 or int4, which are not measured again. fingerprint: that
         of an earlier load of the same files in this dtype, which is not computed again. Without
-        these, what `auto`, int8 or int4 measures of a model with a name is kept in the cache folder.
+        these, what a load of a model with a name measures is kept in the cache folder.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models.
         image_model: a model in the same space, whose image encoder embeds images.
 

@@ -71,9 +71,10 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
             _log_reuse(spec, previous)
         return embedder, previous
     for trial in embedder.trials[1:]:
+        speed = f", {trial.speedup:.1f} times as fast" if trial.speedup else ""
         log.info(
-            "%s in %s: cosine to float32 at least %.5f (median %.5f), %.1f times as fast",
-            *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, trial.speedup),
+            "%s in %s: cosine to float32 at least %.5f (median %.5f)%s",
+            *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, speed),
         )
     limit = choose_batch_limit(embedder, spec.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come
