@@ -53,7 +53,7 @@ from embedwell_models.model_files.sparse import Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.pair_format import PairFormat
+from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -192,7 +192,7 @@ class ModelDescription:
         return page_format is None or page_format.special_tokens
 
     @property
-    def pair_format(self) -> PairFormat | None:
+    def pair_format(self) -> PairFormat | SeparateFormat | None:
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
 

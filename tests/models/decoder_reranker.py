@@ -71,11 +71,16 @@ def write_reranker(
     **options: Any,
 ) -> Path:
     """Save a language model, or a classifier of it for a number of labels, and its tokenizer."""
-    rust = Tokenizer.from_str(_tokenizer_json())
     sizes = {
-        **{"vocab_size": rust.get_vocab_size() + 3, "hidden_size": 64, "num_hidden_layers": 2},
-        **{"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32},
-        **{"intermediate_size": 128, "bos_token_id": 3, "eos_token_id": 0, "pad_token_id": 0},
+        **{"vocab_size": write_tokenizer(folder, max_length, template) + 3, "hidden_size": 64},
+        **{"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1},
+        **{
+            "head_dim": 32,
+            "intermediate_size": 128,
+            "bos_token_id": 3,
+            "eos_token_id": 0,
+            "pad_token_id": 0,
+        },
         **({} if labels is None else {"num_labels": labels}),
     }
     auto: Any = AutoModelForCausalLM if labels is None else AutoModelForSequenceClassification
@@ -86,6 +91,14 @@ def write_reranker(
             is_norm = "norm" in name and "gemma" not in model_type
             parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
     model.save_pretrained(folder)
+    return folder
+
+
+def write_tokenizer(
+    folder: Path, max_length: int, template: str | dict[str, str] | None = None
+) -> int:
+    """Save the tokenizer; return its number of tokens."""
+    rust = Tokenizer.from_str(_tokenizer_json())
     fast: Any = PreTrainedTokenizerFast
     tokenizer = fast(
         tokenizer_object=rust,
@@ -96,7 +109,7 @@ def write_reranker(
     )
     tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
-    return folder
+    return int(rust.get_vocab_size())
 
 
 def write_layout(

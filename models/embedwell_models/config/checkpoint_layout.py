@@ -70,6 +70,7 @@ class CheckpointLayout:
     layer has those of them that LayerSpec.has names. Several names separated by '|' split the rows
     into parts, which are equal unless there are fewer heads of keys and values.
     unused: patterns of the names of tensors that inference does not need.
+    skipped_layers: numbers of layers in the checkpoint that are not computed.
     prefixes: removed from the start of the names that have one, as in checkpoints saved with a task
     head; `tensors` are without them.
     by_head: whether a fused query, key and value are interleaved by head.
@@ -94,6 +95,7 @@ class CheckpointLayout:
     config: EncoderConfig
     tensors: Mapping[str, str]
     unused: tuple[str, ...] = ()
+    skipped_layers: range = range(0)
     prefixes: tuple[str, ...] = ()
     by_head: bool = False
     transposed: tuple[str, ...] = ()
@@ -167,6 +169,8 @@ class CheckpointLayout:
         if self.adapters:
             name = name.replace(_PARAMETRIZED, ".weight")
         key, number = self._key(name)
+        if key.startswith(_OF_LAYER) and number in self.skipped_layers:
+            return []
         if key in self.tensors:
             return [part.format(number) for part in split(self.tensors[key])]
         if self._is_unused(key):

@@ -64,15 +64,16 @@ _KEYS: Mapping[Kind, str] = {
     "truncate_dim block_size num_random_blocks d_head",
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
     "num_attention_heads num_heads n_heads n_head num_key_value_heads num_global_key_value_heads "
-    "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks",
+    "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks "
+    "start_layer layer_sep",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "
     "rope_local_base_freq partial_rotary_factor rotary_pct factor low_freq_factor "
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
-    "query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier",
+    "scale_depth scale_emb query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier",
     _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save",
-    _INDICES: "full_attn_idxs block_sizes block_repeats",
+    _INDICES: "full_attn_idxs cutoff_layers block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",
     _REPEATED: "attention_types",

@@ -7,7 +7,8 @@ same bytes in every batch.
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from operator import add
+from functools import partial
+from operator import add, mul
 from pathlib import Path
 from typing import TypeVar
 
@@ -114,7 +115,8 @@ def load_dense(
     layer = linear(weight, biases[0] if biases else zeros, fused or "none")
     activate = _identity if fused else activation(module.activation)
     if not module.residual:
-        return lambda rows: activate(layer(rows))
+        scale = _identity if module.factor == 1 else partial(mul, module.factor)
+        return lambda rows: scale(activate(layer(rows)))
     shortcut = _identity if residual is None else linear(residual, zeros, "none")
     return lambda rows: add(activate(layer(rows)), shortcut(rows))
 

@@ -40,7 +40,8 @@ class NormLayer:
 class ClassificationLayers:
     """Pooling of the states, and the layers after it. output: computes the logits.
 
-    divisor: divides the logits. of_tokens: layers that are applied to the state of each token,
+    divisor: divides the logits. softcap: the logits become softcap * tanh(logits / softcap), unless
+    it is 0. of_tokens: layers that are applied to the state of each token,
     before the pooling. pad_id: id that is no last token of a text; None if every id may be it.
     """
 
@@ -49,6 +50,7 @@ class ClassificationLayers:
     output: LinearLayer
     of_tokens: tuple[LinearLayer, ...] = ()
     divisor: float = 1.0
+    softcap: float = 0.0
     pad_id: int | None = None
 
 

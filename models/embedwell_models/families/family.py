@@ -74,6 +74,7 @@ class Family:
     read: builds the layout of a checkpoint; None for a table.
     table: names of the tensors of a table of word vectors without layers; None for other families.
     rows: the rows of the documentation.
+    head_classes: classes beside ...ForSequenceClassification that have the classification head.
     classification_head, masked_lm_head, next_token: heads for labels, for sparse vectors and for
     generative rerankers; None if they are not supported.
     published_pooling: pooling of the family's own code, which then normalises; it applies where
@@ -112,6 +113,7 @@ class Family:
     classification_head: Callable[[JsonConfig], ClassificationLayers] | None = None
     masked_lm_head: MaskedLMReader | None = None
     next_token: NextToken | None = None
+    head_classes: tuple[str, ...] = ()
     published_pooling: str = ""
     rerank_format: str = ""
     reads_lists: bool = False

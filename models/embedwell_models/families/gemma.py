@@ -33,7 +33,11 @@ def read(options: JsonConfig) -> CheckpointLayout:
 
 def gemma2(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Gemma 2: every second layer has a window, and scores are soft-capped."""
-    causal = _is_causal(options, "Gemma2")
+    return of_gemma2(options, _is_causal(options, "Gemma2"))
+
+
+def of_gemma2(options: JsonConfig, causal: bool) -> CheckpointLayout:
+    """Build the spec of a Gemma 2. causal: whether a token attends to earlier tokens only."""
     return _spec(
         options,
         SANDWICH,

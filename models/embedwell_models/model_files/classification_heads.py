@@ -50,6 +50,8 @@ def classification_head(
         for part in (layers.of_tokens, layers.hidden)
     )
     output = replace(_dense(layers.output, path, width, num_labels), divisor=layers.divisor)
+    if cap := layers.softcap:
+        output = replace(output, activation="Tanh", divisor=cap, factor=cap)
     # In other models, the tokens before it attend to it.
     pad_id = layers.pad_id if config.causal else None
     return ClassificationHead(layers.pooling, (*hidden, output), of_tokens, pad_id)

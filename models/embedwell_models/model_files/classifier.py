@@ -26,7 +26,7 @@ from embedwell_models.model_files.transformer import (
     TransformerOptions,
 )
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
-from embedwell_models.tokenizer.pair_format import PairFormat
+from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
 
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
@@ -52,7 +52,7 @@ class ClassifierOptions:
     activation: Activation
     multi_label: bool = False
     output: Output = "logits"
-    pair_format: PairFormat | None = None
+    pair_format: PairFormat | SeparateFormat | None = None
     listwise: ListwiseOptions | None = None
 
     @property
@@ -87,7 +87,8 @@ class ClassifierOptions:
         options = JsonConfig(folder / path / "config.json")
         class_name = next(iter(options.get("architectures", ())), "")
         output: Output = "next_token"
-        if class_name.endswith(_CLASS_SUFFIX):
+        has_head = class_name in families.named(config.family).head_classes
+        if has_head or class_name.endswith(_CLASS_SUFFIX):
             output, labels = "logits", _labels(options, config)
             head = classification_head(options, config, path, len(labels))
         elif class_name.endswith(CLASS_SUFFIXES):
@@ -137,18 +138,18 @@ def _pair_format(  # noqa: PLR0913, PLR0917 - called once
     output: Output,
     rerank_format: str,
     reranks: bool,
-) -> PairFormat | None:
+) -> PairFormat | SeparateFormat | None:
     """Return the format of pairs, or None if the tokenizer joins two texts."""
     if rerank_format in FORMATS:
         return FORMATS[rerank_format].pair_format()
     own_format = families.named(config.family).rerank_format
     encoder = folder / path
     template = TransformerOptions.read(folder, path, config, output).chat_template
+    if rerank_format == AUTO and template is None and own_format:
+        return FORMATS[own_format].pair_format()
     # Without modules.json, sentence-transformers uses any chat template.
     if reranks and not has_modules(folder) and chat_template.has_template(encoder):
         template = ChatTemplateOptions()
-    if rerank_format == AUTO and template is None and own_format:
-        return FORMATS[own_format].pair_format()
     card = read_card(folder)
     if rerank_format == PAIR or template is None:
         card.require("default_prompt_name", None)

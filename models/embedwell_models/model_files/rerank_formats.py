@@ -2,9 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
+from embedwell_models.tokenizer.pair_format import (
+    PairFormat,
+    PromptSlot,
+    Segments,
+    SeparateFormat,
+)
 
 AUTO = "auto"
 PAIR = "pair"
@@ -15,19 +20,22 @@ PAIR = "pair"
 class RerankFormat:
     """A format with the placeholders {query}, {document} and, if it has one, {instruction}.
 
+    text: the format, or its parts if they are tokenized one by one, with the default instruction.
     instruction: the default instruction. plain: the format without an instruction, if it differs.
     answers: next tokens for a relevant and an irrelevant document. The score is the difference of
     their logits, or the logit of the first answer if there is no second. Empty for models with a
     head.
     """
 
-    text: str
+    text: str | SeparateFormat
     instruction: str = ""
     plain: str | None = None
     answers: tuple[str, ...] = ()
 
-    def pair_format(self) -> PairFormat:
-        """Parse the text into a PairFormat of segments and slots."""
+    def pair_format(self) -> PairFormat | SeparateFormat:
+        """Parse the text into segments and slots, unless its parts are separate."""
+        if isinstance(self.text, SeparateFormat):
+            return self.text
         instructed = _segments(self.text)
         if PromptSlot.INSTRUCTION not in instructed:
             return PairFormat(instructed, None)
@@ -52,6 +60,13 @@ _MXBAI = (
     "provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:"
     "<|im_end|>\n<|im_start|>assistant\n"
 )
+_BGE = SeparateFormat(
+    query="A: ",
+    document="B: ",
+    separator="\n",
+    instruction="Given a query A and a passage B, determine whether the passage contains an answer "
+    "to the query by providing a prediction of either 'Yes' or 'No'.",
+)
 FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
     "qwen3-reranker": RerankFormat(  # Zhang et al. 2025, arXiv 2506.05176
         text=f"{_QWEN3_SYSTEM}<Instruct>: {{instruction}}\n<Query>: {{query}}\n"
@@ -66,10 +81,11 @@ FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
         answers=("yes", "no"),
     ),
     "bge-reranker-v2-gemma": RerankFormat(  # Chen et al. 2024, arXiv 2402.03216
-        text="<bos>A: {query}\nB: {document}\n{instruction}",
-        instruction="Given a query A and a passage B, determine whether the passage contains an "
-        "answer to the query by providing a prediction of either 'Yes' or 'No'.",
+        text=_BGE,
         answers=("Yes",),
+    ),
+    "bge-reranker-v2.5-gemma2-lightweight": RerankFormat(  # has heads
+        text=replace(_BGE, instruction="Predict whether passage B contains an answer to query A."),
     ),
     "mxbai-rerank-v2": RerankFormat(
         text=_MXBAI,

@@ -14,7 +14,7 @@ class Dense:
     """A linear layer with one of ACTIVATIONS. tensor: the name of its weight.
 
     residual: whether the input is added to the result, through another matrix if the widths differ.
-    divisor: divides weight and bias.
+    divisor: divides weight and bias. factor: of the activation's result, without a residual.
     """
 
     path: str
@@ -25,6 +25,7 @@ class Dense:
     tensor: str = "linear.weight"
     residual: bool = False
     divisor: float = 1.0
+    factor: float = 1.0
 
     @property
     def shapes(self) -> Shapes:

@@ -11,8 +11,15 @@ from itertools import takewhile
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments, around
+from embedwell_models.tokenizer.pair_format import (
+    PairFormat,
+    PromptSlot,
+    Segments,
+    SeparateFormat,
+    around,
+)
 from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer
+from embedwell_models.tokenizer.separate_pairs import SeparatePairTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
 from embedwell_models.tokenizer.truncation import cut, parts
@@ -182,14 +189,16 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-PairEncoder = PairTokenizer | FormattedPairTokenizer
+PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer
 """Tokenizer of pairs for a model."""
 
 
 def pair_encoder(
-    tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | None
+    tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | SeparateFormat | None
 ) -> PairEncoder:
     """Return the tokenizer of pairs for a model; raises ModelError if it cannot read pairs."""
     if pair_format is None:
         return PairTokenizer(tokenizer, config)
+    if isinstance(pair_format, SeparateFormat):
+        return SeparatePairTokenizer(tokenizer, pair_format)
     return FormattedPairTokenizer(tokenizer, pair_format)

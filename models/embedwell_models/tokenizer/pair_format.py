@@ -48,6 +48,20 @@ class PairFormat:
         return text.strip() if self.strips else text
 
 
+@dataclass(frozen=True)
+class SeparateFormat:
+    """The parts of a pair that are tokenized one by one, see `separate_pairs`.
+
+    query, document: texts before a query and a document. separator: the text before the document
+    and before the instruction. instruction: the default one.
+    """
+
+    query: str
+    document: str
+    separator: str
+    instruction: str
+
+
 def around(segments: Segments, query: str) -> tuple[str, str]:
     """Return the text before and after the document for a query."""
     texts = [query if segment is PromptSlot.QUERY else segment for segment in segments]

@@ -170,15 +170,16 @@ class Settings(BaseModel):
         "qwen3-reranker",
         "qwen3-vl-reranker",
         "bge-reranker-v2-gemma",
+        "bge-reranker-v2.5-gemma2-lightweight",
         "mxbai-rerank-v2",
         "llama-nemotron-rerank",
     ] = Field(
         default="auto",
         description=(
             "Text format of a query and a document for a reranker: qwen3-reranker, "
-            "qwen3-vl-reranker, bge-reranker-v2-gemma, mxbai-rerank-v2, "
-            "llama-nemotron-rerank, pair (the tokenizer joins the two texts), or auto (the one in "
-            "the model's files)."
+            "qwen3-vl-reranker, bge-reranker-v2-gemma, bge-reranker-v2.5-gemma2-lightweight, "
+            "mxbai-rerank-v2, llama-nemotron-rerank, pair (the tokenizer joins the two texts), or "
+            "auto (the one in the model's files)."
         ),
     )
     prompts: PromptTexts = Field(

@@ -28,6 +28,7 @@ from tests.models.decoder_reranker import (
     write_layout,
     write_reranker,
 )
+from tests.models.layerwise_reranker import Published
 
 PAIRS = [
     ("What is rust?", "A fungus of plants."),
@@ -211,24 +212,14 @@ def test_qwen3_reranker_is_read_as_published(instruction: str | None, tmp_path: 
 
 def test_bge_reranker_v2_gemma_is_read_as_published(tmp_path: Path) -> None:
     folder = write_reranker(tmp_path, model_type="gemma", template=None, max_length=512)
-    prompt = (
-        "Given a query A and a passage B, determine whether the passage contains an answer to the "
-        "query by providing a prediction of either 'Yes' or 'No'."
-    )
-    pairs = [("the work", "a copy"), ("any of them", "all of it")]
-    rows = [
-        [
-            token_id(folder, "<bos>"),
-            *tokenize(folder, f"A: {query}"),
-            *tokenize(folder, f"\nB: {document}"),
-            *tokenize(folder, f"\n{prompt}"),
-        ]
-        for query, document in pairs
-    ]
+    published = Published(folder)
+    length = 512 - 2 * published.end
+    rows = [published.row(*pair, length) for pair in PAIRS]
+    assert len(published.row(*PAIRS[LONG], 9999)) > len(rows[LONG]) > length
     expected = logits(folder, rows)[:, token_id(folder, "Yes")]
     embedder = load(folder, rerank_format="bge-reranker-v2-gemma")
-    scores = embedder.score(pairs)
-    assert scores.shape == (2, 1)
+    scores = embedder.score(PAIRS)
+    assert scores.shape == (len(PAIRS), 1)
     assert_close(scores, expected)
 
 

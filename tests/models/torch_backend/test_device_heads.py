@@ -30,6 +30,7 @@ def dense(folder: Path, outputs: int, activation: str, *, residual: bool = False
         activation=activation,
         residual=residual,
         divisor=2.0,
+        factor=3.0,
     )
     arrays = {name: numbers(*shape, seed=len(name)) for name, shape in module.shapes.items()}
     (folder / "dense").mkdir()

@@ -62,6 +62,7 @@ def test_an_inspection_has_all_that_determines_the_vectors(tiny_bert: WriteModel
                 "tensor": "linear.weight",
                 "residual": False,
                 "divisor": 1.0,
+                "factor": 1.0,
             }
         ],
     }

@@ -1,0 +1,46 @@
+"""Gemma 2 rerankers by layer, which could also merge tokens between layers.
+
+The option `compress_ratio` of FlagEmbedding merges them; by its default of 1 it merges none.
+"""
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import gemma, layerwise
+from embedwell_models.families.classification_heads import ClassificationLayers
+from embedwell_models.families.family import Family, Row
+
+
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a Gemma 2 that reranks."""
+    options.require("layer_wise", True)
+    options.require("compress_ratio", 1)
+    spec = gemma.of_gemma2(layerwise.up_to_the_score(options), causal=True)
+    return layerwise.with_heads(spec, options)
+
+
+def _head(options: JsonConfig) -> ClassificationLayers:
+    # With one layer, FlagEmbedding takes the first head, whichever layer it is.
+    softcap = options.nullable("final_logit_softcapping", 30.0)
+    return layerwise.head(0, softcap or 0.0)
+
+
+FAMILIES = (
+    Family(
+        model_types=("cost_wise_gemma",),
+        read=read,
+        classification_head=_head,
+        head_classes=("CostWiseGemmaForCausalLM",),
+        rerank_format="bge-reranker-v2.5-gemma2-lightweight",
+        tokenizer_override="nothing",
+        replaced_code=("CostWiseGemmaModel",),
+        ignored_keys=("sliding_window_size",),
+        rows=(
+            Row(
+                family="Gemma 2, rerankers by layer",
+                models="bge-reranker-v2.5-gemma2-lightweight",
+                positions="rotary",
+                layers="as Gemma 2; [one layer scores](rerank.md#one-layer-scores)",
+            ),
+        ),
+    ),
+)
