@@ -11,7 +11,8 @@ class Matrix(ctypes.Structure):
     """See rows.h."""
 
     _fields_ = [
-        (name, c_void_p) for name in ("panels", "bias", "scales", "sums", "smoothing", "observed")
+        (name, c_void_p)
+        for name in ("panels", "bias", "levels", "scales", "sums", "smoothing", "observed")
     ]
 
 

@@ -94,8 +94,16 @@ class KernelEncoder:
 
     def states(self, batch: Batch, num_layers: int) -> Floats:
         """Return the hidden states after the first `num_layers` layers: (T, D)."""
+        return self.states_after(batch, range(num_layers))
+
+    def states_after(self, batch: Batch, layers: range, rotations: Floats | None = None) -> Floats:
+        """Return the hidden states after some layers: (T, D).
+
+        layers: if they are not the first ones, the batch has the states before them as vectors of
+        its own. rotations: in place of those of the positions.
+        """
         states = self._empty_states(batch)
-        self._run(batch, range(num_layers), states=states.ctypes.data)
+        self._run(batch, layers, rotations, states=states.ctypes.data)
         return states
 
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
@@ -112,9 +120,7 @@ class KernelEncoder:
     def states_at(self, batch: Batch, angles: Doubles, additions: Sequence[Floats]) -> Floats:
         """Return the last hidden states: (T, D). For the arguments see EncoderOfVectors."""
         batch, remaining, tables = self._after_additions(batch, angles, additions)
-        states = self._empty_states(batch)
-        self._run(batch, remaining, tables, states=states.ctypes.data)
-        return states
+        return self.states_after(batch, remaining, tables)
 
     def _after_additions(
         self, batch: Batch, angles: Doubles, additions: Sequence[Floats]
@@ -123,9 +129,7 @@ class KernelEncoder:
         (cache,) = self._rope_caches
         tables = cache.tables_of(angles)
         for index, addition in enumerate(additions):
-            states = self._empty_states(batch)
-            layer = range(index, index + 1)
-            self._run(batch, layer, tables, states=states.ctypes.data)
+            states = self.states_after(batch, range(index, index + 1), tables)
             batch = replace(batch, token_vectors=states + addition)
         return batch, range(len(additions), len(self._layers.layers)), tables
 

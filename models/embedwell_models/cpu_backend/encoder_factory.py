@@ -8,11 +8,16 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder import KernelEncoder
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.layer_weights import LayerWeights
+from embedwell_models.cpu_backend.layer_by_layer import LayerByLayerEncoder
+from embedwell_models.cpu_backend.layer_weights import LayerWeights, has_input_gates
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.position_bias import position_bias
-from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.cpu_backend.quantization import Calibration, InputObserver, Magnitudes
+from embedwell_models.cpu_backend.prepack import PRECISIONS, Packing
+from embedwell_models.cpu_backend.quantization import (
+    QUANTIZED,
+    Calibration,
+    InputObserver,
+)
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError
@@ -28,8 +33,8 @@ Build = Callable[[str, Packing], Encoder]
 class KernelEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
-    features that may be used, see embedwell_models.cpu_backend.library.
+    calibration: on the reference sentences, for int8 and int4. add_head: None for no head.
+    cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
     """
 
     weights: Weights
@@ -51,7 +56,12 @@ class KernelEncoderFactory:
 
     def build(self, dtype: str) -> Encoder:
         """Build the encoder in a supported precision."""
-        return build_in_kernels(dtype, self.cpu_features, self.calibration, self._build)
+        builds = self._build, self._build_layer_by_layer
+        return build_in_kernels(dtype, self.cpu_features, self.calibration, *builds)
+
+    def build_reference(self) -> Encoder:
+        """Build the encoder in float32 for a few passes, with the memory of a layer if possible."""
+        return self._build_layer_by_layer(isa_of_float32(self.cpu_features), Packing("float32"))
 
     def _build(self, isa: str, packing: Packing) -> Encoder:
         config = self.inputs.config
@@ -59,7 +69,15 @@ class KernelEncoderFactory:
         bias = position_bias(config, self.weights)
         exact = KernelLinearFactory(isa, Packing("float32"))
         factorized = FactorizedInput.of(self.inputs, self.weights, exact)
-        encoder = KernelEncoder(self.inputs, layers, bias, factorized)
+        return self._with_head(KernelEncoder(self.inputs, layers, bias, factorized), isa, packing)
+
+    def _build_layer_by_layer(self, isa: str, packing: Packing) -> Encoder:
+        if has_input_gates(self.weights):
+            return self._build(isa, packing)
+        encoder = LayerByLayerEncoder(self.inputs, self.weights, isa, packing)
+        return self._with_head(encoder, isa, packing)
+
+    def _with_head(self, encoder: Encoder, isa: str, packing: Packing) -> Encoder:
         if self.add_head is None:
             return encoder
         return self.add_head(encoder, KernelLinearFactory(isa, packing))
@@ -67,15 +85,15 @@ class KernelEncoderFactory:
 
 def compiled_precisions(cpu_features: frozenset[str]) -> list[str]:
     """Precisions below float32 that the kernels have for a CPU, in the order of `auto`."""
-    return [dtype for dtype in ("bfloat16", "int8") if library.best_isa(dtype, cpu_features)]
+    return [dtype for dtype in PRECISIONS[1:] if library.best_isa(dtype, cpu_features)]
 
 
 def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
     """Return the error for a precision that a device does not support at full speed."""
-    hint = " (it is for CPUs)" if dtype == "int8" else ""
+    hint = " (it is for CPUs)" if dtype in QUANTIZED else ""
     needs = {
         "bfloat16": "AVX-512 with BF16, or ARM64 with BF16",
-        "int8": "AVX2, or ARM64 with dot products",
+        **dict.fromkeys(QUANTIZED, "AVX2, or ARM64 with dot products"),
     }
     if device == "cpu" and dtype in needs:
         hint = f" (it needs {needs[dtype]}, and a C++ compiler at installation)"
@@ -85,24 +103,29 @@ def unsupported(dtype: str, device: str, supported: list[str]) -> ModelError:
 
 
 def build_in_kernels(
-    dtype: str, cpu_features: frozenset[str], calibration: Calibration, build: Build
+    dtype: str,
+    cpu_features: frozenset[str],
+    calibration: Calibration,
+    build: Build,
+    build_for_calibration: Build,
 ) -> Encoder:
-    """Build an encoder in a precision that the kernels have; calibrate int8 first if need be."""
+    """Build an encoder in a precision that the kernels have; calibrate int8 or int4 first."""
     isa = library.best_isa(dtype, cpu_features)
     assert isa is not None  # see `check`
-    if dtype != "int8":
+    if dtype not in QUANTIZED:
         return build(isa, Packing(dtype))
     if calibration.magnitudes is None:
-        calibration.magnitudes = _input_magnitudes(cpu_features, calibration.run, build)
+        observer = InputObserver()
+        packing = Packing("float32", observer=observer)
+        encoder = build_for_calibration(isa_of_float32(cpu_features), packing)
+        with single_threaded():  # an observer is for one thread
+            calibration.run(encoder)
+        calibration.magnitudes = observer.magnitudes()
     return build(isa, Packing(dtype, calibration.magnitudes))
 
 
-def _input_magnitudes(
-    cpu_features: frozenset[str], calibrate: Callable[[Encoder], object], build: Build
-) -> Magnitudes:
-    observer, isa = InputObserver(), library.best_isa("float32", cpu_features)
+def isa_of_float32(cpu_features: frozenset[str]) -> str:
+    """Return the best instruction set for float32 of a CPU that has kernels."""
+    isa = library.best_isa("float32", cpu_features)
     assert isa is not None  # every instruction set has kernels for float32
-    encoder = build(isa, Packing("float32", observer=observer))
-    with single_threaded():  # an observer is for one thread
-        calibrate(encoder)
-    return observer.magnitudes()
+    return isa

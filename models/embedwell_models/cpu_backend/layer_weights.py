@@ -1,8 +1,9 @@
 """Weights of an encoder's layers, packed for the kernels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,16 +58,40 @@ class LayerWeights:
     """
 
     def __init__(self, config: EncoderConfig, weights: Weights, isa: str, packing: Packing) -> None:
-        self.run = kernel(isa, f"encode_{packing.dtype}")
+        self.run = kernel(isa, f"encode_{packing.products}")
         exact = KernelLinearFactory(isa, Packing("float32"))
         build = _Builder(config, weights, WeightPacker(isa, packing), exact)
-        self.layers = (Layer * config.num_layers)(*build.layers())
+        self.layers = (Layer * config.num_layers)(*self._pack(build))
         self.distance_scores: DistanceScores | None = None
         if isinstance(config.attention.positions, TransformerXL):
             self.distance_scores = DistanceScores(config, weights, isa, packing, exact)
         self.gate_size = len(weights.get("gates_norm.weight", ()))
         self.embedding_norm, self.final_norm = build.norm("norm"), build.norm("final_norm")
         self._packer = build.packer  # owns the memory; the unpacked weights are freed
+
+    def _pack(self, build: "_Builder") -> list[Layer]:
+        return build.layers()
+
+
+class OneLayerWeights(LayerWeights):
+    """Layers of a model of which one at a time is packed."""
+
+    def _pack(self, build: "_Builder") -> list[Layer]:
+        self._build = build
+        return []
+
+    def pack_only(self, index: int) -> None:
+        """Pack a layer, and free the memory of the one that was packed before."""
+        build = replace(self._build, packer=self._build.packer.with_no_weights())
+        self.layers[index] = build.layer(index, build.config.layers[index])
+        build.release_pages()
+        self.packer_of_layer = build.packer
+
+    def without_embedding_norm(self) -> Self:
+        """Return the same layers for a batch that has the states before one of them."""
+        layers = copy(self)
+        layers.embedding_norm = Norm()
+        return layers
 
 
 @dataclass(frozen=True)
@@ -82,9 +107,13 @@ class _Builder:
         for index, spec in enumerate(self.config.layers):
             if spec not in packed:
                 packed[spec] = self.layer(index, spec)
-                if isinstance(self.weights, StoredWeights):
-                    self.weights.release_pages()
+                self.release_pages()
         return [packed[spec] for spec in self.config.layers]
+
+    def release_pages(self) -> None:
+        """Release the memory of the file's pages that were read."""
+        if isinstance(self.weights, StoredWeights):
+            self.weights.release_pages()
 
     def layer(self, index: int, spec: LayerSpec) -> Layer:
         name, shares_norm = f"layers.{spec.weights}", self.config.arrangement == "parallel_one_norm"
@@ -248,6 +277,11 @@ class _Builder:
         parts = (part if order is None else part[order] for part in (weight, bias))
         padded = (self.packer.retain(np.pad(part, (0, padding))) for part in parts)
         return Norm(*padded, self.config.norm == "layer", padding)
+
+
+def has_input_gates(weights: Weights) -> bool:
+    """Whether each layer reads the embeddings, too."""
+    return "gates_norm.weight" in weights
 
 
 def padding_of(spec: FeedForwardSpec) -> int:

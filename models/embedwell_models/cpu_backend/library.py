@@ -35,6 +35,9 @@ BFLOAT16_PRODUCTS = frozenset(
 )
 """Instruction sets that multiply numbers in bfloat16, in int8's attention as well."""
 
+PRODUCTS = {"int4": "int8"}
+"""Precision of the products, where it is not that of the weights."""
+
 SHORT_SUMS = frozenset({"avx512", "avx2"})
 """Instruction sets whose kernels for int8 add two neighbouring products in 16 bits."""
 
@@ -162,7 +165,7 @@ def team_functions(folder: Path = FOLDER) -> tuple[c_void_p, c_void_p]:
 def supports(isa: str, dtype: str, folder: Path = FOLDER) -> bool:
     """Whether kernels of an instruction set exist, load, and support a precision."""
     exists = (folder / f"libencoder-{isa}.so").exists()
-    return exists and hasattr(_usable(isa, folder), f"linear_{dtype}")
+    return exists and hasattr(_usable(isa, folder), f"linear_{PRODUCTS.get(dtype, dtype)}")
 
 
 @cache

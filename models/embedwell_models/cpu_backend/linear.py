@@ -29,8 +29,8 @@ class KernelLinearFactory(LinearFactory):
     """
 
     def __init__(self, isa: str, packing: Packing) -> None:
-        self._kernel = kernel(isa, f"linear_{packing.dtype}")
-        self._row_maximum_kernel = kernel(isa, f"row_maximum_{packing.dtype}")
+        self._kernel = kernel(isa, f"linear_{packing.products}")
+        self._row_maximum_kernel = kernel(isa, f"row_maximum_{packing.products}")
         self._isa, self._packing = isa, packing
 
     def __call__(

@@ -7,16 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, SHORT_SUMS
+from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, PRODUCTS, SHORT_SUMS
 from embedwell_models.cpu_backend.quantization import (
+    QUANTIZED,
     InputObserver,
+    Levels,
     Magnitudes,
+    four_bit_levels,
     has_massive_activations,
     quantize_weight,
 )
 from embedwell_models.vectors import Floats
 
-PRECISIONS = ("float32", "bfloat16", "int8")
+PRECISIONS = ("float32", "bfloat16", *QUANTIZED)
 PANEL = 16  # columns of a panel
 _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
 _ALIGNMENT = 64  # bytes of a cache line, and of the widest register
@@ -27,13 +30,22 @@ T = TypeVar("T", bound=np.generic)
 class Packing:
     """Precision of packed weights.
 
-    input_magnitudes: for int8. observer: observes the inputs of layers in float32, to calibrate
-    int8.
+    input_magnitudes: for int8 and int4. observer: observes the inputs of layers in float32, to
+    calibrate these.
     """
 
     dtype: str
     input_magnitudes: Magnitudes = field(default_factory=dict)
     observer: InputObserver | None = None
+
+    @property
+    def quantized(self) -> bool:
+        return self.dtype in QUANTIZED
+
+    @property
+    def products(self) -> str:
+        """Precision of the products, which the names of the kernels have."""
+        return PRODUCTS.get(self.dtype, self.dtype)
 
 
 class WeightPacker:
@@ -41,9 +53,11 @@ class WeightPacker:
 
     def __init__(self, isa: str, packing: Packing) -> None:
         self._isa, self._packing = isa, packing
+        short_sums = isa in SHORT_SUMS
         # With short sums the other products lose too much for this to help.
-        can_keep = packing.dtype == "int8" and isa not in SHORT_SUMS
+        can_keep = packing.quantized and not short_sums
         self._massive = can_keep and has_massive_activations(packing.input_magnitudes)
+        self._levels = four_bit_levels(short_sums) if packing.dtype == "int4" else None
         self._arrays: list[npt.NDArray[Any]] = []
 
     def matrix(
@@ -52,27 +66,34 @@ class WeightPacker:
         """Pack weight (out, in) and bias (out,) of a linear layer, zero-padded to whole tiles.
 
         reads_attention: whether its inputs are the results of attention or of a convolution. With
-        massive activations, int8 has this product in bfloat16 where the processor can, and
-        otherwise in float32, but not with short sums.
+        massive activations, int8 and int4 have this product in bfloat16 where the processor can,
+        and otherwise in float32, but not with short sums.
         """
         rows, columns = padding_to_tiles(weight)
         if rows or columns:
             weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
         packing = self._packing
-        if packing.dtype != "int8" or (reads_attention and self._massive):
+        if not packing.quantized or (reads_attention and self._massive):
             panels = self._exact_panels(weight)
             observed = packing.observer and packing.observer.address(name, weight.shape[1])
             return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
         inputs = packing.input_magnitudes[name]
         inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
-        quantized = quantize_weight(weight, inputs, name, self._isa in SHORT_SUMS)
+        short_sums, levels = self._isa in SHORT_SUMS, self._levels
+        quantized = quantize_weight(weight, inputs, name, short_sums, levels)
+        weights = to_panels(quantized.weight)
         return Matrix(
-            panels=self._panels(quantized.weight),
+            panels=self.retain(weights if levels is None else to_four_bits(weights, levels)),
             bias=self.retain(bias),
+            levels=None if levels is None else self.retain(levels),
             scales=self.retain(quantized.scales),
             sums=self.retain(quantized.sums),
             smoothing=self.retain(quantized.smoothing),
         )
+
+    def with_no_weights(self) -> "WeightPacker":
+        """Return a packer for the same precision that owns no memory yet."""
+        return WeightPacker(self._isa, self._packing)
 
     def attention_panels(self, rows: Floats) -> int:
         """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""
@@ -80,20 +101,35 @@ class WeightPacker:
 
     def _exact_panels(self, weight: Floats) -> int:
         dtype = self._packing.dtype
-        rounded = dtype == "bfloat16" or (dtype == "int8" and self._isa in BFLOAT16_PRODUCTS)
-        return self._panels(to_bfloat16(weight) if rounded else weight)
-
-    def _panels(self, weight: npt.NDArray[Any]) -> int:
-        """Pack (out, in) -> (out / 16, in / group, 16, group); a group is 32 bits of one row."""
-        rows, columns = weight.shape
-        group = 4 // weight.itemsize
-        blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
-        return self.retain(blocks.transpose(0, 2, 1, 3))
+        rounded = dtype == "bfloat16" or (
+            self._packing.quantized and self._isa in BFLOAT16_PRODUCTS
+        )
+        return self.retain(to_panels(to_bfloat16(weight) if rounded else weight))
 
     def retain(self, array: npt.NDArray[Any]) -> int:
         """Keep a row-major copy of an array alive; return its address."""
         self._arrays.append(aligned_copy(array))
         return self._arrays[-1].ctypes.data
+
+
+def to_panels(weight: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Order (out, in) as (out / 16, in / group, 16, group); a group is 32 bits of one row."""
+    rows, columns = weight.shape
+    group = 4 // weight.itemsize
+    blocks = weight.reshape(rows // PANEL, PANEL, columns // group, group)
+    return blocks.transpose(0, 2, 1, 3)
+
+
+def to_four_bits(panels: npt.NDArray[np.int8], levels: Levels) -> npt.NDArray[np.uint8]:
+    """Replace levels by their numbers, two in a byte, as in kernels/four_bits.h.
+
+    panels: with lines of 64 bytes. Returns half as many lines, each of two neighbours.
+    """
+    numbers = np.zeros(256, np.uint8)
+    numbers[levels.view(np.uint8)] = np.arange(len(levels))
+    pairs = numbers[np.ascontiguousarray(panels).view(np.uint8)].reshape(-1, 2, _ALIGNMENT)
+    packed: npt.NDArray[np.uint8] = pairs[:, 0] | pairs[:, 1] << np.uint8(4)
+    return packed
 
 
 def aligned_copy(array: npt.NDArray[T]) -> npt.NDArray[T]:

@@ -51,6 +51,12 @@ INLINE Floats gather(const float* table, Ints columns) {
   return Floats{table[columns[0]], table[columns[1]], table[columns[2]], table[columns[3]]};
 }
 
+// 16 bytes, and of these those with some numbers.
+INLINE Ints repeat_16(const void* p) { return (Ints)vld1q_s8(static_cast<const int8_t*>(p)); }
+INLINE Ints look_up(Ints bytes, Ints numbers) {
+  return (Ints)vqtbl1q_s8((int8x16_t)bytes, (uint8x16_t)numbers);
+}
+
 // Adds the products of four columns with one group of a row, which has four.
 template <int lane>
 INLINE Floats dot_floats(Floats sums, Ints columns, Ints row) {

@@ -79,12 +79,17 @@ constexpr long SLACK = 32;    // unused rows after the last row of a that may be
 // Packed columns of b. A product may read only the first rows.
 template <typename Kind>
 struct Panels {
-  const typename Kind::Weight* data;
-  long height;  // rows
+  using Weight = typename Kind::Weight;
+  const Weight* data;
+  long height;                     // rows
+  const int8_t* levels = nullptr;  // of weights that take four bits each, see four_bits.h
 
-  long bytes() const { return height * PANEL * static_cast<long>(sizeof(*data)); }  // of a panel
+  // Of a panel, as it is stored.
+  long bytes() const { return height * PANEL * static_cast<long>(sizeof(Weight)) / (levels ? 2 : 1); }
   const char* lines() const { return reinterpret_cast<const char*>(data); }
-  Panels after(long columns) const { return {data + columns * height, height}; }
+  Panels after(long columns) const {
+    return {reinterpret_cast<const Weight*>(lines() + columns / PANEL * bytes()), height, levels};
+  }
   Panels below(long rows) const { return {data + rows * PANEL, height}; }
 };
 

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "kinds.h"
+#include "four_bits.h"
 
 template <int lane>
 INLINE Floats dot(Float32, Floats sums, Ints columns, Ints row) {
@@ -161,8 +161,9 @@ INLINE void vector_multiply(const typename Kind::Operand* a, long stride, long r
   const long groups = depth / Kind::group, steps = groups / STEP * (step > 4 ? 2 : 1);
   const long bytes = stride * static_cast<long>(sizeof(*a));
   for (long column = columns.first; column < columns.last; column += PANEL) {
-    const auto panel = b.after(column);
-    Ahead ahead(panel.lines(), panel.bytes(), blocks, steps);
+    const auto stored = b.after(column);
+    Ahead ahead(stored.lines(), stored.bytes(), blocks, steps);
+    const auto panel = unpacked(stored, depth, PANEL);
     for (long row = 0; row < rows; row += step) {
       const long left = rows - row < step ? rows - row : step;
       fitting<Kind, ROWS>(left, reinterpret_cast<const char*>(a + row * stride), bytes,

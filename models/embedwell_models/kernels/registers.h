@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "kinds.h"
+#include "four_bits.h"
 
 INLINE Floats dot(Float32, Floats sums, Ints a, Ints b) {
   return fma((Floats)a, (Floats)b, sums);
@@ -62,8 +62,9 @@ INLINE void vector_multiply(const typename Kind::Operand* a, long stride, long r
   const long blocks = (rows + ROWS - 1) / ROWS, step = ((rows + blocks - 1) / blocks + 1) / 2 * 2;
   const long steps = depth / Kind::group / STEP;
   for (long column = columns.first; column < columns.last; column += 2 * W) {
-    const auto panels = b.after(column);
-    Ahead ahead(panels.lines(), 2 * W * panels.bytes() / PANEL, blocks, steps);
+    const auto stored = b.after(column);
+    Ahead ahead(stored.lines(), 2 * W * stored.bytes() / PANEL, blocks, steps);
+    const auto panels = unpacked(stored, depth, 2 * W);
     for (long row = 0; row < rows; row += step) {
       const long left = rows - row < step ? rows - row : step;
       fitting<Kind, ROWS>(left, a + row * stride, stride, panels, depth, ahead,

@@ -17,6 +17,7 @@ struct Norm {  // a null norm leaves a row unchanged
 struct Matrix {  // (depth, columns), packed
   const void* panels;
   const float* bias;
+  const int8_t* levels;    // of weights that take four bits each, see four_bits.h, or null
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
   const float* smoothing;  // factor of each element of a row before rotation and quantisation
@@ -24,7 +25,7 @@ struct Matrix {  // (depth, columns), packed
 
   template <typename Kind>
   Panels<Kind> read(long depth) const {
-    return {static_cast<const typename Kind::Weight*>(panels), depth};
+    return {static_cast<const typename Kind::Weight*>(panels), depth, levels};
   }
 };
 

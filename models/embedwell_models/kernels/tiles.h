@@ -7,7 +7,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "kinds.h"
+#include "four_bits.h"
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -115,15 +115,16 @@ template <typename Kind, typename Done>
 INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
                             const Panels<Kind>& b, long depth, Range columns, Done&& done) {
   alignas(64) typename Kind::Sums sums[2][32][2];
-  // A compiler barrier, because compilers do not know that loading a tile reads memory.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
   const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));
   long now = 0;
   Behind<typename Kind::Sums, Done> behind(done);
   for (long column = columns.first; column < columns.last; column += 32) {
-    const auto panels = b.after(column);
-    Ahead ahead(panels.lines(), 2 * panels.bytes(), blocks, steps);
+    const auto stored = b.after(column);
+    Ahead ahead(stored.lines(), 2 * stored.bytes(), blocks, steps);
+    const auto panels = unpacked(stored, depth, 32);
+    // A compiler barrier, because compilers do not know that loading a tile reads memory.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     const auto aside = [&]() __attribute__((always_inline)) {
       ahead.fetch();
       behind.turn();

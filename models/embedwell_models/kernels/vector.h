@@ -22,6 +22,7 @@ INLINE Floats load(const BFloat16* p) {
   return (Floats)(__builtin_convertvector(halves, Words) << 16);
 }
 INLINE Ints load_ints(const void* p) { return *reinterpret_cast<const LooseInts*>(p); }
+INLINE void store_ints(void* p, Ints x) { *reinterpret_cast<LooseInts*>(p) = x; }
 INLINE void store(float* p, Floats x) { *reinterpret_cast<LooseFloats*>(p) = x; }
 INLINE void store(BFloat16* p, Floats x) {  // rounded to nearest, ties to even
 #ifdef BFLOAT16_PRODUCTS

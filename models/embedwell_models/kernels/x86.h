@@ -65,6 +65,23 @@ INLINE Floats gather(const float* table, Ints columns) {
 #endif
 }
 
+// 16 bytes in each quarter or half of a vector, and of these bytes those with some numbers.
+INLINE Ints repeat_16(const void* p) {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+#ifdef __AVX512F__
+  return (Ints)_mm512_broadcast_i32x4(bytes);
+#else
+  return (Ints)_mm256_broadcastsi128_si256(bytes);
+#endif
+}
+INLINE Ints look_up(Ints bytes, Ints numbers) {
+#ifdef __AVX512F__
+  return (Ints)_mm512_shuffle_epi8((__m512i)bytes, (__m512i)numbers);
+#else
+  return (Ints)_mm256_shuffle_epi8((__m256i)bytes, (__m256i)numbers);
+#endif
+}
+
 // Adds the products of two neighbours, or four, to each sum.
 #ifdef BFLOAT16_PRODUCTS
 INLINE Floats dot_bfloats(Floats sums, Ints a, Ints b) {

@@ -12,7 +12,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.tables.names import TABLE, is_part
 
-_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}  # bytes of a parameter
+_BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "int4": 4}  # of a parameter
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Footprint:
     def memory(self) -> Mapping[str, int]:
         """Bytes of the weights in each precision."""
         same = self.others * 4 + self.stored_bytes
-        return {name: self.matrices * size + same for name, size in _BYTES.items()}
+        return {name: self.matrices * bits // 8 + same for name, bits in _BITS.items()}
 
 
 def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:

@@ -8,6 +8,7 @@ import numpy as np
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
@@ -58,9 +59,9 @@ class ImageEmbedder:
         """Load the image encoder of a model; return None if the model has none.
 
         dtype: the precision of the text encoder. The image encoder uses the same precision, except:
-        int8 becomes bfloat16, because int8 is calibrated with texts. float32 is used if the vectors
-        of the reference images differ from their float32 vectors by more than `auto` accepts for
-        texts.
+        int8 and int4 become bfloat16, because they are calibrated with texts. float32 is used if
+        the vectors of the reference images differ from their float32 vectors by more than `auto`
+        accepts for texts.
 
         Raises ModelError for a checkpoint that lacks the encoder's tensors.
         """
@@ -174,7 +175,7 @@ def _channels_first(weight: Floats, side: int) -> Floats:
 def _choose(
     factory: EncoderFactoryProtocol, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
-    if dtype == "int8":
+    if dtype in QUANTIZED:
         dtype = "bfloat16" if "bfloat16" in factory.supported() else "float32"
     choice = build_in_precision(factory, dtype, references)
     if all(trial.cosine >= MIN_COSINE for trial in choice.trials):

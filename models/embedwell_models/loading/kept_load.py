@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from embedwell_models.cpu_backend.quantization import Magnitudes
+from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.precision.kept_measurements import KeptMeasurements, machine_and_files
 from embedwell_models.precision.trials import Trial
@@ -34,11 +34,11 @@ class KeptLoad(KeptMeasurements):
             if fields is None:
                 return None
             trials = [Trial(**trial) for trial in fields.pop("trials")]
-            magnitudes = self.read_magnitudes() if fields["dtype"] == "int8" else None
+            magnitudes = self.read_magnitudes() if fields["dtype"] in QUANTIZED else None
             known = KnownLoad(**fields, trials=trials, input_magnitudes=magnitudes)
         except (TypeError, KeyError):  # of another version's fields
             return None
-        return None if known.dtype == "int8" and magnitudes is None else known
+        return None if known.dtype in QUANTIZED and magnitudes is None else known
 
     def write(self, load: KnownLoad) -> None:
         """Keep what this load measured."""

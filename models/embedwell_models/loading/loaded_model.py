@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.quantization import Calibration, Magnitudes
+from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Magnitudes
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
@@ -130,7 +130,7 @@ class LoadedModel:
             isa=library.best_isa(choice.dtype, cpu_features) if uses_kernels else None,
             why_torch=_why_torch(description, backend, images),
             trials=choice.trials,
-            input_magnitudes=calibration.magnitudes if choice.dtype == "int8" else None,
+            input_magnitudes=calibration.magnitudes if choice.dtype in QUANTIZED else None,
             linear=backend.linear,
             images=images,
             graphs=graphs,
@@ -173,8 +173,8 @@ class LoadedModel:
 
 
 def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
-    """Return the precision of an image encoder. dtype: that of texts; int8 is of texts alone."""
-    if dtype != "int8":
+    """Return the precision of an image encoder. dtype: that of texts; some are of texts alone."""
+    if dtype not in QUANTIZED:
         return dtype
     return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"
 

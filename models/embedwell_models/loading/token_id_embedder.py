@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from embedwell_models import model_fingerprint
-from embedwell_models.cpu_backend.quantization import Magnitudes
+from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, without_trailing
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
@@ -84,9 +84,9 @@ class TokenIdEmbedder:
     ) -> Self:
         """Load a model from a folder, the cache, or the network.
 
-        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU) or int8
-        (CPU); auto is the fastest precision that is close to float32 on the reference sentences, or
-        bfloat16 on a GPU that has it.
+        device: auto, cpu, cuda or cuda:N. dtype: auto, float32, bfloat16, float16 (GPU), int8
+        or int4 (CPU); auto is the fastest precision that is close to float32 on the reference
+        sentences, or bfloat16 on a GPU that has it.
         pooling: one of MODES in `model_files.pooling_modes`; auto is the pooling of the model's
         files. rerank_format: format in which a reranker reads pairs, one of CHOICES in
         `model_files.rerank_formats`; auto is the format of the model's files.
@@ -94,9 +94,9 @@ class TokenIdEmbedder:
         isa: the highest instruction set of the compiled kernels, one of CAPS in
         `cpu_backend.library`: auto is the best of this CPU, none uses torch only.
         trials: trials of an earlier load in this dtype, which are not repeated. input_magnitudes:
-        those of an earlier load in int8, which are not measured again. fingerprint: that
+        those of an earlier load in int8 or int4, which are not measured again. fingerprint: that
         of an earlier load of the same files in this dtype, which is not computed again. Without
-        these, what `auto` or int8 measures of a model with a name is kept in the cache folder.
+        these, what a load of a model with a name measures is kept in the cache folder.
         cuda_graphs: whether `warm` records CUDA graphs on a GPU. cache: folder for fetched models.
         image_model: a model in the same space, whose image encoder embeds images.
 
@@ -112,7 +112,7 @@ class TokenIdEmbedder:
         path = resolve(str(model), revision=revision, cache=cache, image_model=images)
         description = ModelDescription.read(path, pooling, rerank_format, adapter)
         kept = None
-        if dtype in ("auto", "int8") and trials is None and not Path(model).exists():
+        if dtype in ("auto", *QUANTIZED) and trials is None and not Path(model).exists():
             folder = (cache or default_cache()) / "library"
             kept = KeptLoad(folder, path, device, (dtype, isa, pooling, rerank_format, adapter))
         if known := kept.read() if kept else None:

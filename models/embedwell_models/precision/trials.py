@@ -17,7 +17,12 @@ log = logging.getLogger(__name__)
 MIN_COSINE, MIN_MEDIAN_COSINE = 0.9995, 0.9997
 """Least and median cosine to float32, over all reference texts, that `auto` accepts at least."""
 
-LEAST_COSINES = {"float32": 0.99999, "bfloat16": 0.999, "float16": 0.999, "int8": 0.995}
+LEAST_COSINES = {
+    "float32": 0.99999,
+    **dict.fromkeys(("bfloat16", "float16"), 0.999),
+    "int8": 0.995,
+    "int4": 0.8,
+}
 """Cosine to exact vectors that each precision is expected to reach if it is asked for by name."""
 
 MIN_SPEEDUP = 1.1
@@ -41,12 +46,16 @@ Embed = Callable[[Encoder], Floats]
 
 @dataclass(frozen=True)
 class Trial:
-    """Cosines of a precision to float32 over the reference sentences, and its speedup."""
+    """Cosines of a precision to float32 over the reference sentences, and its speedup.
+
+    speedup: relative to float32; None if the precision was asked for by name, because then float32
+    is not loaded as a whole.
+    """
 
     dtype: str
     cosine: float  # the least
     median_cosine: float
-    speedup: float  # relative to float32
+    speedup: float | None = None
 
 
 _FLOAT32 = Trial("float32", 1.0, 1.0, 1.0)
@@ -72,6 +81,8 @@ class EncoderFactoryProtocol(Protocol):
     def check(self, dtype: str) -> None: ...
 
     def build(self, dtype: str) -> Encoder: ...
+
+    def build_reference(self) -> Encoder: ...
 
 
 def build_in_precision(
@@ -113,7 +124,8 @@ class _Comparison:
 
     def fastest(self) -> PrecisionChoice:
         """Choose the fastest precision that is accurate enough."""
-        float32, *others = self.factory.supported()
+        # Weights of four bits are never accurate enough: they are for machines with little memory.
+        float32, *others = (each for each in self.factory.supported() if each != "int4")
         best = PrecisionChoice(float32, self.factory.build(float32), (_FLOAT32,))
         if not others:
             return best
@@ -129,7 +141,7 @@ class _Comparison:
         least, middle = _cosines(self.embed(encoder), expected)
         accurate = least >= MIN_COSINE and middle >= MIN_MEDIAN_COSINE  # false for NaN
         ratios = self._speedups(best.encoder, encoder, MAX_ROUNDS if accurate else 1)
-        best_speedup = next(trial.speedup for trial in best.trials if trial.dtype == best.dtype)
+        best_speedup = next(each.speedup for each in best.trials if each.dtype == best.dtype) or 1.0
         speedup = round(best_speedup * float(np.median(ratios)), 2)
         trials = (*best.trials, Trial(dtype, least, middle, speedup))
         if accurate and np.quantile(ratios, 0.25) > MIN_SPEEDUP:
@@ -165,23 +177,17 @@ class _Comparison:
         # slowly, or take the memory of other processes.
         on_gpu = self.factory.half_precision is not None
         encoder = self.factory.build(dtype) if on_gpu else None
-        reference = self._float32_reference()
+        expected = self._float32_vectors()
         encoder = encoder or self.factory.build(dtype)
-        if reference is None:
+        if expected is None:
             return PrecisionChoice(dtype, encoder, ())
-        expected, seconds = reference
-        trial = Trial(
-            dtype,
-            *_cosines(self.embed(encoder), expected),
-            round(seconds / self._seconds(encoder), 2),
-        )
+        trial = Trial(dtype, *_cosines(self.embed(encoder), expected))
         return PrecisionChoice(dtype, encoder, (_FLOAT32, trial))
 
-    def _float32_reference(self) -> tuple[Floats, float] | None:
-        # Vectors and seconds of float32, whose encoder is freed at once.
+    def _float32_vectors(self) -> Floats | None:
+        # The encoder is freed at once.
         try:
-            encoder = self.factory.build("float32")
-            return self.embed(encoder), self._seconds(encoder)
+            return self.embed(self.factory.build_reference())
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

@@ -49,8 +49,8 @@ AddHead = Callable[[Encoder, LinearFactory], Encoder]
 class TorchEncoderFactory:
     """Factory of one model's encoder in a precision.
 
-    calibration: on the reference sentences, for int8. add_head: None for no head. cpu_features: CPU
-    features that may be used, see embedwell_models.cpu_backend.library.
+    calibration: on the reference sentences, for int8 and int4. add_head: None for no head.
+    cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
     graphs: filled by an encoder on a GPU that is warm; None to record none.
     """
 
@@ -91,9 +91,14 @@ class TorchEncoderFactory:
     def build(self, dtype: str) -> Encoder:
         """Build the encoder in a supported precision."""
         if self.device.type == "cpu" and library.best_isa(dtype, self.cpu_features):
-            return build_in_kernels(dtype, self.cpu_features, self.calibration, self._with_kernels)
+            builds = self._with_kernels, self._with_kernels
+            return build_in_kernels(dtype, self.cpu_features, self.calibration, *builds)
         linear = torch_linear_factory(self.device, getattr(torch, dtype))
         return self._with_head(self._encoder(linear), linear)
+
+    def build_reference(self) -> Encoder:
+        """Build the encoder in float32."""
+        return self.build("float32")
 
     def _with_kernels(self, isa: str, packing: Packing) -> Encoder:
         linear = TensorKernelLinearFactory(KernelLinearFactory(isa, packing))

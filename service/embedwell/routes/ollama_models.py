@@ -21,7 +21,13 @@ from embedwell_models.checkpoint import safetensors_files
 
 _NEVER = "9999-12-31T23:59:59Z"
 _INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}
-_QUANTIZATION_LEVELS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "int8": "I8"}
+_QUANTIZATION_LEVELS = {
+    "float32": "F32",
+    "bfloat16": "BF16",
+    "float16": "F16",
+    "int8": "I8",
+    "int4": "I4",
+}
 
 
 class OllamaNameBody(Body):

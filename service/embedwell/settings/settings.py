@@ -122,11 +122,12 @@ class Settings(BaseModel):
             "the model: GPUs, cuda:0,cuda:1; or NUMA nodes, cpu:0,cpu:1. One may be repeated."
         ),
     )
-    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8", "int4"] = Field(
         default="auto",
         description=(
-            "Precision: float32, bfloat16, float16 (GPU), int8 (CPU), or auto (the fastest on "
-            "this CPU whose vectors stay close to float32; bfloat16 on a GPU that has it)."
+            "Precision: float32, bfloat16, float16 (GPU), int8 or int4 (CPU; int4 for the least "
+            "memory), or auto (the fastest on this CPU whose vectors stay close to float32; "
+            "bfloat16 on a GPU that has it)."
         ),
     )
     isa: Literal[

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # they load numpy
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PRECISIONS = ("float32", "bfloat16", "float16", "int8")
+PRECISIONS = ("float32", "bfloat16", "float16", "int8", "int4")
 BASELINES = ("one-hot", "bag-of-words", "n-grams")
 OUTPUT_TYPES = ("float32", "float16", "int8", "uint8", "binary", "ubinary")
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -85,7 +85,7 @@ def test_a_cap_of_no_known_name_is_refused(minilm_folder: Path) -> None:
 @pytest.mark.needs("torch")
 def test_a_model_says_which_kernels_it_uses_and_is_capped_by_itself(minilm_folder: Path) -> None:
     assert Embedder.load(minilm_folder, device="cpu", isa="none").isa is None
-    others = ", int8" if best_isa("int8", features(LOWEST)) else ""
+    others = ", int8, int4" if best_isa("int8", features(LOWEST)) else ""
     with pytest.raises(ModelError, match=rf"bfloat16 is not .* supported: float32{others}$"):
         Embedder.load(minilm_folder, device="cpu", dtype="bfloat16", isa=LOWEST)
     capped = Embedder.load(minilm_folder, device="cpu", dtype="float32", isa=LOWEST)

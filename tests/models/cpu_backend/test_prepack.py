@@ -10,7 +10,9 @@ from embedwell_models.cpu_backend.prepack import (
     interleave_panels,
     padding_to_tiles,
     to_bfloat16,
+    to_four_bits,
 )
+from embedwell_models.cpu_backend.quantization import four_bit_levels
 from embedwell_models.vectors import Floats
 
 
@@ -54,3 +56,12 @@ def test_panels_of_gate_and_up_alternate() -> None:
     assert_array_equal(mixed[32:36], gate[16:])
     assert_array_equal(mixed[36:48], 0)
     assert_array_equal(mixed[48:52], gate[16:] + 100)
+
+
+def test_lines_of_levels_become_the_halves_of_bytes() -> None:
+    levels = four_bit_levels(short_sums=False)
+    numbers = np.random.default_rng(0).integers(0, 16, (6, 64))
+    packed = to_four_bits(levels[numbers].reshape(3, 2, 16, 4), levels)
+    assert packed.dtype == np.uint8
+    assert_array_equal(packed & 15, numbers[::2])
+    assert_array_equal(packed >> 4, numbers[1::2])

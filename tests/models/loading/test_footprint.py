@@ -41,6 +41,7 @@ def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> Non
         "float16": 2 * matrices + 4 * others,
         "bfloat16": 2 * matrices + 4 * others,
         "int8": matrices + 4 * others,
+        "int4": matrices // 2 + 4 * others,
     }
 
 

@@ -19,6 +19,7 @@ from embedwell.engine.worker.load import load_as
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.startup_cache import StartupCache
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
@@ -59,8 +60,8 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
     """Load and warm the model; choose the batch limit, or reuse the choices of another start."""
     cache = StartupCache(spec)
     previous = spec.startup_choices or cache.read()
-    in_int8 = previous is not None and previous.dtype == "int8"
-    known = cache.read_magnitudes() if in_int8 else None
+    quantized = previous is not None and previous.dtype in QUANTIZED
+    known = cache.read_magnitudes() if quantized else None
     embedder = load_as(TokenIdEmbedder, spec.folder, spec, previous, known)
     if embedder.input_magnitudes is not None and known is None:
         cache.write_magnitudes(embedder.input_magnitudes)
@@ -70,9 +71,10 @@ def load_and_measure(spec: EngineSpec) -> tuple[TokenIdEmbedder, StartupChoices]
             _log_reuse(spec, previous)
         return embedder, previous
     for trial in embedder.trials[1:]:
+        speed = f", {trial.speedup:.1f} times as fast" if trial.speedup else ""
         log.info(
-            "%s in %s: cosine to float32 at least %.5f (median %.5f), %.1f times as fast",
-            *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, trial.speedup),
+            "%s in %s: cosine to float32 at least %.5f (median %.5f)%s",
+            *(spec.model, trial.dtype, trial.cosine, trial.median_cosine, speed),
         )
     limit = choose_batch_limit(embedder, spec.max_batch_tokens)
     library.release_scratch()  # of the largest batch, which may never come

@@ -133,7 +133,7 @@ function Facts({ info }) {
         <thead><tr>${["precision", "lowest cosine to float32", "median", "speed", ""].map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
         <tbody>${engine.trials.map((trial) => html`<tr><th scope="row">${trial.dtype}</th><td class="number">${trial.cosine.toFixed(5)}</td>
           <td class="number">${trial.median_cosine.toFixed(5)}</td>
-          <td class="number">${trial.speedup.toFixed(2)} ×</td><td>${trial.dtype === engine.dtype ? "served" : ""}</td></tr>`)}</tbody>
+          <td class="number">${trial.speedup ? `${trial.speedup.toFixed(2)} ×` : ""}</td><td>${trial.dtype === engine.dtype ? "served" : ""}</td></tr>`)}</tbody>
       </table></section>`}
     </div>
     <details><summary>Everything that /info says</summary><pre class="scroll" tabindex="0">${JSON.stringify(info, null, 2)}</pre></details>`;
