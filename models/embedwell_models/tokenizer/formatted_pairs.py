@@ -7,7 +7,6 @@ is truncated, but never the text around them.
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import takewhile
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
@@ -22,7 +21,7 @@ from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer
 from embedwell_models.tokenizer.separate_pairs import SeparatePairTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import cut, parts
+from embedwell_models.tokenizer.truncation import common_length, cut, parts
 
 _FILLERS = ("0", "1 2 3 4")  # texts with different ends
 
@@ -172,21 +171,15 @@ class FormattedPairTokenizer:
     def _last_ids(self, text: str) -> list[int]:
         """Return the ids of a text that follows another text, such as the end after a document."""
         one, other = (self._ids(filler + text, "left")[::-1] for filler in _FILLERS)
-        return one[: _common(one, other)][::-1]
+        return one[: common_length(one, other)][::-1]
 
 
 def _split(surroundings: _Surroundings, ids: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     # Ids before a document, and its ids: its first token may start in the text before it.
     if not surroundings.text:
         return surroundings.before, ids
-    length = _common(surroundings.before, ids)
+    length = common_length(surroundings.before, ids)
     return ids[:length], ids[length:]
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer

@@ -13,7 +13,7 @@ from embedwell_models.tokenizer.pair_format import SeparateFormat
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import cut, parts
+from embedwell_models.tokenizer.truncation import common_length, cut, parts
 
 
 class SeparatePairTokenizer:
@@ -112,7 +112,7 @@ class SeparatePairTokenizer:
         limit = max_tokens + len(self._document)
         text = self._format.document + second
         ids = yield from self._tokenizer.ids_without_special(text, limit)
-        start = ids[: _common(self._document, ids)]
+        start = ids[: common_length(self._document, ids)]
         ids = ids[len(start) :]
         size = max(self._document_room(query) - len(start), 1)
         return [self._join(query, [*start, *ids[part]]) for part in parts(len(ids), size)]
@@ -139,7 +139,7 @@ class SeparatePairTokenizer:
         self, text: str, row: TruncatedIds, prefix: Sequence[int], count: int, side: Side
     ) -> Steps[TruncatedIds]:
         """Cut the ids of a text to `count`, but not its prefix."""
-        length = _common(prefix, row.ids)
+        length = common_length(prefix, row.ids)
         if side == "left" and row.dropped:  # the row lacks the end of the text
             (row,) = yield from self._tokenizer.encode_in_steps([text], "left")
             before, ids = prefix, row.ids
@@ -153,9 +153,3 @@ def _paired(pair: Pair, index: int) -> str:
     if pair[1] is None:
         raise UnpairedTextError(index)
     return pair[1]
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Return the length of the longest common prefix."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

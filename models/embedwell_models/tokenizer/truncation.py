@@ -36,6 +36,12 @@ def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
     return ids[kept(len(ids), count, side)]
 
 
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the longest common prefix of two rows of ids."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
 def parts(length: int, size: int) -> list[slice]:
     """Split `length` tokens into parts of at most `size`; no tokens are one empty part."""
     return [slice(start, start + size) for start in range(0, max(length, 1), size)]
