@@ -142,7 +142,7 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
 @main.command()
 @click.argument("text", default="")
-@click.option("--measure", is_flag=True, help="Add estimates for this machine: takes 10 seconds.")
+@click.option("--measure", is_flag=True, help="Add estimates for this machine, in ten seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models(text: str, measure: bool, as_json: bool) -> None:
     """List often used models whose names contain TEXT.
@@ -150,9 +150,9 @@ def models(text: str, measure: bool, as_json: bool) -> None:
     Many other models can be served. The column float32 has the size of the weights in float32; in
     bfloat16 they take half. Prompts are those that the authors publish beside the files.
 
-    Columns that begin with ~ are estimates for this machine, from the speed of random weights:
-    memory of a server, passages of 128 tokens per second, and time of a query of 8 tokens. Other
-    work on the processors, tokenization and HTTP come on top.
+    With --measure, columns that begin with ~ are estimates for this machine, from the speed of
+    random weights: memory of a server, passages of 128 tokens per second, and time of a query of 8
+    tokens. They leave out tokenization, HTTP and other work of the processors.
     """
     from embedwell.cli import known_models
 

@@ -55,6 +55,7 @@ def test_the_json_has_the_estimates_of_the_table() -> None:
     assert json.loads(as_json(E5, SPEED))[E5]["estimate"] == {"dtype": "bfloat16", **values}
 
 
+@pytest.mark.full
 def test_the_command_measures_this_machine() -> None:
     output = CliRunner().invoke(main, ["models", "--measure", "--json", E5]).output
     assert json.loads(output)[E5]["estimate"]["passages_per_second"] > 0
