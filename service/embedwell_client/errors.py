@@ -34,10 +34,12 @@ class RequestFailed(Exception):
 
 def no_response(error: httpx.RequestError) -> RequestFailed:
     """Create the error for a request without a response, or with a corrupt compressed one."""
-    code = "timeout" if isinstance(error, httpx.TimeoutException) else "unreachable"
+    reason = str(error) or repr(error)
     if isinstance(error, httpx.DecodingError):
-        code = "invalid_answer"
-    return RequestFailed(None, code, str(error) or repr(error))
+        return RequestFailed(None, "invalid_answer", reason)
+    code = "timeout" if isinstance(error, httpx.TimeoutException) else "unreachable"
+    address = error.request.url.netloc.decode()  # without a password
+    return RequestFailed(None, code, f"{address} does not respond: {reason}")
 
 
 def unreadable_response(response: httpx.Response, error: Exception) -> RequestFailed:

@@ -27,7 +27,12 @@ class ClientOptions:
 
     @property
     def httpx_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments for the httpx client."""
+        """Return the keyword arguments for the httpx client.
+
+        Raises ValueError for an address without http:// or https://.
+        """
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"{self.url!r}: the address must begin with http:// or https://")
         headers = {b"user-agent": _user_agent()}
         if self.api_key is not None:
             headers[b"authorization"] = f"Bearer {self.api_key}".encode()

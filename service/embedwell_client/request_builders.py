@@ -253,8 +253,13 @@ def build_positions_request(options: Mapping[str, Any]) -> Request[dict[str, Any
 
 
 def as_list(texts: TextOrIds | Iterable[TextOrIds]) -> list[Any]:
-    """Return a list of inputs, also for a single text or row of ids; raises TypeError for bytes."""
+    """Return a list of inputs, also for a single text or row of ids.
+
+    Raises TypeError for bytes and for anything else that has no items.
+    """
     _refuse_bytes(texts, "")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"texts are a str or a list of str, not {texts!r:.99}")
     inputs = [texts] if isinstance(texts, str) else list(texts)
     for index, item in enumerate(inputs):
         _refuse_bytes(item, f"input {index}: ")

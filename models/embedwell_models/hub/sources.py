@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from embedwell_models.checkpoint.checksum import sha256
@@ -18,6 +18,7 @@ from embedwell_models.hub.huggingface import log_fetch
 
 DEFAULT = "all-MiniLM-L6-v2"
 _ADAPTER = "adapter_config.json"  # saved by PEFT
+_SIMILAR = 0.9  # ratio of difflib
 
 _OTHER_FORMATS = (
     "if it has only files of ONNX or another format, which embedwell does not read, give the name "
@@ -170,11 +171,12 @@ def _find(model: str, revision: str | None, cache: Path) -> Path:
 
 
 def _question(model: str) -> str:
-    """Ask whether a known model was meant whose name contains this one."""
+    """Ask whether a known model was meant whose name contains this one, or is similar to it."""
     from embedwell_models.hub.known_models import known_models  # for this message alone
 
-    names = (name for name in (*BUNDLES, *known_models()) if model.lower() in name.lower())
-    similar = [*islice(names, 3)] if model else []
+    names = (*BUNDLES, *known_models())
+    parts = [name for name in names if model and model.lower() in name.lower()]
+    similar = parts[:3] or get_close_matches(model, names, n=3, cutoff=_SIMILAR)
     return f"did you mean {' or '.join(similar)}? " if similar else ""
 
 

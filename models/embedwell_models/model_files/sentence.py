@@ -9,6 +9,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projecti
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import default_prompt, read_card
 from embedwell_models.model_files.classifier import ClassifierOptions
@@ -121,18 +122,12 @@ class VectorRecipe:
         normalize = following[-1:] == [Normalize()]
         # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
-        is_table = entries[0].kind in TABLES
-        if is_table:
-            options = TransformerOptions(encoder.max_positions)
-        else:
-            options = TransformerOptions.read(folder, entries[0].path, encoder, _output(choice))
+        options = _options(folder, entries[0], encoder, choice)
         has_format = bool(family.instruction or family.text_format)
-        as_published = has_format and modules.by_own_code(folder, entries[0])
-        text_format = FORMATS.get(family.text_format) if as_published else None
-        if text_format is None:
-            text_format = _text_format(folder / entries[0].path, options, as_published)
-        instruction = family.instruction if as_published and text_format else ""
-        published_prompts = family.prompts if as_published else {}
+        published = family if has_format and modules.by_own_code(folder, entries[0]) else None
+        text_format = _text_format(folder / entries[0].path, options, published)
+        instruction = published.instruction if published and text_format else ""
+        published_prompts = published.prompts if published else {}
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -147,7 +142,7 @@ class VectorRecipe:
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
-            file_only=is_table,
+            file_only=entries[0].kind in TABLES,
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
             prompts={**published_prompts, **card.get("prompts", {})},
@@ -215,12 +210,12 @@ def _of_classifier(
 
 
 def _text_format(
-    encoder: Path, options: TransformerOptions, as_published: bool
+    encoder: Path, options: TransformerOptions, published: Family | None
 ) -> TextFormat | None:
-    """Read the format of texts. as_published: whether the encoder's files lack it."""
+    """Read the format of texts. published: the family that states it in place of the files."""
     template = options.chat_template
-    if as_published:
-        return read_text_format(encoder, VARIABLES, None)
+    if published:
+        return FORMATS.get(published.text_format) or read_text_format(encoder, VARIABLES, None)
     if template is None:
         return None
     return read_text_format(encoder, template.variables, template.format)
@@ -236,10 +231,15 @@ def _word_weights(
     return paths[0] if paths else None
 
 
-def _output(choice: PoolingChoice) -> Output:
+def _options(
+    folder: Path, entry: ModuleEntry, encoder: EncoderConfig, choice: PoolingChoice
+) -> TransformerOptions:
+    if entry.kind in TABLES:
+        return TransformerOptions(encoder.max_positions)
+    output: Output = "token_logits" if choice.modes == (SPLADE,) else "states"
     if choice.projection is not None and choice.projection.pooling is None:
-        return "projection"
-    return "token_logits" if choice.modes == (SPLADE,) else "states"
+        output = "projection"
+    return TransformerOptions.read(folder, entry.path, encoder, output)
 
 
 def last_width(steps: Sequence[Module], width: int) -> int:

@@ -142,17 +142,32 @@ def inspect(as_json: bool, **flags: Any) -> None:
 
 @main.command()
 @click.argument("text", default="")
+@click.option("--measure", is_flag=True, help="Add estimates for this machine, in ten seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def models(text: str, as_json: bool) -> None:
+def models(text: str, measure: bool, as_json: bool) -> None:
     """List often used models whose names contain TEXT.
 
     Many other models can be served. The column float32 has the size of the weights in float32; in
     bfloat16 they take half. Prompts are those that the authors publish beside the files.
+
+    With --measure, columns that begin with ~ are estimates for this machine, from the speed of
+    random weights: memory of a server, passages of 128 tokens per second, and time of a query of 8
+    tokens. They leave out tokenization, HTTP and other work of the processors.
     """
     from embedwell.cli import known_models
 
-    lines = [known_models.as_json(text)] if as_json else known_models.table(text)
-    click.echo("\n".join(lines))
+    speed = None
+    if measure:
+        from embedwell.cli.machine_speed import MachineSpeed
+
+        try:
+            speed = MachineSpeed.measure()
+        except ModelError as error:
+            raise click.ClickException(str(error)) from None
+    if as_json:
+        click.echo(known_models.as_json(text, speed))
+    else:
+        click.echo("\n".join(known_models.table(text, speed)))
 
 
 @main.command()

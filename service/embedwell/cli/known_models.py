@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedwell.settings.settings import Settings
 from embedwell_models.config.json_config import JsonConfig
@@ -11,21 +12,33 @@ from embedwell_models.errors import ModelError
 from embedwell_models.hub.known_models import KnownModel, known_models
 from embedwell_models.model_files.card import CARD
 
+if TYPE_CHECKING:  # imported to measure
+    from embedwell.cli.machine_speed import Estimate, MachineSpeed
+
 _HEADINGS = ("model", "task", "parameters", "float32", "dimensions", "tokens", "licence", "prompts")
+_ESTIMATED = ("~memory", "~passages/s", "~query")  # after the name and the task
 
 
-def table(part: str) -> Iterator[str]:
-    """Format the known models whose names contain a text, one line for each."""
-    rows = [_HEADINGS, *(_row(name, model) for name, model in _named(part).items())]
+def table(part: str, speed: "MachineSpeed | None" = None) -> Iterator[str]:
+    """Format the known models whose names contain a text, one line for each.
+
+    speed: of this machine, for estimates.
+    """
+    headings = (*_HEADINGS[:2], *(_ESTIMATED if speed else ()), *_HEADINGS[2:])
+    rows = [headings, *(_row(name, model, speed) for name, model in _named(part).items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield "  ".join(cells).rstrip()
 
 
-def as_json(part: str) -> str:
-    """Format the known models whose names contain a text as a JSON object."""
+def as_json(part: str, speed: "MachineSpeed | None" = None) -> str:
+    """Format the known models whose names contain a text as a JSON object, see `table`."""
     models = {name: asdict(model) for name, model in _named(part).items()}
+    if speed:
+        for name, model in _named(part).items():
+            estimate = _estimate(model, speed)
+            models[name]["estimate"] = estimate and {"dtype": speed.dtype, **asdict(estimate)}
     return json.dumps(models, indent=2, ensure_ascii=False)
 
 
@@ -54,12 +67,26 @@ def _named(part: str) -> Mapping[str, KnownModel]:
     return {n: model for n, model in known_models().items() if part.lower() in n.lower()}
 
 
-def _row(name: str, model: KnownModel) -> tuple[str, ...]:
+def _row(name: str, model: KnownModel, speed: "MachineSpeed | None") -> tuple[str, ...]:
     sizes = (_size(model.parameters, "M", "B"), _size(4 * model.parameters, "MB", "GB"))
     numbers = (model.dimensions, model.tokens)
     shown = ("" if number is None else f"{number:,}" for number in numbers)
     prompts = ", ".join(model.prompts or ())
-    return (name, model.task, *sizes, *shown, model.licence, prompts)
+    estimated = _estimated(model, speed) if speed else ()
+    return (name, model.task, *estimated, *sizes, *shown, model.licence, prompts)
+
+
+def _estimated(model: KnownModel, speed: "MachineSpeed") -> tuple[str, ...]:
+    if (values := _estimate(model, speed)) is None:
+        return ("",) * len(_ESTIMATED)
+    memory = " to ".join(_size(size, "MB", "GB") for size in values.memory_mb)
+    return (memory, f"{values.passages_per_second:,g}", f"{values.query_ms:,g} ms")
+
+
+def _estimate(model: KnownModel, speed: "MachineSpeed") -> "Estimate | None":
+    if model.matrices is None:
+        return None
+    return speed.estimate(model.matrices, model.parameters - model.matrices)
 
 
 def _size(millions: float, unit: str, larger: str) -> str:

@@ -14,6 +14,7 @@ def test_the_facts_of_a_model_are_plausible(name: str) -> None:
     assert owner and repository and "/" not in repository
     assert model.task in ("embed", "rerank", "sparse", "multi-vector")
     assert 1 < model.parameters < 10_000
+    assert model.matrices is None or 0.4 < model.matrices <= model.parameters
     assert (model.dimensions is None) == (model.task == "rerank")
     assert model.dimensions is None or 90 < model.dimensions < 40_000
     assert model.tokens is None or 50 < model.tokens <= 32_768

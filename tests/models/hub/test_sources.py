@@ -87,11 +87,14 @@ def test_an_unknown_name_is_refused_with_what_may_be_given(cache: Path, name: st
     ("name", "meant"),
     [
         ("all-minilm-l6-v2", DEFAULT),
+        ("all-MiniLM-L6-v3", DEFAULT),
         ("bge-m3", "BAAI/bge-m3"),
         ("bge-reranker-", "BAAI/bge-reranker-base or BAAI/bge-reranker-large or BAAI/bge-reran"),
     ],
 )
-def test_a_part_of_a_known_name_is_completed(cache: Path, name: str, meant: str) -> None:
+def test_a_part_of_a_known_name_or_a_misspelt_name_is_completed(
+    cache: Path, name: str, meant: str
+) -> None:
     with pytest.raises(ModelError, match=f"no model '{name}': did you mean {meant}"):
         resolve(name, cache=cache)
 

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
-from embedwell.cli.known_models import prompts_hint
+from embedwell.cli.known_models import as_json, prompts_hint, table
+from embedwell.cli.machine_speed import MachineSpeed
 from embedwell.settings.settings import Settings
 from embedwell_models.hub.known_models import known_models
 
@@ -30,6 +31,34 @@ def test_the_list_is_printed_as_json() -> None:
     models = json.loads(CliRunner().invoke(main, ["models", "--json"]).output)
     assert list(models) == list(known_models())
     assert models[E5]["prompts"] == {"query": "query: ", "document": "passage: "}
+
+
+SPEED = MachineSpeed("bfloat16", millions=(10.0, 100.0), passage=(0.01, 0.1), query=(0.001, 0.01))
+
+
+def test_estimates_for_this_machine_follow_the_task() -> None:
+    headings, small, _ = table("E5-Small", SPEED)
+    assert headings.split()[:5] == ["model", "task", "~memory", "~passages/s", "~query"]
+    assert small.split()[1:10] == ["embed", "163", "MB", "to", "210", "MB", "46", "2.2", "ms"]
+
+
+def test_a_table_of_vectors_has_no_estimates() -> None:
+    _, static = table("potion-base-8M", SPEED)
+    assert static.split()[1:4] == ["embed", "7.6", "M"]
+    assert (
+        json.loads(as_json("potion-base-8M", SPEED))["minishlab/potion-base-8M"]["estimate"] is None
+    )
+
+
+def test_the_json_has_the_estimates_of_the_table() -> None:
+    values = {"memory_mb": [163, 210], "passages_per_second": 46.0, "query_ms": 2.2}
+    assert json.loads(as_json(E5, SPEED))[E5]["estimate"] == {"dtype": "bfloat16", **values}
+
+
+@pytest.mark.full
+def test_the_command_measures_this_machine() -> None:
+    output = CliRunner().invoke(main, ["models", "--measure", "--json", E5]).output
+    assert json.loads(output)[E5]["estimate"]["passages_per_second"] > 0
 
 
 def test_a_hint_names_the_prompts_that_the_files_lack(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_an_error_without_a_response_has_no_status(gateway: FaultyGateway) -> No
         with pytest.raises(RequestFailed) as raised:
             client.embed(TEXTS)
         assert (raised.value.status, raised.value.code) == (None, "timeout")
-    with pytest.raises(RequestFailed, match="unreachable"):
+    with pytest.raises(RequestFailed, match=r"^127\.0\.0\.1:1 does not respond: "):
         Client("http://127.0.0.1:1", retries=0).info()
     with pytest.raises(RequestFailed, match="unreachable"):
         run_async("http://127.0.0.1:1", lambda client: client.info(), retries=0)

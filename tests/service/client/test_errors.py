@@ -62,6 +62,13 @@ def test_a_response_that_cannot_be_decompressed_is_an_error() -> None:
     assert error.message == "incorrect header check"
 
 
+def test_the_error_without_a_response_names_the_server_and_no_password() -> None:
+    request = httpx.Request("GET", "https://me:secret@host:81/info")
+    failure = httpx.ConnectError("Connection refused", request=request)
+    error = error_of(failure, request_builders.build_info_request())
+    assert str(error) == "host:81 does not respond: Connection refused (unreachable)"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message", "index"),
     [

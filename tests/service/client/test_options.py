@@ -1,5 +1,7 @@
 """Options that both clients share."""
 
+import pytest
+
 import embedwell
 from embedwell_client.options import ClientOptions
 
@@ -11,3 +13,8 @@ def test_the_headers_name_the_client_and_have_the_key() -> None:
         b"authorization": b"Bearer sesame",
     }
     assert b"authorization" not in ClientOptions("http://localhost").httpx_arguments["headers"]
+
+
+def test_an_address_without_http_is_refused() -> None:
+    with pytest.raises(ValueError, match="'localhost:8080': the address must begin with http://"):
+        _ = ClientOptions("localhost:8080").httpx_arguments

@@ -103,6 +103,12 @@ def test_bytes_are_refused_as_inputs(inputs: Any, message: str) -> None:
         request_builders.as_list(inputs)
 
 
+def test_nothing_is_refused_as_inputs() -> None:
+    inputs: Any = None
+    with pytest.raises(TypeError, match="texts are a str or a list of str, not None"):
+        request_builders.as_list(inputs)
+
+
 @pytest.mark.parametrize("options", [{}, {"late_chunking": True}])
 def test_the_error_of_a_text_that_cannot_be_encoded_has_its_index(
     options: EmbedOptions,
