@@ -17,7 +17,7 @@ from embedwell_models.model_files.layer_weights import (
     read_layer_weights_options,
 )
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
-from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
+from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, projection_module
 from embedwell_models.model_files.multi_vector_rules import stated_max_length
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
@@ -132,7 +132,10 @@ class VectorRecipe:
         if text_format is None:
             text_format = _text_format(folder / entries[0].path, options, as_published)
         instruction = family.instruction if as_published and text_format else ""
-        published_prompts = family.prompts if as_published else {}
+        prompts = {**(family.prompts if as_published else {}), **card.get("prompts", {})}
+        if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
+            prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
+        default = family.prompts.get(family.default_prompt, "") if as_published else ""
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -150,8 +153,8 @@ class VectorRecipe:
             file_only=is_table,
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
-            prompts={**published_prompts, **card.get("prompts", {})},
-            default_prompt=default_prompt(card) or instruction,
+            prompts=prompts,
+            default_prompt=default_prompt(card) or instruction or default,
             text_format=text_format,
         )
 
@@ -263,13 +266,4 @@ def projection_modules(path: str, hidden: int, projection: Projection | None) ->
     """
     if projection is None:
         return []
-    return [
-        Dense(
-            path=path,
-            inputs=hidden,
-            outputs=projection.width,
-            bias=projection.bias,
-            activation="Identity",
-            tensor=projection.tensor,
-        )
-    ]
+    return [projection_module(path, hidden, projection)]

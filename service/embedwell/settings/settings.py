@@ -158,7 +158,7 @@ class Settings(BaseModel):
     adapter: AdapterNames = Field(
         default="auto",
         description=(
-            "Task of a model with adapters (Jina v3, v5) or with other modules for queries, such "
+            "Task of a model with adapters (Jina v3 to v5) or with other modules for queries, such "
             "as retrieval.query, or none (no adapter); auto for other models. With several "
             "(comma-separated) or all, a request's field task selects one, and each task has an "
             "engine."
