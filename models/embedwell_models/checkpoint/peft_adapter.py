@@ -104,12 +104,12 @@ class PeftAdapter:
         factors: dict[str, dict[str, Floats]] = {}
         replacements: dict[str, StoredTensor] = {}
         for name, tensor in safetensors_files.map_file(path):
-            stem = name.removesuffix(".weight")
+            stem, ending = name.removesuffix(".weight"), f".{task}" if tasks else ""
             if any(stem.endswith(f".{other}") for other in tasks if other != task):
                 continue
-            module, _, part = stem.removesuffix(f".{task}" if tasks else "").rpartition(".")
+            module, _, part = stem.removesuffix(ending).rpartition(".")
             theirs = name.removeprefix(_PREFIX)
-            if part in parts and name.startswith(_PREFIX):
+            if part in parts and name.startswith(_PREFIX) and stem.endswith(ending):
                 numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
                 of_matrix = factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})
                 if part in of_matrix:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from embedwell_models import model_fingerprint
 from embedwell_models.embedder import Embedder
@@ -148,6 +149,15 @@ def test_an_image_without_its_last_token_is_refused(tmp_path: Path) -> None:
     end = [*ids].index(embedder.tokenize("<|vision_end|>", prompt="")[0])
     with pytest.raises(ImageTokensError, match="does not fit"):
         embedder.encode_with_images(ids[:end], [image])
+
+
+def test_a_tensor_of_no_task_is_refused(tmp_path: Path) -> None:
+    write_jina_v4(tmp_path)
+    path = tmp_path / "adapters/adapter_model.safetensors"
+    name = "base_model.model.multi_vector_projector.lora_A"
+    save_file({**load_file(path), f"{name}.weight": torch.ones(2, 64)}, path)
+    with pytest.raises(ModelError, match=r"lora_A\.weight is not supported"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(
