@@ -84,7 +84,7 @@ def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -
         weigh = token_weights.weigh
         heads[SPARSE] = lambda states, batch: np.concatenate([*map(weigh, batch.split(states))])
     if layer:
-        project = token_head(model)
+        project = _projected(model, layer)
         heads[MULTI] = lambda states, _: project(states)
     return _host_heads(model, heads)
 
@@ -96,7 +96,11 @@ def token_head(model: LoadedModel) -> Callable[[Floats], Floats]:
     """
     if model.description.multi_vector:
         return _only_head(model)
-    project = model.linear(*_token_layer(model))
+    return _projected(model, _token_layer(model))
+
+
+def _projected(model: LoadedModel, layer: WeightAndBias) -> Callable[[Floats], Floats]:
+    project = model.linear(*layer)
     return lambda states: normalize(project(states))
 
 
