@@ -86,6 +86,7 @@ def _model_types(types: Sequence[str | Variant]) -> str:
     names = [
         f"`{each.model_type}` with `{each.sign}`" if isinstance(each, Variant) else f"`{each}`"
         for each in types
+        if not isinstance(each, Variant) or each.model_type  # a file without one, too
     ]
     has_variant = any(isinstance(each, Variant) for each in types)
     return (", " if has_variant else " ").join(names)

@@ -194,7 +194,7 @@ class Embedder(TokenIdEmbedder):
         max_pixels: maximum pixels of an image. Raises ImageError, TypeError for anything but bytes,
         and ValueError for a model without an image encoder.
         """
-        if self.pages is not None:
+        if self.patches is None and self.pages is not None:
             raise ValueError("the model has a vector for each token of an image; use embed_pages")
         if self.patches is not None:
             each = [images] if isinstance(images, bytes) else images
@@ -260,6 +260,8 @@ class Embedder(TokenIdEmbedder):
         assert self.patches is not None
         if isinstance(content, str | bytes | np.ndarray) or not content:
             raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
+        if self.patches.single and len(content) > 1:
+            raise ValueError(f"input {index}: the model embeds one text or one image at a time")
         parts: list[str | Pixels] = []
         for part in content:
             if isinstance(part, bytes):

@@ -44,7 +44,7 @@ from embedwell_models.model_files.modules import (
     WORDS,
     ModuleEntry,
 )
-from embedwell_models.model_files.multi_vector import BGE_M3, MultiVectorOptions
+from embedwell_models.model_files.multi_vector import BESIDE_DENSE, BGE_M3, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.refusals import refuse_changed_weights
@@ -211,13 +211,27 @@ class ModelDescription:
         sparse = self.sentence.sparse
         if isinstance(sparse, Splade):
             return (SPARSE, SPARSE_QUERY) if sparse.query else (SPARSE,)
-        multi = [MULTI] * (self.path / TOKEN_VECTORS).is_file()
-        return (DENSE, *[SPARSE] * bool(sparse), *multi)
+        return (DENSE, *[SPARSE] * bool(sparse), *[MULTI] * (self.token_options is not None))
+
+    @property
+    def token_options(self) -> MultiVectorOptions | None:
+        """Options of the vectors of tokens; None for a model without them."""
+        if self.multi_vector or self.classifier:
+            return self.multi_vector
+        if (self.path / TOKEN_VECTORS).is_file():
+            return BGE_M3
+        return BESIDE_DENSE if self.spec.token_projection else None
 
     @property
     def dim(self) -> int:
         """Number of dimensions of a vector."""
         return self.sentence.vector_width(self.spec.config)
+
+    @property
+    def token_dim(self) -> int:
+        """Number of dimensions of a token's vector."""
+        projection = self.spec.token_projection
+        return projection.width if projection else self.dim
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:
         """Load the tokenizer with the model's options; log a warning for ids outside the table."""
@@ -250,9 +264,8 @@ class ModelDescription:
 
         Raises ModelError for a token that the tokenizer lacks.
         """
-        if MULTI not in self.outputs:
-            return None
-        return MultiVectorRules(self.multi_vector or BGE_M3, tokenizer, self.encoder)
+        options = self.token_options if MULTI in self.outputs else None
+        return MultiVectorRules(options, tokenizer, self.encoder) if options else None
 
     def bias_table(self) -> Floats | None:
         """Read the trained bias of each bucket of distances (buckets, H), or return None.

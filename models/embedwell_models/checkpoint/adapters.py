@@ -45,13 +45,31 @@ def read_additions(
             raise ModelError(f"{folder}: its layers need an adapter: EMBEDWELL_ADAPTER of {names}")
         return {}
     if adapters.chosen_folder:
-        additions = peft_adapter.read_additions(folder / adapters.chosen_folder)
+        additions = _own_file_additions(folder, adapters)
     elif adapters.scale:
         additions = _parametrized_additions(folder, spec, adapters, tensors)
     else:
         return {}
     renamed = ((tuple(spec.rename(name)), addition) for name, addition in additions.items())
     return {names: addition for names, addition in renamed if names}  # [] is not needed
+
+
+def changed(folder: Path, spec: CheckpointLayout, name: str, matrix: Floats) -> Floats:
+    """Return a matrix beside the encoder as the adapter of the chosen task changes it.
+
+    name: in the checkpoint. Raises ModelError for another shape, and as `read_additions` does.
+    """
+    if spec.adapters is None or not spec.adapters.chosen_folder:
+        return matrix
+    addition = _own_file_additions(folder, spec.adapters).get(name)
+    return matrix if addition is None else add(folder, name, matrix, addition).to_float32()
+
+
+def _own_file_additions(folder: Path, adapters: Adapters) -> Mapping[str, LowRank]:
+    # Of an adapter that PEFT has saved, by the checkpoint's names of the matrices.
+    assert adapters.chosen_folder is not None and adapters.name is not None
+    tasks = adapters.names if adapters.in_one_file else ()
+    return peft_adapter.read_additions(folder / adapters.chosen_folder, tasks, adapters.name)
 
 
 def _parametrized_additions(

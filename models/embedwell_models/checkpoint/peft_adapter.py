@@ -88,8 +88,12 @@ class PeftAdapter:
     replacements: Mapping[str, StoredTensor]
 
     @classmethod
-    def read(cls, folder: Path) -> "PeftAdapter":
-        """Read a folder; raises ModelError for what is not supported, and for a missing file."""
+    def read(cls, folder: Path, tasks: Sequence[str] = (), task: str = "") -> "PeftAdapter":
+        """Read a folder; raises ModelError for what is not supported, and for a missing file.
+
+        tasks: those whose names end the names of the tensors, of which only `task` is read; none
+        for an adapter as PEFT saves it.
+        """
         options = JsonConfig(folder / CONFIG)
         scale = _scale(options)
         parts = (*_PARTS, _MAGNITUDES) if options.get("use_dora", False) else _PARTS
@@ -100,9 +104,12 @@ class PeftAdapter:
         factors: dict[str, dict[str, Floats]] = {}
         replacements: dict[str, StoredTensor] = {}
         for name, tensor in safetensors_files.map_file(path):
-            module, _, part = name.removesuffix(".weight").rpartition(".")
+            stem, ending = name.removesuffix(".weight"), f".{task}" if tasks else ""
+            if any(stem.endswith(f".{other}") for other in tasks if other != task):
+                continue
+            module, _, part = stem.removesuffix(ending).rpartition(".")
             theirs = name.removeprefix(_PREFIX)
-            if part in parts and name.startswith(_PREFIX):
+            if part in parts and name.startswith(_PREFIX) and stem.endswith(ending):
                 numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
                 of_matrix = factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})
                 if part in of_matrix:
@@ -172,12 +179,15 @@ def folders(encoder: Path, chosen: str | None) -> list[Path]:
     return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
-def read_additions(folder: Path) -> Mapping[str, LowRank]:
+def read_additions(
+    folder: Path, tasks: Sequence[str] = (), task: str = ""
+) -> Mapping[str, LowRank]:
     """Return what the adapter of a task adds to matrices, by the names of the matrices.
 
-    Raises ModelError for an option or a tensor that is not supported, and for a missing file.
+    tasks, task: see PeftAdapter.read. Raises ModelError for an option or a tensor that is not
+    supported, and for a missing file.
     """
-    adapter = PeftAdapter.read(folder)
+    adapter = PeftAdapter.read(folder, tasks, task)
     if adapter.replacements:
         raise ModelError(f"{adapter.path}: {[*adapter.replacements]} for a task is not supported")
     return adapter.additions

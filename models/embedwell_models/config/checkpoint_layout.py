@@ -24,7 +24,7 @@ class Projection:
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
     end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
     the last token ends it. padded: whether texts are padded to the maximum length, as in training.
-    always: whether the model has no other vector.
+    always: whether the model has no other vectors.
     """
 
     tensor: str
@@ -47,22 +47,31 @@ class Adapters:
     chosen: index of the task; None for the matrices without additions.
     folder: name of the folder that has a folder for each task, as PEFT saves it, with a scale of
     its own; "" if the checkpoint has the additions.
+    in_one_file: whether this folder has one file for all tasks, with their names in its tensors.
     always: whether the model has no other vectors than those of the chosen task.
+    symmetric: tasks that give every text the prompt of queries.
     """
 
     names: tuple[str, ...]
     scale: float | None = None
     chosen: int | None = None
     folder: str = ""
+    in_one_file: bool = False
     always: bool = False
     modules: str = ""
+    symmetric: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """Name of the chosen task; None without one."""
+        return None if self.chosen is None else self.names[self.chosen]
 
     @property
     def chosen_folder(self) -> str | None:
         """Folder of the chosen task's files; None without a task or such files."""
-        if not self.folder or self.chosen is None:
+        if not self.folder or self.name is None:
             return None
-        return f"{self.folder}/{self.names[self.chosen]}"
+        return self.folder if self.in_one_file else f"{self.folder}/{self.name}"
 
     def without_task(self, name: str) -> str:
         """Return the name of a tensor without that of the chosen task."""
@@ -86,7 +95,8 @@ class CheckpointLayout:
     transposed: our names, without the layer, of matrices that are stored as (in, out).
     norm_shift: number that is added to the weight of every norm.
     projection: the projection that computes the sentence vector in place of a pooling.
-    token_projection: the projection that computes a vector of each token, in place of both.
+    token_projection: the projection that computes a vector of each token, in place of both or
+    beside them.
     page_format: the texts around queries and images of pages, with a token_projection.
     spare_rows: number of unused rows at the end of the token table.
     placeholders: id -> another id, whose vector it shares.
@@ -153,8 +163,7 @@ class CheckpointLayout:
         """Name of the chosen adapter, or `none`; None for a checkpoint without a choice."""
         if self.adapters is None or self.adapters.always:
             return None
-        chosen = self.adapters.chosen
-        return NO_ADAPTER if chosen is None else self.adapters.names[chosen]
+        return self.adapters.name or NO_ADAPTER
 
     def without(self, names: Sequence[str]) -> "CheckpointLayout":
         """Return this spec for an encoder whose checkpoint lacks the tensors of these names."""
@@ -348,10 +357,11 @@ class ImageTokenSpec:
     to the text encoder's first states, after as many of its layers. id: the token id that stands
     for one vector. placeholder: its text. sections: numbers of pairs of a head that the time, row
     and column of a token rotate; None if tokens of an image have the positions of tokens of a text.
-    in_turns: whether the three take pairs in turns, not one part of the head each. pixels: least
-    and most pixels of a resized image in the code of the model's authors, which replace those of
-    its processor; None without such code. earlier_pixels: the same, for a resizing before that one;
-    None if there is none.
+    in_turns: whether the three take pairs in turns, not one part of the head each. pooled: ids of
+    the first and the last of the tokens that are pooled to the vector of an image; None for all.
+    pixels: least and most pixels of a resized image in the code of the model's authors, which
+    replace those of its processor; None without such code. earlier_pixels: the same, for a resizing
+    before that one; None if there is none.
     """
 
     encoder: CheckpointLayout
@@ -363,6 +373,7 @@ class ImageTokenSpec:
     id: int
     sections: tuple[int, int, int] | None
     in_turns: bool = True
+    pooled: tuple[int, int] | None = None
     pixels: tuple[int, int] | None = None
     earlier_pixels: tuple[int, int] | None = None
     placeholder: str = "<|image_pad|>"

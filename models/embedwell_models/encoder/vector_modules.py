@@ -79,7 +79,7 @@ def load_transform(folder: Path, module: Module, linear: LinearFactory) -> Trans
     if isinstance(module, LogitScore):
         return linear(_score_row(folder / module.path, module), np.zeros(1, np.float32))
     if isinstance(module, LayerNorm):
-        return _layer_norm(_load_arrays(folder, module), module)
+        return _layer_norm(load_arrays(folder, module), module)
     return load_dense(folder, module, linear, lambda name: _OTHER_ACTIVATIONS[name])
 
 
@@ -108,7 +108,7 @@ def load_dense(
     linear: builds a layer with an activation. activation: builds one that no layer includes.
     Raises ModelError for weights that are missing or of a wrong shape.
     """
-    arrays = _load_arrays(folder, module)
+    arrays = load_arrays(folder, module)
     residual = arrays.pop(RESIDUAL, None)
     weight, *biases = (array / np.float32(module.divisor) for array in arrays.values())
     zeros, fused = np.zeros(module.outputs, np.float32), _ACTIVATIONS.get(module.activation)
@@ -166,8 +166,11 @@ def _identity(x: Rows) -> Rows:
     return x
 
 
-def _load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
-    # The arrays of one module, in the order of the module's shapes.
+def load_arrays(folder: Path, module: Dense | LayerNorm) -> dict[str, Floats]:
+    """Read the arrays of one module of a model's folder, in the order of the module's shapes.
+
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
     folder, shapes, has_own_file = folder / module.path, module.shapes, module.has_own_file
     tensors = dict(weights.iterate_tensors(folder))
     # An encoder alone, to which an adapter adds the head, lacks the first part of the names.

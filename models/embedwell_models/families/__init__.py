@@ -38,6 +38,7 @@ from embedwell_models.families import (
     jina_clip,
     jina_reranker,
     jina_v3,
+    jina_v4,
     jina_v5,
     lfm2,
     llama,
@@ -90,6 +91,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *nomic.FAMILIES,
     *jina_bert.FAMILIES,
     *jina_v3.FAMILIES,
+    *jina_v4.FAMILIES,
     *jina_v5.FAMILIES,
     *jina_reranker.FAMILIES,
     *gte.FAMILIES,
@@ -183,10 +185,10 @@ def layout_of(family: Family, options: JsonConfig) -> CheckpointLayout:
 
 
 def _family(options: JsonConfig) -> Family:
-    usual = options.choice("model_type", BY_MODEL_TYPE, "")
+    name = options.get("model_type", "")
     applying = (
         family
         for variant, family in _VARIANTS
-        if variant.model_type == options["model_type"] and variant.applies(options)
+        if variant.model_type == name and variant.applies(options)
     )
-    return next(applying, usual)
+    return next(applying, None) or options.choice("model_type", BY_MODEL_TYPE, "")

@@ -92,7 +92,8 @@ class Family:
     keeps_unknown_tokens: whether a text keeps its unknown tokens.
     scheme_names: further names of its position schemes in requests, each with the scheme's name.
     instruction: default instruction of models that read texts in a chat template; "" for others.
-    prompts: named prompts of models whose own code reads texts.
+    prompts: named prompts of models whose own code reads texts. default_prompt: name of the one
+    for a text without a prompt; "" for none.
     text_format: name of the format (`text_template`) in which the family's own code reads texts; ""
     for that of the files' chat template.
     states_need_attention: whether the reference code does more to tokens that nothing attends to
@@ -125,6 +126,7 @@ class Family:
     scheme_names: Mapping[str, str] = field(default_factory=dict)
     instruction: str = ""
     prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str = ""
     text_format: str = ""
     states_need_attention: bool = False
     encoder_loader: str = ""

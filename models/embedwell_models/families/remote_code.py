@@ -11,7 +11,6 @@ _PLAMO = (
 )
 _ONLY_CODE: Mapping[str, str] = {  # model_type or class -> facts that only the code tells
     "jasper_vl": "how Jasper reads texts and images, and which of its matrices follow the pooling",
-    "JinaEmbeddingsV4Model": "how Jina v4 pools tokens of images, and how it adds the adapters",
     "plamo": _PLAMO,
     "PlamoBiModel": _PLAMO,
 }

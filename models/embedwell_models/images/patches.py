@@ -72,7 +72,8 @@ class PatchPreprocessing:
     frames: frames of a patch; an image has the same in each. id, placeholder: id and text of each
     token of an image. around: text before and after the tokens of an image. earlier: bounds of a
     resizing before the other one; None if there is none. takes_prompt: whether a prompt precedes a
-    text with images.
+    text with images. single: whether an image is an input of its own, without texts. pooled: see
+    ImageTokenSpec.
     """
 
     min_pixels: int
@@ -89,6 +90,8 @@ class PatchPreprocessing:
     around: tuple[str, str]
     earlier: tuple[int, int] | None = None
     takes_prompt: bool = True
+    single: bool = False
+    pooled: tuple[int, int] | None = None
 
     @classmethod
     def read(
@@ -132,6 +135,7 @@ class PatchPreprocessing:
             placeholder=spec.placeholder,
             around=around,
             earlier=earlier,
+            pooled=spec.pooled,
             **normalization(options),
         )
 
@@ -185,6 +189,20 @@ class PatchPreprocessing:
             raise ImageTokensError(
                 f"a text beside images has the token {self.placeholder}; leave it out"
             )
+
+    def pooled_tokens(self, ids: Row) -> tuple[int, int]:
+        """Return the index of the first token that is pooled, and that after the last.
+
+        Raises ImageTokensError for an image whose last token is cut off.
+        """
+        if self.pooled is None:
+            return 0, len(ids)
+        first, last = (np.flatnonzero(np.asarray(ids) == id).tolist() for id in self.pooled)
+        if not (first and last):
+            raise ImageTokensError(
+                f"the image does not fit into the {len(ids)} tokens that are read"
+            )
+        return first[0], last[-1] + 1
 
     def cut(self, pixels: Pixels) -> Patches:
         """Normalise a resized image and cut it to patches."""

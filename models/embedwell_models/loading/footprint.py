@@ -9,6 +9,7 @@ from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.multi_vector import projection_module
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.tables.names import TABLE, is_part
 
@@ -58,6 +59,9 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     if images:
         headers = weights.headers(description.image_encoder)
         yield from _encoder_sizes(images.encoder, headers, family)
+    if (projection := description.spec.token_projection) and not description.multi_vector:
+        dense = projection_module("", description.spec.config.hidden_size, projection)
+        yield sum(map(prod, dense.shapes.values())), False
     if description.spec.latents:
         yield description.spec.latents.size, True
     for module in description.sentence.modules:

@@ -80,6 +80,8 @@ class StateOutputs:
         if isinstance(description.sentence.sparse, BgeM3Sparse):
             width = description.spec.config.hidden_size
             self._token_weights = TokenWeightVectors(description.path, model.tokenizer, width)
+        options = description.token_options
+        self._first = 1 if options and options.skips_first else 0  # token with a vector
         self._heads = bge_m3_heads(model, self._token_weights)
 
     def __call__(self, batch: Batch, names: Collection[str]) -> list[TextOutputs]:
@@ -94,9 +96,11 @@ class StateOutputs:
         if DENSE in names:
             dense = list(self._head(arrays[DENSE]))
         sparse = self._sparse(batch, arrays[SPARSE]) if SPARSE in names else nothing
-        # Without the first token.
-        multi = [rows[1:] for rows in batch.split(arrays[MULTI])] if MULTI in names else nothing
+        multi = self._of_tokens(batch, arrays[MULTI]) if MULTI in names else nothing
         return [TextOutputs(*outputs) for outputs in zip(dense, sparse, multi, strict=True)]
+
+    def _of_tokens(self, batch: Batch, vectors: Floats) -> list[Floats]:
+        return [rows[self._first :] for rows in batch.split(vectors)]
 
     def _sparse(self, batch: Batch, weights: Floats) -> list[SparseVector]:
         assert self._token_weights is not None

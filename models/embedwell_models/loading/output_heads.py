@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedwell_models.checkpoint import weights
+from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
+from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
+from embedwell_models.model_files.multi_vector import projection_module
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, normalize
 
@@ -56,8 +58,8 @@ def multi_vector_heads(model: LoadedModel) -> Heads:
         transforms = [on.load_transform(folder, each, encoder.device) for each in sentence.modules]
         transforms += [on.normalize] * sentence.normalize
         return on.DeviceHeads(encoder, {MULTI: on.of_tokens(transforms)})
-    finish = normalize if sentence.normalize else _identity
-    return _host_heads(model, {MULTI: lambda states, _: finish(model.head(states))})
+    head = _only_head(model)
+    return _host_heads(model, {MULTI: lambda states, _: head(states)})
 
 
 def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -> Heads:
@@ -82,15 +84,43 @@ def bge_m3_heads(model: LoadedModel, token_weights: TokenWeightVectors | None) -
         weigh = token_weights.weigh
         heads[SPARSE] = lambda states, batch: np.concatenate([*map(weigh, batch.split(states))])
     if layer:
-        project = model.linear(*layer)
-        heads[MULTI] = lambda states, _: normalize(project(states))
+        project = _projected(model, layer)
+        heads[MULTI] = lambda states, _: project(states)
     return _host_heads(model, heads)
 
 
+def token_head(model: LoadedModel) -> Callable[[Floats], Floats]:
+    """Return the head of a model's vectors of tokens, on the host: (T, D) -> (T, dim).
+
+    Raises ModelError for weights that are missing or of a wrong shape.
+    """
+    if model.description.multi_vector:
+        return _only_head(model)
+    return _projected(model, _token_layer(model))
+
+
+def _projected(model: LoadedModel, layer: WeightAndBias) -> Callable[[Floats], Floats]:
+    project = model.linear(*layer)
+    return lambda states: normalize(project(states))
+
+
+def _only_head(model: LoadedModel) -> Callable[[Floats], Floats]:
+    # Of a model without a dense vector of a text.
+    finish = normalize if model.description.sentence.normalize else _identity
+    return lambda states: finish(model.head(states))
+
+
 def _token_layer(model: LoadedModel) -> WeightAndBias:
-    width = model.description.spec.config.hidden_size
+    description = model.description
+    width = description.spec.config.hidden_size
+    if projection := description.spec.token_projection:
+        module = projection_module("", width, projection)
+        arrays = load_arrays(description.encoder, module)
+        weight, bias = arrays.values()
+        changed = adapters.changed(description.encoder, description.spec, projection.tensor, weight)
+        return changed, bias
     shapes = {"weight": (width, width), "bias": (width,)}
-    arrays = weights.read_file(model.description.path / TOKEN_VECTORS, shapes)
+    arrays = weights.read_file(description.path / TOKEN_VECTORS, shapes)
     return arrays["weight"], arrays["bias"]
 
 

@@ -138,6 +138,7 @@ class TokenIdEmbedder:
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
         from embedwell_models.loading.output_computer import choose_output_computer
+        from embedwell_models.loading.output_heads import token_head
 
         use_one_torch_thread_after_fork()
         description = model.description
@@ -172,6 +173,7 @@ class TokenIdEmbedder:
         self.graphs = model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
+        self._token_head = token_head(model) if isinstance(self.pages, PatchPages) else None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -294,11 +296,10 @@ class TokenIdEmbedder:
     def _encode_patches(
         self, patches: "PatchPreprocessing", ids: Row, images: "Sequence[Pixels]"
     ) -> Floats:
-        assert self._load_texts_with_images is not None
+        assert self._load_texts_with_images is not None and self._token_head is not None
         cut = [patches.cut(pixels) for pixels in images]
         states = self._load_texts_with_images().states(self._batch([ids]), cut)
-        vectors = self._head(states)
-        return normalize(vectors) if self.sentence.normalize else vectors
+        return self._token_head(states)
 
     def _encode_tiles(
         self, pages: "PagePreprocessing | SquarePages", ids: Row, images: "Sequence[Pixels]"
@@ -327,7 +328,8 @@ class TokenIdEmbedder:
         if not images:
             return self.encode([ids], normalized=False)
         self.patches.check_tokens(ids, images)
-        batch = self._batch([ids])
+        first, end = self.patches.pooled_tokens(ids)
+        batch = self._batch([ids[:end]], [first])
         cut = [self.patches.cut(pixels) for pixels in images]
         encoder = self._load_texts_with_images()
         return self._head(encoder.vectors(batch, cut, self.sentence.pooling))

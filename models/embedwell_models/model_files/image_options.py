@@ -73,7 +73,8 @@ def read_patches(
         bounds or (stated.get("min_pixels"), stated.get("max_pixels")),
         images.earlier_pixels if own_code else None,
     )
-    return patches and replace(patches, takes_prompt=text_format.instructs_images)
+    takes_prompt, single = text_format.instructs_images, text_format.single_images
+    return patches and replace(patches, takes_prompt=takes_prompt, single=single)
 
 
 def _lacks_torch(folder: Path) -> bool:

@@ -73,6 +73,7 @@ class MultiVectorOptions:
     in texts of skipped_roles. prompts: name -> text before queries, documents and other texts.
     markers: prompts that begin with a token of their own.
     mean_scores: whether a score is divided by the number of the query's vectors.
+    skips_first: whether the first token of a text has no vector.
     """
 
     modules: tuple[Module, ...]
@@ -86,6 +87,7 @@ class MultiVectorOptions:
     prompts: Mapping[str, str] = field(default_factory=dict)
     markers: tuple[str, ...] = ()
     mean_scores: bool = False
+    skips_first: bool = False
 
     @property
     def tensors_beside_encoder(self) -> list[str]:
@@ -107,9 +109,11 @@ class MultiVectorOptions:
         Raises ModelError for an option or a module that is not supported.
         """
         card, hidden_size = read_card(folder), spec.config.hidden_size
-        encoder = folder / entries[0].path
-        if spec.token_projection is not None and spec.page_format is not None:
-            dense = _dense(entries[0].path, hidden_size, spec.token_projection)
+        encoder, projection = folder / entries[0].path, spec.token_projection
+        if projection is not None and spec.page_format is not None:
+            if not projection.always:
+                return None
+            dense = projection_module(entries[0].path, hidden_size, projection)
             return _of_pages(encoder, dense, spec.page_format)
         if not has_modules(folder):
             config = JsonConfig.optional(encoder / "config.json")
@@ -121,11 +125,19 @@ class MultiVectorOptions:
         return None
 
 
-BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True)
+BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True, skips_first=True)
 """BGE-M3: every token but the first has a vector, in queries and documents (arXiv 2402.03216)."""
 
 
-def _dense(path: str, hidden_size: int, projection: Projection) -> Dense:
+BESIDE_DENSE = MultiVectorOptions(modules=(), normalize=True)
+"""A projection of every token's state, beside the dense vector of a text."""
+
+
+def projection_module(path: str, hidden_size: int, projection: Projection) -> Dense:
+    """Return a projection in the encoder's file as a module.
+
+    path: the encoder's folder, relative to the model's.
+    """
     return Dense(
         path=path,
         inputs=hidden_size,

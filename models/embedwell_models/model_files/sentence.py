@@ -18,7 +18,7 @@ from embedwell_models.model_files.layer_weights import (
     read_layer_weights_options,
 )
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
-from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
+from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, projection_module
 from embedwell_models.model_files.multi_vector_rules import stated_max_length
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
@@ -127,7 +127,10 @@ class VectorRecipe:
         published = family if has_format and modules.by_own_code(folder, entries[0]) else None
         text_format = _text_format(folder / entries[0].path, options, published)
         instruction = published.instruction if published and text_format else ""
-        published_prompts = published.prompts if published else {}
+        prompts = {**(published.prompts if published else {}), **card.get("prompts", {})}
+        if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
+            prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
+        default = published.prompts.get(published.default_prompt, "") if published else ""
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -145,8 +148,8 @@ class VectorRecipe:
             file_only=entries[0].kind in TABLES,
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
-            prompts={**published_prompts, **card.get("prompts", {})},
-            default_prompt=default_prompt(card) or instruction,
+            prompts=prompts,
+            default_prompt=default_prompt(card) or instruction or default,
             text_format=text_format,
         )
 
@@ -263,13 +266,4 @@ def projection_modules(path: str, hidden: int, projection: Projection | None) ->
     """
     if projection is None:
         return []
-    return [
-        Dense(
-            path=path,
-            inputs=hidden,
-            outputs=projection.width,
-            bias=projection.bias,
-            activation="Identity",
-            tensor=projection.tensor,
-        )
-    ]
+    return [projection_module(path, hidden, projection)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from embedwell_models.errors import ModelError
+from embedwell_models.families import jina_v4
 from embedwell_models.model_files import chat_template
 from embedwell_models.tokenizer.text_format import TextFormat
 
@@ -28,6 +29,14 @@ FORMATS: Mapping[str, TextFormat] = {
         image="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
         "<|im_end|>",
         instructs_images=False,
+    ),
+    "jina_v4": TextFormat(  # from the code beside the weights of Jina v4
+        plain="",
+        instructed=("", ""),
+        after="",
+        image=jina_v4.PAGE,
+        instructs_images=False,
+        single_images=True,
     ),
 }
 """Formats of texts in the code of a model's authors."""

@@ -10,7 +10,7 @@ class TextFormat:
     plain: text before a text without an instruction. instructed: text before an instruction, and
     text between it and the text. after: text after the text. image: text of an image among texts;
     "" for a template without images. instructs_images: whether an instruction also precedes a text
-    with images.
+    with images. single_images: whether an image is an input of its own, without texts.
     """
 
     plain: str
@@ -18,6 +18,7 @@ class TextFormat:
     after: str
     image: str = ""
     instructs_images: bool = True
+    single_images: bool = False
 
     def before(self, instruction: str) -> str:
         """Return the text before a text. instruction: "" for none."""

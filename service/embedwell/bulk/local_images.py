@@ -184,6 +184,8 @@ def load_local_images(
     model = load_any_model(settings, prompt)
     embedder, most = model.embedder, settings.max_image_pixels
     if embedder.patches is not None:
+        if embedder.patches.single:
+            _refuse_texts(model.name, prompt, texts)
         if prompt is not None and not texts and not embedder.patches.takes_prompt:
             raise BulkError(f"{model.name} reads images without a prompt; leave out --prompt")
         return LocalTextsWithImages(model, ImageFiles(embedder.patches.pixels, most))

@@ -82,7 +82,7 @@ class ServedModel:
         )
         self.words = _words(description, tokenizer)
         tokens = description.multi_vector_rules(tokenizer)
-        self.multi_vectors = MultiVectors(self.pipeline, tokens, description.dim, comparisons)
+        self.multi_vectors = MultiVectors(self.pipeline, tokens, description.token_dim, comparisons)
         full = description.sentence.vector_width(description.spec.config, truncated=False)
         lengths = declared_dimensions(description.encoder, full, description.dim)
         self.dimensions = AllowedDimensions.from_setting(

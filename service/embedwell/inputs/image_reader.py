@@ -85,7 +85,7 @@ class ImageReader:
         self, context: RequestContext, contents: Mapping[int, ImageInput | ContentInput]
     ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
         """Return the steps that prepare the images; raises BadRequest and TooLarge."""
-        if self._patches is not None:
+        if self._patches is not None and not self._patches.single:
             return self._run_contents(self._patches, contents, context.tokens)
         images = {i: item for i, item in contents.items() if isinstance(item, ImageInput)}
         for index, item in contents.items():

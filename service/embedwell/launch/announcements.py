@@ -92,6 +92,8 @@ def _outputs(engine: Mapping[str, Any]) -> str:
         MULTI: f"{engine['dim']} dimensions for each token",
     }
     outputs = engine["outputs"]
+    if DENSE in outputs:  # their dimensions may be fewer
+        descriptions[MULTI] = "vectors of tokens"
     return " and ".join(text for name, text in descriptions.items() if name in outputs)
 
 

@@ -187,7 +187,7 @@ class EmbedService:
         self, context: RequestContext, body: EmbedRequest, requested: Sequence[OutputName]
     ) -> ComputedOutputs:
         _check_fields(context, body)
-        pipeline, numbers_per_token = self.model.pipeline, self.model.dimensions.full
+        pipeline, numbers_per_token = self.model.pipeline, self.model.multi_vectors.dim
         kinds = {DENSE: DENSE, SPARSE: sparse_output_name(pipeline, body), MULTI: MULTI}
         names = list(dict.fromkeys(kinds[name] for name in requested))
         pipeline.check_outputs(names)

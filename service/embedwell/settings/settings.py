@@ -159,9 +159,9 @@ class Settings(BaseModel):
     adapter: AdapterNames = Field(
         default="auto",
         description=(
-            "Task of a model with adapters (Jina v3, v5) or with other modules for queries, such "
-            "as retrieval.query, or none (no adapter); language of an X-MOD, such as de_CH; auto "
-            "for other models, and for the language in an X-MOD's files. With several "
+            "Task of a model with adapters (Jina v3 to v5) or with other modules for queries, "
+            "such as retrieval.query, or none (no adapter); language of an X-MOD, such as de_CH; "
+            "auto for other models, and for the language in an X-MOD's files. With several "
             "(comma-separated) or all, a request's field task selects one, and each task has an "
             "engine."
         ),

@@ -46,10 +46,6 @@ def test_code_for_another_task_is_not_needed(tmp_path: Path) -> None:
             "what PLaMo-Embedding-1B computes",
         ),
         ({"model_type": "jasper_vl"}, "how Jasper reads texts"),
-        (
-            {"model_type": "qwen2_5_vl", "architectures": ["JinaEmbeddingsV4Model"]},
-            "how Jina v4 pools",
-        ),
     ],
     ids=str,
 )

@@ -19,6 +19,7 @@ from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder
 from tests.models.image_models import encoded, picture
+from tests.models.jina_v4 import write_jina_v4
 from tests.models.nomic_multimodal import write_nomic_multimodal
 from tests.models.qwen2_vl import write_gme
 from tests.models.qwen3_vl import PROCESSOR, save, write_qwen3_vl
@@ -166,3 +167,14 @@ def test_a_prompt_of_nomic_embed_multimodal_is_for_texts(tmp_path: Path) -> None
     embedder = encoder.model.embedder
     expected = [*embedder.embed_images(FILES), embedder.embed(TEXTS[0], prompt_name="query")]
     np.testing.assert_array_equal(vectors_of(read_output(tmp_path / out)), expected)
+
+
+def test_a_model_of_single_images_takes_no_texts_beside_them(tmp_path: Path) -> None:
+    write_jina_v4(tmp_path)
+    options = settings(tmp_path).model_copy(update={"adapter": "retrieval"})
+    with pytest.raises(BulkError, match="reads images without texts"):
+        load_local_images(options, texts=True)
+    model = load_local_images(options)
+    assert isinstance(model, LocalTextsWithImages)
+    found, rejected = model.embed([ImageAndText(each, None) for each in FILES], lambda _: None)
+    assert np.array_equal(found, model.model.embedder.embed_images(FILES)) and not rejected

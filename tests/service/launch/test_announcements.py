@@ -20,6 +20,7 @@ ENGINE = {
     [
         (["dense"], "16 dimensions, 64 tokens", "/embed "),
         (["sparse"], "sparse vectors of 99 entries, 64 tokens", "/embed_sparse "),
+        (["dense", "multi"], "16 dimensions and vectors of tokens, 64 tokens", "/embed "),
         (["multi"], "16 dimensions for each token, 64 tokens", "/embed "),
         (["dense", "sparse"], "16 dimensions and sparse vectors of 99 entries, 64", "/embed "),
     ],
