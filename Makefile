@@ -28,6 +28,8 @@ torch: .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels d
 
 # Tests of a file run one after the other, in one process: they share its servers.
 PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+# Those of servers wait for half of their time.
+WAITING ?= -n 4 --dist loadfile
 
 test: .venv/test               ## set up, fetch the model, run the quick tests
 	$(CHECK_KERNELS)
@@ -39,9 +41,9 @@ test-all: .venv/dev            ## all tests, also those that take long or need m
 	$(CHECK_KERNELS)
 	$(BIN)/embedwell pull
 	$(BIN)/pytest $(PARALLEL) --full tests/models
-	$(BIN)/pytest $(PARALLEL) --full tests/service --ignore tests/service/bulk
-	$(BIN)/pytest $(PARALLEL) --full tests/service/bulk
-	$(BIN)/pytest $(PARALLEL) --full tests --ignore tests/models --ignore tests/service
+	$(BIN)/pytest $(WAITING) --full tests/service --ignore tests/service/bulk
+	$(BIN)/pytest $(WAITING) --full tests/service/bulk
+	$(BIN)/pytest $(WAITING) --full tests --ignore tests/models --ignore tests/service
 
 # Those of models/ that build an encoder by what the processor has; the kernels of every instruction
 # set that it has are tested by `make test`, and tokenizers and converters use none.
@@ -79,7 +81,7 @@ test-without-torch: .venv/dev $(LIGHT)/test ## a server, its routes and the libr
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.without_torch.write_models $(LIGHT)/models
 	PYTEST_ADDOPTS=--need-all EMBEDWELL_TEST_MODELS=$(LIGHT)/models \
 		$(LIGHT)/bin/pytest -m without_torch tests/without_torch
-	PYTEST_ADDOPTS= $(LIGHT)/bin/pytest $(PARALLEL) $(LIGHT_TESTS)
+	PYTEST_ADDOPTS= $(LIGHT)/bin/pytest $(WAITING) $(LIGHT_TESTS)
 
 kernels: .venv/runtime         ## compile the kernels again, as after installing a compiler
 	$(PIP) --no-deps -e .
@@ -87,7 +89,7 @@ kernels: .venv/runtime         ## compile the kernels again, as after installing
 
 attacks: .venv/dev             ## what a server must bear: hostile clients, overload, kills and hangs
 	$(BIN)/embedwell pull
-	$(BIN)/pytest -s -m attack tests/attacks
+	$(BIN)/pytest -n 2 --dist loadfile -rP -m attack tests/attacks
 
 gpu: .venv/dev                 ## the tests that need a GPU
 	$(BIN)/embedwell pull

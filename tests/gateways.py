@@ -1,9 +1,10 @@
 """Real gateways with the configurations in deploy/gateway, and servers that they fail over from."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.http_receiver import HttpReceiver
-from tests.nginx import GATEWAY, Proxy
+from tests.nginx import GATEWAY, Gateway, Proxy
 from tests.programs import program
 
 
@@ -40,6 +41,9 @@ class Caddy(Proxy):
             configuration("Caddyfile", **listen, **{"embedwell:8080": " ".join(servers)})
         )
         self.command = [program("caddy", "caddy"), "run", "--config", str(file)]
+
+
+GATEWAYS: dict[str, Callable[..., Proxy]] = {"nginx": Gateway, "haproxy": Haproxy, "caddy": Caddy}
 
 
 class Upstream(HttpReceiver):

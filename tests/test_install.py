@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import hatch_build
 from embedwell_models.cpu_backend import library
 
 ROOT = Path(__file__).parent.parent
-MEGABYTES = 210  # of all that `pip install` brings but torch, and what venv put there before
+MEGABYTES = 210  # of all that `pip install` brings but torch
 APPLICATION = {  # names that many applications have, and that a package must not take
     "models.py": "class Item: ...",
     "service/__init__.py": "class Orders: ...",
@@ -46,8 +47,8 @@ assert vectors.shape == (1, 384)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout."""
-    return build(tmp_path_factory.mktemp("wheel"))
+    """The wheel of this checkout, with the best kernels for this processor."""
+    return build(tmp_path_factory.mktemp("wheel"), KERNELS="best")
 
 
 def build(target: Path, **environment: str) -> Path:
@@ -76,18 +77,25 @@ def test_the_wheel_has_three_packages_and_runs_with_any_python(wheel: Path) -> N
     top = {name.partition("/")[0] for name in names}
     packages = {"embedwell", "embedwell_client", "embedwell_models"}
     assert {name for name in top if not name.endswith(".dist-info")} == packages
-    libraries = [name for name in names if name.endswith(".so")]
+    libraries = {Path(name).name for name in names if name.endswith(".so")}
     assert bool(libraries) == ("manylinux" in wheel.name)
+    best = hatch_build.best_isas(library.ISAS, ROOT)
+    assert libraries in (set(), {*hatch_build.libraries(best)})
     platform = hatch_build.target(hatch_build.compiler()) if libraries else "any"
     assert wheel.name.endswith(f"-py3-none-{platform.replace('linux', 'manylinux_2_28')}.whl")
 
 
 @pytest.mark.full
 @pytest.mark.needs("auditwheel")
-def test_the_kernels_need_no_newer_system_than_the_wheel_says(wheel: Path) -> None:
+def test_the_kernels_need_no_newer_system_than_the_wheel_says(wheel: Path, tmp_path: Path) -> None:
     if wheel.name.endswith("-any.whl"):
         pytest.skip("no compiler: a wheel without kernels is for every system")
-    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    with_all = Path(shutil.copy(wheel, tmp_path))
+    with zipfile.ZipFile(with_all, "a") as file:
+        for path in (ROOT / hatch_build.KERNELS).glob("*.so"):  # compiled with this checkout
+            if (name := f"embedwell_models/kernels/{path.name}") not in file.namelist():
+                file.write(path, name)
+    command = [sys.executable, "-m", "auditwheel", "show", str(with_all)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     report = " ".join(done.stdout.split())
     [least] = re.findall(r'constrains the platform tag to "manylinux_2_(\d+)_\w+"', report)
@@ -140,11 +148,16 @@ def test_without_a_compiler_the_wheel_is_for_every_platform(tmp_path: Path) -> N
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of an environment that has the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
-    python, constraints = folder / "bin" / "python", ROOT / "constraints.txt"
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, "-c", str(constraints), str(wheel)], check=True)
+    venv.create(folder)
+    install(folder, "-c", str(ROOT / "constraints.txt"), str(wheel))
     return folder / "bin"
+
+
+def install(environment: Path, *arguments: str) -> None:
+    """Run `pip install` for an environment, which need not have pip."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    python = str(environment / "bin" / "python")
+    subprocess.run([*pip, "--python", python, "install", "--quiet", *arguments], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -161,12 +174,11 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_client_alone_needs_httpx_and_numpy(
     wheel: Path, application: Path, tmp_path: Path
 ) -> None:
-    venv.create(tmp_path / "small", with_pip=True)
-    python = str(tmp_path / "small" / "bin" / "python")
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), "httpx", "numpy"], check=True)
-    subprocess.run([*pip, "--no-deps", str(wheel)], check=True)
+    venv.create(tmp_path / "small")
+    install(tmp_path / "small", "-c", str(ROOT / "constraints.txt"), "httpx", "numpy")
+    install(tmp_path / "small", "--no-deps", str(wheel))
     program = "import embedwell, embedwell_client; print(embedwell.Client('http://localhost'))"
+    python = tmp_path / "small" / "bin" / "python"
     subprocess.run([python, "-c", program], cwd=application, check=True)
 
 

@@ -35,12 +35,13 @@ def test_having() -> None: ...
 
 
 def run(folder: Path, *options: str) -> str:
-    """The output of pytest over the files of a folder."""
-    command = [sys.executable, "-m", "pytest", "-p", "tests.tiers", *options]
+    """The output of pytest over the files of a folder, without most plugins."""
+    command = [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.tiers", *options]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     process = subprocess.run(
         [*command, f"--rootdir={folder}", "-c", "/dev/null", str(folder)],
         cwd=Path(__file__).parent.parent,
-        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
+        env={**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,7 @@
 `python -m tests.attacks.background_clients URL` is a process of its own, so that an attacker in
 Python does not slow its measurements. It reads the bodies to send from the first line of its stdin,
 runs until the end of its stdin, then prints the seconds of each answered request, and all failures,
-as JSON.
+as JSON. Each client sends one request at least.
 """
 
 import json
@@ -25,17 +25,20 @@ def run(url: str) -> None:
     def send_requests() -> None:
         with httpx.Client(base_url=url, timeout=60) as client:
             for body in cycle(bodies):
+                send(client, body)
                 if stop.wait(_PAUSE):
                     return
-                start = time.monotonic()
-                try:
-                    response = client.post("/embed", json=body)
-                except httpx.HTTPError as error:
-                    failures.append(repr(error))
-                    continue
-                seconds.append(time.monotonic() - start)
-                if response.status_code != 200:
-                    failures.append(f"{response.status_code} {response.text}")
+
+    def send(client: httpx.Client, body: object) -> None:
+        start = time.monotonic()
+        try:
+            response = client.post("/embed", json=body)
+        except httpx.HTTPError as error:
+            failures.append(repr(error))
+            return
+        seconds.append(time.monotonic() - start)
+        if response.status_code != 200:
+            failures.append(f"{response.status_code} {response.text}")
 
     threads = [threading.Thread(target=send_requests) for _ in range(_CLIENTS)]
     for thread in threads:

@@ -16,6 +16,7 @@ import psutil
 from tests.service.server import Server
 
 MB = 1 << 20
+RETURNED = 150  # MB that may stay when the memory of an attack counts as returned
 
 
 @dataclass
@@ -72,8 +73,7 @@ def attack(
         try:
             yield report
         finally:
-            time.sleep(0.5)
-            report.after = _memory(processes)
+            report.after = _settled_memory(processes, report.before)
             report.peak = sum(map(_peak, processes))
             results = json.loads(background.communicate()[0])
             report.seconds, report.failures = results["seconds"], results["failures"]
@@ -88,6 +88,15 @@ def _processes(servers: Sequence[Server]) -> list[psutil.Process]:
 def _memory(processes: Sequence[psutil.Process]) -> float:
     alive = [process for process in processes if process.is_running()]
     return sum(process.memory_info().rss for process in alive) / MB
+
+
+def _settled_memory(processes: Sequence[psutil.Process], before: float) -> float:
+    """Memory in MB once what the attack took is returned, or after a minute."""
+    deadline = time.monotonic() + 60
+    time.sleep(0.5)
+    while _memory(processes) - before >= RETURNED and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return _memory(processes)
 
 
 def _peak(process: psutil.Process) -> float:
@@ -116,17 +125,21 @@ def unread_bytes(url: str) -> int:
     return sum(int(size, 16) for size in [*unsent, *unread])
 
 
-def flood(url: str, connections: int, payload: bytes, seconds: float) -> list[int]:
-    """Send the payload on each connection and read the responses, for `seconds` at most.
+def flood(url: str, connections: int, payload: bytes, seconds: float, least: int = 0) -> list[int]:
+    """Send the payload on each connection and read the responses, for `seconds`.
 
+    least: bytes; it lasts up to two minutes until a connection has received so many.
     Returns the number of bytes received on each connection.
     """
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
+
+    def lasts() -> bool:
+        return time.monotonic() < start + (seconds if max(received) >= least else 120)
 
     def run_connection(index: int) -> None:
         unsent = memoryview(payload)
         with connect(url, 0.2) as connection, contextlib.suppress(ConnectionError):
-            while time.monotonic() < deadline:
+            while lasts():
                 with contextlib.suppress(TimeoutError):
                     if unsent:
                         unsent = unsent[connection.send(unsent) :]

@@ -5,6 +5,7 @@ import signal
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -52,6 +53,8 @@ def test_a_hung_http_process_is_replaced(
             time.sleep(2)
         # Only its pending requests fail.
         assert len(report.failures) <= 2 and report.seconds, report.failures[:3]
+        response = httpx.post(f"{server.url}/embed", json={"inputs": "a"}, timeout=60)
+        assert response.status_code == 200
 
 
 def test_a_hung_engine_is_replaced_and_requests_fail_early(victim: Server) -> None:

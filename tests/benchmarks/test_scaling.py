@@ -1,12 +1,8 @@
-"""The simulation of autoscaling: its decisions, its queues, and what it prints."""
+"""The simulation of autoscaling: its decisions, its queues and its outcome."""
 
 import math
 import random
-import re
-import subprocess
-import sys
 from dataclasses import astuple
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +14,6 @@ from benchmarks.scaling.nodes import table as nodes_table
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
 FIXED = Rule(min_servers=1, max_servers=1)
 
 
@@ -99,16 +93,6 @@ def test_the_outcome_is_that_of_the_windows() -> None:
     found = outcome(windows, 0.5)
     assert found == Outcome(seconds=45, recovered=75, refused=3 / 600, servers=2.0)
     assert table([("a rule", found)]).endswith("| a rule | 75 s | 45 s | 0.50% | 2.0 |")
-
-
-@pytest.mark.full
-def test_the_page_has_what_the_simulation_prints() -> None:
-    """The first command of the page, and the table below it."""
-    command, expected = re.findall(r"```console\n\$ python ([^\n]*)\n(.*?)```", PAGE, re.DOTALL)[0]
-    process = subprocess.run(
-        [sys.executable, *command.split()], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert process.stdout == expected
 
 
 COST = Cost(http=0.0005, engine=0.0015, gateway=0.0001, received=300, sent=5000)

@@ -155,19 +155,6 @@ def test_a_hung_engine_receives_no_more_work_and_is_replaced(server: Server) -> 
     assert server.client.get("/info").json()["engine_restarts"] == 1
 
 
-@pytest.mark.full
-def test_a_hung_http_process_is_replaced(server: Server) -> None:
-    [worker] = server.children(HTTP_PROCESS)
-    server.client.close()
-    worker.suspend()
-    server.wait_until(
-        lambda: "an HTTP process has shown no progress for 30 s and is killed" in server.log, 300
-    )
-    server.client = httpx.Client(base_url=server.url, timeout=60)
-    server.wait_ready()
-    assert server.post("/embed", {"inputs": "a"}).status_code == 200
-
-
 def suspend_engines(server: Server) -> None:
     """Suspend each engine as soon as it is forked, until the server has ended."""
     while server.process.poll() is None:

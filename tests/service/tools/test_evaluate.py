@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -296,12 +297,20 @@ def test_a_task_that_mteb_cannot_run_is_named(tmp_path: Path, name: str, problem
 def test_the_examples_of_the_documentation_run(tmp_path: Path, server: Server) -> None:
     docs = Path(__file__).parents[3] / "docs" / "evaluate.md"
     _, *blocks = re.findall(r"```sh\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
-    script = "\n".join(["set -e", *blocks]).replace("http://localhost:8080", server.url)
+    script = "".join(blocks).replace("\\\n", "").replace("http://localhost:8080", server.url)
     if not library.best_isa("int8", library.features(MAX_ISA)):
         script = script.replace("float32,int8 ", "float32 ")
     write_sts_benchmark(tmp_path)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, check=True, env={**os.environ, "PATH": path}
-    )
+    files = re.findall(r"^cat > (\S+) <<'END'\n(.*?)^END$", script, re.DOTALL | re.MULTILINE)
+    commands = re.findall(r"^embedwell evaluate (\w+) (.*)$", script, re.MULTILINE)
+    with chdir(tmp_path):
+        for name, text in files:
+            Path(name).write_text(text)
+        for command, arguments in commands:
+            if command == "mteb":
+                done = run_mteb(tmp_path, *arguments.split())
+                assert done.returncode == 0, done.stderr
+            else:
+                run(command, *arguments.split())
+    assert {command for command, _ in commands} == {"parity", "tasks", "mteb"}
     assert (tmp_path / "costs.svg").stat().st_size > 1000
