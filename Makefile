@@ -45,11 +45,15 @@ test-all: .venv/dev            ## all tests, also those that take long or need m
 	$(BIN)/pytest $(WAITING) --full tests/service/bulk
 	$(BIN)/pytest $(WAITING) --full tests --ignore tests/models --ignore tests/service
 
-# Those of models/ that build an encoder by what the processor has; the kernels of every instruction
-# set that it has are tested by `make test`, and tokenizers and converters use none.
+# Those of models/ that ask for the instruction set, as an encoder does when it is built; the kernels
+# of every instruction set that the processor has are tested by `make test`, and layers of torch
+# alone, tokenizers and converters use none.
 ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision test_embedder.py \
-	torch_backend classic test_prompt.py test_static.py model_files/test_modules.py \
-	model_files/test_transformer.py checkpoint/test_weights.py families/test_facade.py) \
+	$(patsubst %,torch_backend/test_%.py,device_heads device_state_function encoder encoder_factory \
+		linear position_hooks) \
+	$(patsubst %,classic/test_%.py,funnel lstm mobilebert word_vector_loading word_vectors) \
+	test_prompt.py test_static.py model_files/test_modules.py model_files/test_transformer.py \
+	families/test_facade.py) \
 	tests/service/routes/test_status.py
 
 test-isa: .venv/dev            ## the tests of models/ under each lower instruction set of this processor

@@ -35,6 +35,9 @@ __all__ = [  # hooks of pytest
 ]
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the first test imports a model hub's client
+# Torch's threads sleep between its operations: several processes of tests share the processors, and
+# waiting in a loop takes them from each other. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 library.cap_isa(MAX_ISA)  # before torch computes
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")

@@ -1,6 +1,7 @@
 """A compiled encoder beside one of torch with the same weights."""
 
 from collections.abc import Sequence
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ from embedwell_models.encoder.pooling import POOLINGS
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.pooling import pool
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
 from tests.models.shapes import GATES, KINDS, NORMED, VOCABULARY, random_weights
 
@@ -43,6 +46,47 @@ def error(found: Floats, expected: Floats) -> float:
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
+class Twin:
+    """An encoder on torch, which computes the states of a batch once."""
+
+    def __init__(self, config: EncoderConfig, weights: Weights) -> None:
+        self.config, self.weights = config, weights
+        self.embeddings = InputEmbeddings(config, weights, CPU)
+        self._encoder = self.torch(TorchLinearFactory(CPU, F32))
+        self._states: dict[tuple[int, bytes, bytes, bytes], Floats] = {}
+
+    @classmethod
+    @cache
+    def of(cls, kind: str) -> "Twin":
+        """The one of KINDS, the same for all kernels."""
+        weights = random_weights(KINDS[kind], kind in NORMED, GATES.get(kind, 0))
+        return cls(KINDS[kind], weights)
+
+    def torch(self, linear_factory: LinearFactory) -> TorchEncoder:
+        layers = TorchLayers(self.config, self.weights, linear_factory, CPU)
+        return TorchEncoder(self.embeddings, layers)
+
+    @cached_property
+    def sizes(self) -> Magnitudes:
+        """The magnitudes of the inputs of each product."""
+        linear_factory = Observing()
+        self.torch(linear_factory).states(batch([40, 8]), self.config.num_layers)
+        return linear_factory.sizes()
+
+    def states(self, texts: Batch, num_layers: int) -> Floats:
+        counts = texts.lengths if texts.key_counts is None else texts.key_counts
+        key = (num_layers, texts.ids.tobytes(), texts.lengths.tobytes(), counts.tobytes())
+        if key not in self._states:
+            self._states[key] = self._encoder.states(texts, num_layers)
+        return self._states[key]
+
+    def vectors(self, texts: Batch, modes: Sequence[str]) -> Floats:
+        states = torch.from_numpy(self.states(texts, self.config.num_layers))
+        layout = SequenceLayout(texts.lengths.tolist(), CPU)
+        vectors: Floats = pool(states, layout, modes).numpy()
+        return vectors
+
+
 class Pair:
     """The same encoder in two implementations."""
 
@@ -50,39 +94,29 @@ class Pair:
         self,
         kernels: str,
         dtype: str,
-        config: EncoderConfig,
+        model: EncoderConfig | Twin,
         weights: Weights | None = None,
         massive: bool = False,
     ) -> None:
         """massive: whether int8 is told of massive activations."""
-        self.config, self.weights = config, weights or random_weights(config)
+        if not isinstance(model, Twin):
+            model = Twin(model, weights or random_weights(model))
+        self.twin, self.config, self.weights = model, model.config, model.weights
         assert kernels_support(self.config, self.weights)
-        self.embeddings = InputEmbeddings(config, self.weights, CPU)
-        self.sizes = {**self._sizes()}
+        self.sizes = {**self.twin.sizes}
         for name in [name for name in self.sizes if massive and name.endswith(".down")][:1]:
             self.sizes[name] = with_large(self.sizes[name])
-        self.layers = LayerWeights(config, self.weights, kernels, Packing(dtype, self.sizes))
-        self.inputs = InputTables.of(config, self.weights)
-        self.bias = position_bias(config, self.weights)
+        self.layers = LayerWeights(self.config, self.weights, kernels, Packing(dtype, self.sizes))
+        self.inputs = InputTables.of(self.config, self.weights)
+        self.bias = position_bias(self.config, self.weights)
         exact = KernelLinearFactory(kernels, Packing("float32"))
         self.factorized = FactorizedInput.of(self.inputs, self.weights, exact)
         self.ours = KernelEncoder(self.inputs, self.layers, self.bias, self.factorized)
-        self.twin = self.torch(TorchLinearFactory(CPU, F32))
 
     @classmethod
     def of(cls, kernels: str, dtype: str, kind: str, massive: bool = False) -> "Pair":
-        """Build the pair of one of KINDS."""
-        weights = random_weights(KINDS[kind], kind in NORMED, GATES.get(kind, 0))
-        return cls(kernels, dtype, KINDS[kind], weights, massive)
-
-    def torch(self, linear_factory: LinearFactory) -> TorchEncoder:
-        layers = TorchLayers(self.config, self.weights, linear_factory, CPU)
-        return TorchEncoder(self.embeddings, layers)
-
-    def _sizes(self) -> Magnitudes:
-        linear_factory = Observing()
-        self.torch(linear_factory).states(batch([40, 8]), self.config.num_layers)
-        return linear_factory.sizes()
+        """Build the pair of one of KINDS, whose weights other tests use too."""
+        return cls(kernels, dtype, Twin.of(kind), massive=massive)
 
     def check(self, lengths: Sequence[int], close: float) -> None:
         both, texts = (self.ours, self.twin), batch(lengths)

@@ -18,7 +18,7 @@ from embedwell_models import families
 from embedwell_models.cpu_backend.library import features
 from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from tests.models.families.checkpoint import Case, encoder, states, texts, write
-from tests.models.families.every import every_family
+from tests.models.families.every import EVERY
 
 LENGTHS = (1, 2, 5, 7, 8, 9, 16, 17, 33, 40)
 HIDDEN_SIZES = ("hidden_size", "dim", "d_model", "n_embd")
@@ -68,6 +68,11 @@ def _changed(options: Mapping[str, Any], changed: Mapping[str, Any]) -> Mapping[
 
 WIDE = [Sizes(2, 2, 256), Sizes(2, 1, 256), Sizes(1, 1, 320)]
 ODD = [Sizes(3, 3, 20), Sizes(2, 2, 36), Sizes(5, 1, 12)]
+IN_TURN = [  # each family has a wide and an odd one of the sizes
+    pytest.param(case, sizes[index % 3], id=f"{case}-{sizes[index % 3]}")
+    for sizes in (WIDE, ODD)
+    for index, case in enumerate(EVERY)
+]
 
 
 def batches(limit: int, seed: int, count: int = 2) -> list[tuple[int, ...]]:
@@ -107,8 +112,7 @@ def test_scores_of_a_text_do_not_depend_on_its_batch(case: Case, tmp_path: Path)
     assert_same_bytes(tmp_path, seed=1)
 
 
-@pytest.mark.parametrize("sizes", WIDE + ODD, ids=str)
-@every_family
+@pytest.mark.parametrize(("case", "sizes"), IN_TURN)
 @pytest.mark.full
 def test_states_of_every_family_do_not_depend_on_the_batch(
     case: Case, sizes: Sizes, tmp_path: Path
