@@ -35,7 +35,6 @@ _BLOCK = 1 << 20  # numbers of a weight that are in memory as float64 at once
 # is 1 (Max 1960, "Quantizing for Minimum Distortion"): those above zero. Rotated weights are nearly
 # normal (HIGGS, Malinovskii et al. 2024, arXiv 2411.17525).
 _NORMAL_LEVELS = (0.1284, 0.3881, 0.6568, 0.9424, 1.2562, 1.6181, 2.0691, 2.7326)
-_SCALE_STEPS = 3  # after these, the scale of a row hardly changes
 
 
 @dataclass
@@ -150,18 +149,15 @@ def _scales(smooth: Floats, short_sums: bool) -> Floats:
 
 
 def _nearest_levels(smooth: Floats, levels: Levels) -> tuple[NDArray[np.int8], Floats]:
-    # The integers, and the scales with the least mean square error, as k-means finds them.
+    # The integers for a normal distribution, and then the scales with the least mean square error.
     largest = int(levels[-1])
     middles = np.arange(-largest, largest) + 0.5  # of the intervals between integers
     nearest = levels[np.abs(middles[:, None] - levels).argmin(axis=1)]
-    scales = smooth.std(axis=1) * np.float32(_NORMAL_LEVELS[-1] / largest)
-    for _ in range(_SCALE_STEPS):
-        scales = np.maximum(scales, np.float32(1e-30))
-        intervals = np.floor(smooth / scales[:, None]).clip(-largest, largest - 1)
-        rounded = nearest[intervals.astype(np.int16) + largest]
-        floats = rounded.astype(np.float32)
-        scales = np.vecdot(smooth, floats) / np.vecdot(floats, floats)
-    return rounded, scales
+    steps = smooth.std(axis=1, keepdims=True) * np.float32(_NORMAL_LEVELS[-1] / largest)
+    intervals = np.floor(smooth / np.maximum(steps, np.float32(1e-30)))
+    rounded = nearest[intervals.clip(-largest, largest - 1).astype(np.int16) + largest]
+    floats = rounded.astype(np.float32)
+    return rounded, np.vecdot(smooth, floats) / np.vecdot(floats, floats)
 
 
 def _column_magnitudes(weight: Floats) -> NDArray[np.float64]:
