@@ -72,7 +72,7 @@ def test_a_file_gives_each_model_options_of_its_own(tmp_path: Path) -> None:
     [
         ("[a]\nsource = 'x'\nkeeps = 1", r"\[a\] has keeps; its options are source, revision"),
         ("[a]\ndtype = 'int8'", r"\[a\] has no source"),
-        ("[a]\nsource = 'x'\ndtype = 'int4'", "model a: dtype: Input should be 'auto', 'float32'"),
+        ("[a]\nsource = 'x'\ndtype = 'int2'", "model a: dtype: Input should be 'auto', 'float32'"),
         ("[a]\nsource = 'x'\nidle_unload = -1", "model a: idle_unload: Input should be greater"),
         ("[a]\nsource = 'x'\nprompts = 'y'", "model a: prompts: give published, or a JSON object"),
         ("[a]\nsource = ''", "model a: source: String should have at least 1 character"),

@@ -203,7 +203,7 @@ def test_a_score_that_is_too_low_is_named(pairs: Path) -> None:
         (("parity", "--server", "http://127.0.0.1:9"), "--server needs --reference"),
         (("tasks",), "name at least one file"),
         (("tasks", "--sts", "pairs.csv", "--plot", "costs.jpg"), "the name must end in .png"),
-        (("tasks", "--sts", "pairs.csv", "--precisions", "int4"), "'int4' is not one of"),
+        (("tasks", "--sts", "pairs.csv", "--precisions", "int2"), "'int2' is not one of"),
         (("tasks", "--sts", "pairs.csv", "--dimensions", "8,x"), "'x' is not a valid integer"),
         (
             ("tasks", "--sts", "pairs.csv", "--precisions", "int8", "--server", "http://h"),

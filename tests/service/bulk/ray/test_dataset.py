@@ -125,7 +125,7 @@ def test_a_model_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [({"dtyp": "int8"}, "no setting 'dtyp'"), ({"dtype": "int4"}, "dtype: Input should be")],
+    [({"dtyp": "int8"}, "no setting 'dtyp'"), ({"dtype": "int2"}, "dtype: Input should be")],
 )
 def test_a_setting_that_there_is_not_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(BulkError, match=message):
