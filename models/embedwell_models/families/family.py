@@ -22,7 +22,7 @@ tokenizer.loading.tokenizer_class has a function for each.
 
 @dataclass(frozen=True)
 class Variant:
-    """A model_type that another family has, too.
+    """A model_type that another family has, too, or "" for a config.json without one.
 
     sign: the difference between the two, for the documentation.
     """
