@@ -31,7 +31,7 @@ class ClientOptions:
 
         Raises ValueError for an address without http:// or https://.
         """
-        if not self.url.startswith(("http://", "https://")):
+        if not self.url.lower().startswith(("http://", "https://")):
             raise ValueError(f"{self.url!r}: the address must begin with http:// or https://")
         headers = {b"user-agent": _user_agent()}
         if self.api_key is not None:

@@ -73,7 +73,8 @@ _KEYS: Mapping[Kind, str] = {
     "high_freq_factor original_max_position_embeddings beta_fast beta_slow attention_factor "
     "scale_depth scale_emb query_pre_attn_scalar lora_alpha mlp_ratio block_ffn_dim_multiplier "
     "adapter_reduction_factor",
-    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save languages",
+    _LIST: "architectures layer_types lora_adaptations skiplist_words modules_to_save languages "
+    "task_names",
     _INDICES: "full_attn_idxs cutoff_layers block_sizes block_repeats",
     _FACTORS: "short_factor long_factor",
     _EITHER: "pos_att_type skiplist_tasks",

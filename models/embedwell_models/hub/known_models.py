@@ -18,10 +18,11 @@ class KnownModel:
 
     task: embed, rerank, sparse or multi-vector. parameters: in millions. matrices: those parameters
     that every token of a text is multiplied with, in millions; None if there are none (a table of
-    vectors) or if they depend on the input (images, experts). dimensions: of a vector; None for a
-    reranker. tokens: the most of a text; None if the model has no limit, or one for each
-    kind of text. licence: its SPDX name, or the author's; "" if the card names none.
-    prompts: texts that the authors tell users to put before texts, by name.
+    vectors), if they depend on the input (images, experts) or on an option (the layer that scores),
+    or if the number is not known. dimensions: of a vector; None for a reranker. tokens: the most of
+    a text; None if the model has no limit, or one for each kind of text. licence: its SPDX name, or
+    the author's; "" if the card names none. prompts: texts that the authors tell users to put
+    before texts, by name.
     """
 
     task: str

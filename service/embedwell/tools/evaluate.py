@@ -122,7 +122,7 @@ def evaluate() -> None:
     type=click.FloatRange(-1, 1),
     help=(
         "Minimum cosine.  [default: 0.99999 for float32, 0.999 for bfloat16 and float16, 0.995 "
-        "for int8]"
+        "for int8, 0.8 for int4]"
     ),
 )
 @json_option

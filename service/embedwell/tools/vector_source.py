@@ -44,7 +44,7 @@ class VectorSource(Protocol):
 
     @property
     def precision(self) -> str:
-        """float32, bfloat16, float16 or int8."""
+        """float32, bfloat16, float16, int8 or int4."""
 
     def embed(self, texts: Sequence[str], role: Role | None = None) -> Floats:
         """Return the vectors of B texts, with a progress bar: (B, D).

@@ -165,6 +165,7 @@ def test_a_tensor_of_no_task_is_refused(tmp_path: Path) -> None:
     [
         ({"single_vector_pool_strategy": "last"}, "single_vector_pool_strategy = 'last'"),
         ({"truncate_dim": 16}, "truncate_dim = 16"),
+        ({"task_names": "retrieval"}, "task_names = 'retrieval' is not a list"),
     ],
     ids=str,
 )

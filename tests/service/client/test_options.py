@@ -18,3 +18,7 @@ def test_the_headers_name_the_client_and_have_the_key() -> None:
 def test_an_address_without_http_is_refused() -> None:
     with pytest.raises(ValueError, match="'localhost:8080': the address must begin with http://"):
         _ = ClientOptions("localhost:8080").httpx_arguments
+
+
+def test_the_scheme_of_an_address_may_be_in_capitals() -> None:
+    assert ClientOptions("HTTP://localhost").httpx_arguments["base_url"] == "HTTP://localhost"
