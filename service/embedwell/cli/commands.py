@@ -156,6 +156,11 @@ def models(text: str, measure: bool, as_json: bool) -> None:
     """
     from embedwell.cli import known_models
 
+    if not known_models.named(text):
+        raise click.ClickException(
+            f"no listed model has {text!r} in its name; `embedwell inspect MODEL` says whether "
+            "another model can be served"
+        )
     speed = None
     if measure:
         from embedwell.cli.machine_speed import MachineSpeed

@@ -19,13 +19,18 @@ _HEADINGS = ("model", "task", "parameters", "float32", "dimensions", "tokens", "
 _ESTIMATED = ("~memory", "~passages/s", "~query")  # after the name and the task
 
 
+def named(part: str) -> Mapping[str, KnownModel]:
+    """Return the known models whose names contain a text, in any case of letters."""
+    return {n: model for n, model in known_models().items() if part.lower() in n.lower()}
+
+
 def table(part: str, speed: "MachineSpeed | None" = None) -> Iterator[str]:
     """Format the known models whose names contain a text, one line for each.
 
     speed: of this machine, for estimates.
     """
     headings = (*_HEADINGS[:2], *(_ESTIMATED if speed else ()), *_HEADINGS[2:])
-    rows = [headings, *(_row(name, model, speed) for name, model in _named(part).items())]
+    rows = [headings, *(_row(name, model, speed) for name, model in named(part).items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -34,9 +39,9 @@ def table(part: str, speed: "MachineSpeed | None" = None) -> Iterator[str]:
 
 def as_json(part: str, speed: "MachineSpeed | None" = None) -> str:
     """Format the known models whose names contain a text as a JSON object, see `table`."""
-    models = {name: asdict(model) for name, model in _named(part).items()}
+    models = {name: asdict(model) for name, model in named(part).items()}
     if speed:
-        for name, model in _named(part).items():
+        for name, model in named(part).items():
             estimate = _estimate(model, speed)
             models[name]["estimate"] = estimate and {"dtype": speed.dtype, **asdict(estimate)}
     return json.dumps(models, indent=2, ensure_ascii=False)
@@ -61,10 +66,6 @@ def _has_prompts(card: Path) -> bool:
         return bool(JsonConfig.optional(card).get("prompts", {}))
     except ModelError:  # which loading the model reports
         return True
-
-
-def _named(part: str) -> Mapping[str, KnownModel]:
-    return {n: model for n, model in known_models().items() if part.lower() in n.lower()}
 
 
 def _row(name: str, model: KnownModel, speed: "MachineSpeed | None") -> tuple[str, ...]:

@@ -85,3 +85,11 @@ def test_a_hint_names_the_prompts_that_the_files_lack(tmp_path: Path) -> None:
 def test_there_is_no_hint_without_a_reason(settings: Settings, card: str, tmp_path: Path) -> None:
     (tmp_path / "config_sentence_transformers.json").write_text(card)
     assert prompts_hint(settings, tmp_path) is None
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--measure"]])
+def test_a_text_without_a_match_says_how_to_ask_about_another_model(options: list[str]) -> None:
+    result = CliRunner().invoke(main, ["models", "no-such-model", *options])
+    assert result.exit_code == 1
+    assert "no listed model has 'no-such-model' in its name" in result.output
+    assert "embedwell inspect MODEL" in result.output
