@@ -11,8 +11,9 @@ class Matrix(ctypes.Structure):
     """See rows.h."""
 
     _fields_ = [
-        (name, c_void_p)
-        for name in ("panels", "bias", "levels", "scales", "sums", "smoothing", "observed")
+        *((name, c_void_p) for name in ("panels", "bias")),
+        ("stored", c_int64),
+        *((name, c_void_p) for name in ("levels", "scales", "sums", "smoothing", "observed")),
     ]
 
 

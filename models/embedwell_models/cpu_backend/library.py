@@ -41,6 +41,9 @@ PRODUCTS = {"int4": "int8"}
 SHORT_SUMS = frozenset({"avx512", "avx2"})
 """Instruction sets whose kernels for int8 add two neighbouring products in 16 bits."""
 
+SPLIT_FLOATS = frozenset({"amx"})
+"""Instruction sets whose kernels for float32 split each weight into parts."""
+
 CAPS = ("auto", *ISAS, "none")
 _TORCH_CAPS = {  # values of the environment variables that limit torch and oneDNN
     "bf16": ("avx512", "AVX512_CORE_BF16"),

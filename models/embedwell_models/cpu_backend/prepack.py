@@ -7,7 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.cpu_backend.abi import Matrix
-from embedwell_models.cpu_backend.library import BFLOAT16_PRODUCTS, PRODUCTS, SHORT_SUMS
+from embedwell_models.cpu_backend.library import (
+    BFLOAT16_PRODUCTS,
+    PRODUCTS,
+    SHORT_SUMS,
+    SPLIT_FLOATS,
+)
 from embedwell_models.cpu_backend.quantization import (
     QUANTIZED,
     InputObserver,
@@ -22,6 +27,8 @@ from embedwell_models.vectors import Floats
 PRECISIONS = ("float32", "bfloat16", *QUANTIZED)
 PANEL = 16  # columns of a panel
 _TILE = 32, 64  # outputs and inputs of a tile; the kernels compute multiples of both
+_STORED = ("whole", "four_bits", "bfloat16", "float16")  # in the order of kernels/kinds.h
+_SAMPLE = 64  # inputs of a panel that show whether to look at all weights
 _ALIGNMENT = 64  # bytes of a cache line, and of the widest register
 T = TypeVar("T", bound=np.generic)
 
@@ -74,9 +81,14 @@ class WeightPacker:
             weight, bias = np.pad(weight, ((0, rows), (0, columns))), np.pad(bias, (0, rows))
         packing = self._packing
         if not packing.quantized or (reads_attention and self._massive):
-            panels = self._exact_panels(weight)
+            stored, panels = self._exact_panels(weight)
             observed = packing.observer and packing.observer.address(name, weight.shape[1])
-            return Matrix(panels=panels, bias=self.retain(bias), observed=observed)
+            return Matrix(
+                panels=self.retain(panels),
+                bias=self.retain(bias),
+                stored=_STORED.index(stored),
+                observed=observed,
+            )
         inputs = packing.input_magnitudes[name]
         inputs = np.pad(inputs, (0, weight.shape[1] - len(inputs)))
         short_sums, levels = self._isa in SHORT_SUMS, self._levels
@@ -85,6 +97,7 @@ class WeightPacker:
         return Matrix(
             panels=self.retain(weights if levels is None else to_four_bits(weights, levels)),
             bias=self.retain(bias),
+            stored=_STORED.index("whole" if levels is None else "four_bits"),
             levels=None if levels is None else self.retain(levels),
             scales=self.retain(quantized.scales),
             sums=self.retain(quantized.sums),
@@ -97,14 +110,24 @@ class WeightPacker:
 
     def attention_panels(self, rows: Floats) -> int:
         """Pack vectors (H, rows, Dh) of each head in the precision of attention's products."""
-        return self._exact_panels(rows.reshape(-1, rows.shape[-1]))
+        panels = rows.reshape(-1, rows.shape[-1])
+        return self.retain(to_panels(to_bfloat16(panels) if self._rounded else panels))
 
-    def _exact_panels(self, weight: Floats) -> int:
-        dtype = self._packing.dtype
-        rounded = dtype == "bfloat16" or (
-            self._packing.quantized and self._isa in BFLOAT16_PRODUCTS
-        )
-        return self.retain(to_panels(to_bfloat16(weight) if rounded else weight))
+    @property
+    def _rounded(self) -> bool:
+        # Whether the products that are not of integers are of numbers in bfloat16.
+        packing = self._packing
+        of_bfloat16 = packing.quantized and self._isa in BFLOAT16_PRODUCTS
+        return packing.dtype == "bfloat16" or of_bfloat16
+
+    def _exact_panels(self, weight: Floats) -> tuple[str, npt.NDArray[Any]]:
+        # How they are stored, and the panels.
+        if self._rounded:
+            return "whole", to_panels(to_bfloat16(weight))
+        panels = to_panels(weight)
+        if self._isa in SPLIT_FLOATS:
+            return "whole", panels
+        return in_half(panels)
 
     def retain(self, array: npt.NDArray[Any]) -> int:
         """Keep a row-major copy of an array alive; return its address."""
@@ -120,8 +143,26 @@ def to_panels(weight: npt.NDArray[T]) -> npt.NDArray[T]:
     return blocks.transpose(0, 2, 1, 3)
 
 
+def in_half(panels: Floats) -> tuple[str, npt.NDArray[Any]]:
+    """Store numbers in 16 bits if that loses nothing; return how they are stored, and the array.
+
+    Weights are such numbers if they were published in bfloat16 or float16.
+    """
+    sample = panels[:1, :_SAMPLE]
+    if not (sample.view(np.uint32) & 0xFFFF).any() and not (panels.view(np.uint32) & 0xFFFF).any():
+        return "bfloat16", (panels.view(np.uint32) >> 16).astype(np.uint16)
+    if _is_float16(sample) and _is_float16(panels):
+        return "float16", panels.astype(np.float16)
+    return "whole", panels
+
+
+def _is_float16(numbers: Floats) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((numbers.astype(np.float16) == numbers).all())
+
+
 def to_four_bits(panels: npt.NDArray[np.int8], levels: Levels) -> npt.NDArray[np.uint8]:
-    """Replace levels by their numbers, two in a byte, as in kernels/four_bits.h.
+    """Replace levels by their numbers, two in a byte, as in kernels/unpacking.h.
 
     panels: with lines of 64 bytes. Returns half as many lines, each of two neighbours.
     """

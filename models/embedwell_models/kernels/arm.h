@@ -46,6 +46,10 @@ INLINE void store_rounded(BFloat16* p, Floats x) {
 }
 #endif
 
+INLINE Floats load(const Float16* p) {
+  return (Floats)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(&p->bits)));
+}
+
 // Numbers of a table, by their columns.
 INLINE Floats gather(const float* table, Ints columns) {
   return Floats{table[columns[0]], table[columns[1]], table[columns[2]], table[columns[3]]};

@@ -77,20 +77,41 @@ constexpr long COLUMNS = 32;  // columns are multiples of this, depths of 64 byt
 constexpr long SLACK = 32;    // unused rows after the last row of a that may be read
 
 // Packed columns of b. A product may read only the first rows.
-template <typename Kind>
+template <typename OfKind>
 struct Panels {
+  using Kind = OfKind;
   using Weight = typename Kind::Weight;
   const Weight* data;
-  long height;                     // rows
-  const int8_t* levels = nullptr;  // of weights that take four bits each, see four_bits.h
+  long height;  // rows
 
-  // Of a panel, as it is stored.
-  long bytes() const { return height * PANEL * static_cast<long>(sizeof(Weight)) / (levels ? 2 : 1); }
+  long bytes() const { return height * PANEL * static_cast<long>(sizeof(Weight)); }  // of a panel
   const char* lines() const { return reinterpret_cast<const char*>(data); }
   Panels after(long columns) const {
-    return {reinterpret_cast<const Weight*>(lines() + columns / PANEL * bytes()), height, levels};
+    return {reinterpret_cast<const Weight*>(lines() + columns / PANEL * bytes()), height};
   }
   Panels below(long rows) const { return {data + rows * PANEL, height}; }
+  Panels whole() const { return *this; }
+};
+
+// How weights are stored: as a product reads them, or in half of that, see unpacking.h.
+enum class Stored : int64_t { WHOLE, FOUR_BITS, BFLOAT16, FLOAT16 };
+
+// Packed columns of a model's matrix.
+template <typename OfKind>
+struct Weights {
+  using Kind = OfKind;
+  const char* data;
+  long height;  // rows
+  Stored stored;
+  const int8_t* levels;  // of weights that take four bits each
+
+  // Of a panel, as it is stored.
+  long bytes() const { return whole().bytes() / (stored == Stored::WHOLE ? 1 : 2); }
+  const char* lines() const { return data; }
+  Weights after(long columns) const {
+    return {data + columns / PANEL * bytes(), height, stored, levels};
+  }
+  Panels<Kind> whole() const { return {reinterpret_cast<const typename Kind::Weight*>(data), height}; }
 };
 
 // Prefetches the panels after the two current panels into the second-level cache, some lines at

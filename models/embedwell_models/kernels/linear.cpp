@@ -81,12 +81,12 @@ void compute(const LinearCall& call, long first, long count, const Rows<Kind>& o
     stage(call.x + (first + row) * linear.depth, linear, operands, row);
   me.wait();
   const auto panels = linear.matrix.read<Kind>(linear.depth);
-  multiply<Kind>(operands.data, linear.depth, count, panels, linear.depth,
-                 {columns.first * COLUMNS, columns.last * COLUMNS},
-                 [&](long row, long column, typename Kind::Sums sums) APART {
-                   write<Kind>(call, first + row, column,
-                               finish(sums, linear.matrix, operands, row, column));
-                 });
+  multiply(operands.data, linear.depth, count, panels, linear.depth,
+           {columns.first * COLUMNS, columns.last * COLUMNS},
+           [&](long row, long column, typename Kind::Sums sums) APART {
+             write<Kind>(call, first + row, column,
+                         finish(sums, linear.matrix, operands, row, column));
+           });
 }
 
 // Either all threads share all rows, or each thread takes its own blocks.
@@ -156,14 +156,14 @@ void row_maximum_work(void* data) {
     for (long row = rows.first; row < rows.last; row++)
       stage(call.x + (first + row) * linear.depth, linear, operands, row);
     me.wait();
-    multiply<Kind>(operands.data, linear.depth, count, linear.matrix.read<Kind>(linear.depth),
-                   linear.depth, {columns.first * COLUMNS, columns.last * COLUMNS},
-                   [&](long row, long column, typename Kind::Sums sums) {
-                     const long sequence = call.sequence_of[first + row];
-                     float* maximum = call.maxima + sequence * linear.columns + column;
-                     const Floats y = finish(sums, linear.matrix, operands, row, column);
-                     store(maximum, larger(load(maximum), y));
-                   });
+    multiply(operands.data, linear.depth, count, linear.matrix.read<Kind>(linear.depth),
+             linear.depth, {columns.first * COLUMNS, columns.last * COLUMNS},
+             [&](long row, long column, typename Kind::Sums sums) {
+               const long sequence = call.sequence_of[first + row];
+               float* maximum = call.maxima + sequence * linear.columns + column;
+               const Floats y = finish(sums, linear.matrix, operands, row, column);
+               store(maximum, larger(load(maximum), y));
+             });
     me.wait();
   }
 }

@@ -19,15 +19,17 @@ struct Tiles {
 #endif
 
 // A range of columns of the product, whose ends are multiples of COLUMNS.
-template <typename Kind, typename Done>
-INLINE void multiply(const typename Kind::Operand* a, long stride, long rows, const Panels<Kind>& b,
+// b: Panels or Weights.
+template <typename B, typename Done>
+INLINE void multiply(const typename B::Kind::Operand* a, long stride, long rows, const B& b,
                      long depth, Range columns, Done&& done) {
 #ifdef __AMX_TILE__
+  using Kind = typename B::Kind;
   if constexpr (std::is_same_v<Kind, SplitFloat32>)
-    split_multiply(a, stride, rows, b, depth, columns, done);
+    split_multiply(a, stride, rows, b.whole(), depth, columns, done);
   else if constexpr (Kind::group > 1)
-    matrix_multiply<Kind>(a, stride, rows, b, depth, columns, done);
+    matrix_multiply(a, stride, rows, b, depth, columns, done);
   else
 #endif
-    vector_multiply<Kind>(a, stride, rows, b, depth, columns, done);
+    vector_multiply(a, stride, rows, b, depth, columns, done);
 }

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "four_bits.h"
+#include "unpacking.h"
 
 template <int lane>
 INLINE Floats dot(Float32, Floats sums, Ints columns, Ints row) {
@@ -154,16 +154,35 @@ INLINE void fitting(long rows, const char* a, long bytes, const char* lines, lon
                            __attribute__((always_inline)) { done(r, half + j, sums); });
 }
 
-template <typename Kind, typename Done>
-INLINE void vector_multiply(const typename Kind::Operand* a, long stride, long rows,
-                            const Panels<Kind>& b, long depth, Range columns, Done&& done) {
+// Copies the first rows of a panel.
+template <typename Half>
+Panels<Float32> widen(const Weights<Float32>& b, long depth) {
+  auto* const copy = reinterpret_cast<float*>(own_lines(depth * PANEL / 16));
+  const auto* in = reinterpret_cast<const Half*>(b.lines());
+  for (long i = 0; i < depth * PANEL; i += W) store(copy + i, load(in + i));
+  return {copy, depth};
+}
+
+template <typename B>
+INLINE Panels<typename B::Kind> panel_of(const B& b, long depth) {
+  if constexpr (std::is_same_v<B, Weights<Float32>>) {
+    if (b.stored == Stored::BFLOAT16) return widen<BFloat16>(b, depth);
+    if (b.stored == Stored::FLOAT16) return widen<Float16>(b, depth);
+  }
+  return unpacked(b, depth, PANEL);
+}
+
+template <typename B, typename Done>
+INLINE void vector_multiply(const typename B::Kind::Operand* a, long stride, long rows, const B& b,
+                            long depth, Range columns, Done&& done) {
+  using Kind = typename B::Kind;
   const long blocks = (rows + ROWS - 1) / ROWS, step = ((rows + blocks - 1) / blocks + 1) / 2 * 2;
   const long groups = depth / Kind::group, steps = groups / STEP * (step > 4 ? 2 : 1);
   const long bytes = stride * static_cast<long>(sizeof(*a));
   for (long column = columns.first; column < columns.last; column += PANEL) {
     const auto stored = b.after(column);
     Ahead ahead(stored.lines(), stored.bytes(), blocks, steps);
-    const auto panel = unpacked(stored, depth, PANEL);
+    const auto panel = panel_of(stored, depth);
     for (long row = 0; row < rows; row += step) {
       const long left = rows - row < step ? rows - row : step;
       fitting<Kind, ROWS>(left, reinterpret_cast<const char*>(a + row * stride), bytes,

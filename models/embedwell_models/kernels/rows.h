@@ -17,15 +17,16 @@ struct Norm {  // a null norm leaves a row unchanged
 struct Matrix {  // (depth, columns), packed
   const void* panels;
   const float* bias;
-  const int8_t* levels;    // of weights that take four bits each, see four_bits.h, or null
+  Stored stored;
+  const int8_t* levels;    // of weights that take four bits each, or null
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
   const float* smoothing;  // factor of each element of a row before rotation and quantisation
   double* observed;        // (depth + 1,) sums of the rows' fourth powers and number of rows, or null
 
   template <typename Kind>
-  Panels<Kind> read(long depth) const {
-    return {static_cast<const typename Kind::Weight*>(panels), depth, levels};
+  Weights<Kind> read(long depth) const {
+    return {static_cast<const char*>(panels), depth, stored, levels};
   }
 };
 

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "four_bits.h"
+#include "unpacking.h"
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -111,9 +111,10 @@ INLINE void matrix_tile(const char* a, long stride, const Panels<Kind>& panels, 
   store_sums<two>(static_cast<char*>(sums));
 }
 
-template <typename Kind, typename Done>
-INLINE void matrix_multiply(const typename Kind::Operand* a, long stride, long rows,
-                            const Panels<Kind>& b, long depth, Range columns, Done&& done) {
+template <typename B, typename Done>
+INLINE void matrix_multiply(const typename B::Kind::Operand* a, long stride, long rows, const B& b,
+                            long depth, Range columns, Done&& done) {
+  using Kind = typename B::Kind;
   alignas(64) typename Kind::Sums sums[2][32][2];
   const long steps = depth / Kind::group / 16, blocks = (rows + 31) / 32;
   const long bytes = stride * static_cast<long>(sizeof(*a));

@@ -27,5 +27,8 @@ typedef uint16_t LooseHalves __attribute__((vector_size(2 * W), aligned(2), may_
 struct BFloat16 {  // the upper half of a float
   uint16_t bits;
 };
+struct Float16 {
+  uint16_t bits;
+};
 
 INLINE Floats splat(float x) { return Floats{} + x; }

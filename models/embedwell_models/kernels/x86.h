@@ -56,6 +56,14 @@ INLINE void store_rounded(BFloat16* p, Floats x) {
 }
 #endif
 
+INLINE Floats load(const Float16* p) {
+#ifdef __AVX512F__
+  return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#else
+  return (Floats)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#endif
+}
+
 // Numbers of a table, by their columns.
 INLINE Floats gather(const float* table, Ints columns) {
 #ifdef __AVX512F__

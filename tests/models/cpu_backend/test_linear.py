@@ -211,6 +211,22 @@ def test_a_product_in_float32_is_as_exact_as_float32_is(kernels: str) -> None:
     assert ((found - expected).abs() / size).max() < 2**-21
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_weights_that_16_bits_hold_are_exact_as_floats_of_32_bits(
+    isa: str, dtype: torch.dtype
+) -> None:
+    weight = numbers(96, 128).to(dtype).to(F32)
+    weight[0, :4] = torch.tensor([0.0, -0.0, 2.0**-24, 65504.0]).to(dtype).to(F32)
+    others = numbers(32, 128, seed=1)  # which only 32 bits hold, so that all have 32 bits
+    factory = compiled(isa, Packing("float32"))
+    short = factory(weight, numbers(96))
+    whole = factory(torch.cat([weight, others]), torch.cat([numbers(96), others[:, 0]]))
+    x = numbers(90, 128, seed=2)
+    for rows in (1, 2, 5, 6, 7, 14, 15, 16, 29, 90):
+        assert torch.equal(short(x[:rows]), whole(x[:rows])[:, :96]), rows
+
+
 class Rounding(LinearFactory):
     """Weights that another precision has too."""
 

@@ -6,7 +6,10 @@ import torch
 from numpy.testing import assert_array_equal
 
 from embedwell_models.cpu_backend.prepack import (
+    Packing,
+    WeightPacker,
     aligned_copy,
+    in_half,
     interleave_panels,
     padding_to_tiles,
     to_bfloat16,
@@ -46,6 +49,42 @@ def test_rows_and_columns_are_padded_to_whole_tiles() -> None:
     shapes = {(32, 64): (0, 0), (33, 65): (31, 63), (1, 1): (31, 63)}
     for shape, padding in shapes.items():
         assert padding_to_tiles(np.zeros(shape, dtype=np.float32)) == padding
+
+
+BFLOAT16, FLOAT16, NEITHER = np.float32(2.0**100), np.float32(1 + 2**-10), np.float32(1 + 2**-20)
+"""Numbers that one 16-bit type, or none, has."""
+
+
+@pytest.mark.parametrize(
+    ("number", "stored"),
+    [(BFLOAT16, "bfloat16"), (FLOAT16, "float16"), (NEITHER, "whole"), (np.nan, "bfloat16")],
+)
+@pytest.mark.parametrize("place", [(0, 0), (-1, -1)])  # the last one is in no sample
+def test_numbers_are_stored_in_16_bits_if_none_of_them_changes(
+    number: float, stored: str, place: tuple[int, int]
+) -> None:
+    numbers = np.full((3, 500), -0.5, np.float32)
+    numbers[place] = number
+    name, array = in_half(numbers)
+    assert name == stored
+    bits = {"bfloat16": lambda: array.astype(np.uint32) << 16}.get(
+        name, lambda: array.astype(np.float32).view(np.uint32)
+    )()
+    assert_array_equal(bits, numbers.view(np.uint32))
+
+
+def test_numbers_of_both_16_bit_types_stay_whole() -> None:
+    numbers = np.array([[BFLOAT16, FLOAT16]])
+    assert in_half(numbers) == ("whole", numbers)
+
+
+def test_only_kernels_that_split_floats_read_whole_weights() -> None:
+    weight, bias = np.ones((32, 64), np.float32), np.zeros(32, np.float32)
+    stored = {
+        isa: WeightPacker(isa, Packing("float32")).matrix(weight, bias, "layer").stored
+        for isa in ("amx", "bf16", "avx2", "neon")
+    }
+    assert stored == {"amx": 0, "bf16": 2, "avx2": 2, "neon": 2}
 
 
 def test_panels_of_gate_and_up_alternate() -> None:

@@ -1,8 +1,9 @@
-// Weights that take four bits each: numbers of a table of 16 levels, which are 8-bit integers. A
-// product reads its panels from a copy with the integers themselves, so it is that of such weights.
+// Weights that are stored in half of the memory that a product reads, which reads a copy of its
+// panels with the weights themselves. So it is that of such weights.
 //
-// Each line of 64 bytes holds two lines of the panel: the lower halves of its bytes are the numbers
-// of the first one.
+// Four bits: numbers of a table of 16 levels, which are 8-bit integers. Each line of 64 bytes holds
+// two lines of the panel: the lower halves of its bytes are the numbers of the first one.
+// 16 bits: floats that all are numbers of a shorter type; registers.h and neon.h widen them.
 
 #pragma once
 
@@ -22,7 +23,7 @@ inline char* own_lines(long count) {
 }
 
 // Copies the first rows of some columns.
-inline Panels<Int8> unpack(const Panels<Int8>& b, long depth, long columns) {
+inline Panels<Int8> unpack(const Weights<Int8>& b, long depth, long columns) {
   char* const copy = own_lines(depth * columns / 64);
   const Ints levels = repeat_16(b.levels), mask = Ints{} + 0x0f0f0f0f;
   char* out = copy;
@@ -41,9 +42,13 @@ inline Panels<Int8> unpack(const Panels<Int8>& b, long depth, long columns) {
 
 // Panels as a product reads them.
 template <typename Kind>
-INLINE Panels<Kind> unpacked(const Panels<Kind>& b, [[maybe_unused]] long depth,
+INLINE Panels<Kind> unpacked(const Panels<Kind>& b, long, long) {
+  return b;
+}
+template <typename Kind>
+INLINE Panels<Kind> unpacked(const Weights<Kind>& b, [[maybe_unused]] long depth,
                              [[maybe_unused]] long columns) {
   if constexpr (std::is_same_v<Kind, Int8>)
-    if (b.levels) return unpack(b, depth, columns);
-  return b;
+    if (b.stored == Stored::FOUR_BITS) return unpack(b, depth, columns);
+  return b.whole();
 }
