@@ -5,10 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-_SECONDS_BETWEEN = {
-    True: 0.2,
-    False: 30.0,
-}  # seconds between two lines, on a terminal and elsewhere
+_SECONDS_BETWEEN = {True: 0.2, False: 30.0}  # between two lines, on a terminal and elsewhere
 
 
 @dataclass

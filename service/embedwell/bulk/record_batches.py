@@ -32,9 +32,8 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
         kind = None
     if pa.types.is_null(kind):
         return pa.field(name, pa.string())
-    if kind is None or "struct" in str(
-        kind
-    ):  # a struct would lose fields that only later rows have
+    # A struct would lose fields that only later rows have.
+    if kind is None or "struct" in str(kind):
         return pa.field(name, pa.string(), metadata=_JSON)
     return pa.field(name, kind)
 

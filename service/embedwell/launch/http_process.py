@@ -33,9 +33,8 @@ def main() -> None:
     try:
         server = _server(context, row, counters)
     except ModelError as error:
-        if counters.row[
-            CounterSlot.HEARTBEAT
-        ]:  # the model was readable before, so this may be temporary
+        # The model was readable before, so this may be temporary.
+        if counters.row[CounterSlot.HEARTBEAT]:
             log.error("%s", error)
             sys.exit(1)
         tell_supervisor("failed", reason=str(error))

@@ -45,9 +45,7 @@ class RequestSpans:
         models: names of the models.
         """
         defaults = {"service.name": _NAME, "service.version": __version__}
-        variables = (
-            OTELResourceDetector().detect().attributes
-        )  # the propagators that OTEL_* configures
+        variables = OTELResourceDetector().detect().attributes  # which OTEL_* set
         resource = Resource.create({**defaults, **variables})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

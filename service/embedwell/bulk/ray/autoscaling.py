@@ -24,9 +24,7 @@ class LoadMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._totals = deque(
-            [(clock(), 0.0)]
-        )  # token counts with the times at which they were read
+        self._totals = deque([(clock(), 0.0)])  # times with the token counts that were read then
 
     def read(self, metrics: str) -> Mapping[str, float]:
         """Return the wait, and the mean utilization of a minute.
