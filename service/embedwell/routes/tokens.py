@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -193,8 +192,7 @@ class TokenVectorService:
             in_vocabulary = self.model.reader.in_vocabulary
             return [token_vectors(read, in_vocabulary) for read in read_texts]
         # Thousands of spans would block the event loop.
-        pool_spans = partial(span_vectors, read_texts, body.spans, body.pooling)
-        return await run_in_thread(pool_spans, small=False)
+        return await run_in_thread(span_vectors, read_texts, body.spans, body.pooling, small=False)
 
     async def _chunk_vectors(
         self,

@@ -4,7 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -163,7 +163,7 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
         context.check_connected()
     if context.body_bytes <= _SMALL_BODY:
         return _parse(body_type, content)
-    return await run_in_thread(partial(_parse, body_type, content), small=False)
+    return await run_in_thread(_parse, body_type, content, small=False)
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:
