@@ -5,9 +5,10 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Request
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
@@ -124,11 +125,12 @@ def api_router(
     )
 
 
-def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
-    """Map paths to the routes whose endpoints are called directly.
+def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, Route]:
+    """Map paths of routers to the routes whose endpoints are called directly.
 
     Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
     """
+    routes = chain.from_iterable(router.routes for router in routers)
     direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
     return {route.path: documented.get(route.endpoint, route) for route in direct}
