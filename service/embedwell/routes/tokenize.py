@@ -136,7 +136,7 @@ class CohereDetokenizeRequest(Body):
 
     model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
 
-    tokens: Annotated[list[NonNegativeInt], FAIL_FAST]
+    tokens: TokenIds
     model: str | None = None
 
 

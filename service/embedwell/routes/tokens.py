@@ -26,6 +26,7 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Inputs,
+    TextList,
     Texts,
     by_type,
     examples,
@@ -82,7 +83,7 @@ class TokensRequest(ReadingBody):
 
     inputs: Texts | None = None
     model: str | None = None
-    chunks: Annotated[list[Annotated[list[str], FAIL_FAST]], FAIL_FAST] | None = None
+    chunks: Annotated[list[TextList], FAIL_FAST] | None = None
     layer: Layer | None = None
     spans: Annotated[list[Spans], FAIL_FAST] | None = None
     pooling: SpanPooling = "mean"
