@@ -150,7 +150,7 @@ class LocalPages(_ImageModel[list[Pixels]]):
         """Embed images one by one."""
         each: list[Floats] = []
         rejected: dict[int, str] = {}
-        read = self.files.read([given.image for given in inputs if given.image is not None])
+        read = self.files.read([item.image for item in inputs if item.image is not None])
         for index, images in enumerate(image for batch in read for image in batch):
             vectors = images if isinstance(images, str) else self._vectors(images)
             if isinstance(vectors, str):
@@ -205,6 +205,6 @@ def load_local_images(
 
 
 def _refuse_texts(model: str, prompt: str | None, texts: bool) -> None:
-    for option, given in (("column", texts), ("prompt", prompt is not None)):
-        if given:
+    for option, is_set in (("column", texts), ("prompt", prompt is not None)):
+        if is_set:
             raise BulkError(f"{model} reads images without texts; leave out --{option}")

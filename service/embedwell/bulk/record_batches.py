@@ -91,8 +91,8 @@ def _cut(records: Iterable[Record], lines: LineReader) -> Iterator[list[Record]]
 
 
 def _problem(values: Mapping[str, Any], inputs: Sequence[str]) -> str | None:
-    given = [name for name in inputs if values.get(name) is not None] or inputs
-    problems = (_text_problem(values, name) for name in given)
+    present = [name for name in inputs if values.get(name) is not None] or inputs
+    problems = (_text_problem(values, name) for name in present)
     return " and ".join(filter(None, problems)) or None
 
 
