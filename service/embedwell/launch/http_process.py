@@ -12,7 +12,7 @@ from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
-from embedwell.http.protocol.server import Server, config, vital
+from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.signals import install_signal_handlers
@@ -75,7 +75,8 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     run = [vital(engine.run, fail) for engine in engines]
     background = [*run, beat, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
-    server = Server(config(settings, app, with_cors_headers(app, context)), settings.drain_delay)
+    config = uvicorn_config(settings, app, with_cors_headers(app, context))
+    server = Server(config, settings.drain_delay)
     return server
 
 
