@@ -1,4 +1,4 @@
-"""EmbedProgress with the rate and the remaining time, on a terminal or in a log."""
+"""Progress with the rate and the remaining time, on a terminal or in a log."""
 
 import time
 from collections.abc import Callable
