@@ -10,7 +10,7 @@ import numpy as np
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
-from embedwell.inputs.image_input import PreparedContent, PreparedImage
+from embedwell.inputs.image_input import PreparedContent, PreparedImage, PreparedInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions, TextOrIds
 from embedwell.inputs.windows import WindowSplitter
@@ -22,7 +22,7 @@ from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, Truncat
 
 R = TypeVar("R")
 
-TextOrImage = TextOrIds | PreparedImage | PreparedContent
+TextOrImage = TextOrIds | PreparedInput
 """A text, token ids, or an image or a text with images, whose pixels are prepared."""
 
 
