@@ -1,8 +1,6 @@
 """A model in this process as a TextEncoder of images, with or without texts."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -12,8 +10,8 @@ from embedwell.bulk.errors import BulkError
 from embedwell.bulk.image_column import ImageAndText
 from embedwell.bulk.image_files import ImageFiles, Read
 from embedwell.bulk.local_model import LocalModel, check_dense, load_any_model
-from embedwell.bulk.text_encoder import Advance, Pending
-from embedwell.bulk.token_vectors import TokenVectors, Vectors
+from embedwell.bulk.text_encoder import Advance, LocalEncoder
+from embedwell.bulk.token_vectors import TokenVectors
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import (
     ImageTokensError,
@@ -27,12 +25,9 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats, normalize
 
-Computed = tuple[Vectors, Mapping[int, str]]
-"""Vectors, and the rejected inputs: see Encoded."""
-
 
 @dataclass(frozen=True)
-class _ImageModel(ABC, Generic[Read]):
+class _ImageModel(LocalEncoder, Generic[Read]):
     """A model in this process as a TextEncoder of inputs with images. files: reads the images."""
 
     model: LocalModel
@@ -45,16 +40,6 @@ class _ImageModel(ABC, Generic[Read]):
     @property
     def description(self) -> Mapping[str, Any]:
         return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
-
-    def begin(self, inputs: Sequence[ImageAndText], advance: Advance) -> Pending:
-        """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[Computed] = Future()
-        computed.set_result(self.embed(inputs, advance))
-        return computed
-
-    @abstractmethod
-    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
-        """Embed inputs: vectors, and the reasons of those without one."""
 
 
 @dataclass(frozen=True)
