@@ -77,7 +77,7 @@ class DirectRoute(APIRoute):
         described = {name: options[name] for name in ("methods", "name", "include_in_schema")}
         Route.__init__(self, path, endpoint, **described)
         self.methods = {*(options["methods"] or ["GET"])}  # without HEAD, see head_routes
-        self._options = options
+        self.tags, self._options = options["tags"], options
         if self.body_type is not None:
             self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
         self.app = self._serve if self.body_type is None else self._respond
