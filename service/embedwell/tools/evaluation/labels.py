@@ -16,7 +16,6 @@ from embedwell_models.vectors import Floats, normalize
 
 _SEED = 0
 _FOLDS = 5
-LABEL = "label"
 
 
 @dataclass(frozen=True)
