@@ -73,11 +73,9 @@ class LoadPolicy:
         self._needed.append((now, self._needed_now(context.aggregated_metrics or {})))
         while self._needed[0][0] < now - _KEEP_SECONDS:
             self._needed.popleft()
-        low, high = (
-            context.capacity_adjusted_min_replicas,
-            context.capacity_adjusted_max_replicas,
-        )
-        return min(max(low, *(count for _, count in self._needed)), high), {}
+        needed = max(count for _, count in self._needed)
+        least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
+        return min(max(least, needed), most), {}
 
     def _needed_now(self, loads: Mapping[str, Mapping[Any, float]]) -> int:
         return max(
