@@ -60,7 +60,7 @@ def create_app(
         settings.max_connections,
     )
     routers = create_routers(context, models, metrics, shutting_down)
-    json_routes = direct_routes(route for router in routers for route in router.routes)
+    json_routes = direct_routes(*routers)
     service = None
     if (folder := settings.batch_folder) is not None:
         service = BatchService(folder, settings, models, RouteCalls(json_routes, limits.budget))
@@ -72,7 +72,7 @@ def create_app(
     metrics.track(paths)
     return Middleware(
         app,
-        direct_routes(app.routes),
+        direct_routes(app),
         root_path=settings.root_path,
         paths=paths,
         limits=limits,

@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
-from starlette.routing import BaseRoute
 
-from embedwell.http.headers import Headers
 from embedwell.http.keys import ApiKeys
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedServer
@@ -42,7 +40,6 @@ from embedwell.routes import (
 )
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import direct_routes
-from embedwell.settings.settings import Settings
 
 
 def create_routers(
@@ -56,6 +53,7 @@ def create_routers(
     shutting_down: returns whether the server was told to stop.
     """
     settings = context.settings
+    admin_keys = ApiKeys(settings.admin_keys) if settings.admin_keys else None
     registry = ModelRegistry(models, settings.any_name)
     created = [
         *([pages.router()] if settings.playground else []),  # before the others' route of /
@@ -80,19 +78,10 @@ def create_routers(
         tokenize.cohere_router(registry),
         ollama.router(registry),
         ollama_models.router(registry),
-        model_routes.admin_router(registry, _admin_check(settings), settings.request_timeout),
+        model_routes.admin_router(registry, admin_keys, settings.request_timeout),
         feature_extraction.router(registry),
         weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
         status.router(models, metrics, shutting_down, registry),
+        model_routes.unknown_model_router(registry),
     ]
-    created.append(model_routes.unknown_model_router(registry))
-    created.append(sagemaker.router(registry, direct_routes(_all(created))))
-    return created
-
-
-def _all(routers: Sequence[APIRouter]) -> list[BaseRoute]:
-    return [route for router in routers for route in router.routes]
-
-
-def _admin_check(settings: Settings) -> Callable[[Headers], None] | None:
-    return ApiKeys(settings.admin_keys).check if settings.admin_keys else None
+    return [*created, sagemaker.router(registry, direct_routes(*created))]

@@ -118,7 +118,7 @@ class Client(ClientOptions):
     def positions(self, **options: Any) -> dict[str, Any]:
         """Return the response of /positions, with arrays for lists of numbers.
 
-        fields: fields of the request, see docs/positions.md.
+        options: fields of the request, see docs/positions.md.
         """
         return self._send(request_builders.build_positions_request(options))
 

@@ -14,7 +14,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.http.browser_checks import BrowserChecks
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
-from embedwell.http.protocol.server import config
+from embedwell.http.protocol.server import uvicorn_config
 from embedwell.http.request_body import HttpLimits
 from embedwell.http.timeouts import Timeouts
 from embedwell.limits.memory_budget import MemoryBudget
@@ -102,7 +102,7 @@ async def serve(
         browsers=BrowserChecks("*", "*"),
     )
     all_settings = Settings(**settings_values)
-    settings = config(all_settings, middleware, middleware)
+    settings = uvicorn_config(all_settings, middleware, middleware)
     state: ServerState = uvicorn.Server(settings).server_state
     protocol: Any = settings.http
     protocol = partial(protocol, config=settings, server_state=state, app_state={})

@@ -19,7 +19,7 @@ from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.main import describe, load_and_measure
-from embedwell.http.protocol.server import config
+from embedwell.http.protocol.server import uvicorn_config
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.bootstrap import open_exclusive, open_model_contexts
 from embedwell.settings.settings import Settings
@@ -94,7 +94,7 @@ def _http(context: InheritedServer, listeners: list[socket.socket]) -> Iterator[
     """Run the application under uvicorn in a thread."""
     engine = EngineSession(context.models[0].connect_engine, context.counters(0))
     app = create_app(context, [engine], [engine.run])
-    server = uvicorn.Server(config(context.settings, app, with_cors_headers(app, context)))
+    server = uvicorn.Server(uvicorn_config(context.settings, app, with_cors_headers(app, context)))
     thread = threading.Thread(target=server.run, args=[listeners])
     thread.start()
     try:

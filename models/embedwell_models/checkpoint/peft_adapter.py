@@ -122,7 +122,8 @@ class PeftAdapter:
                     f"{path}: {name} is not supported; supported: {parts}, and the modules_to_save"
                 )
         additions = {
-            name: _low_rank(path, name, parts, found, scale) for name, found in factors.items()
+            name: _low_rank(path, name, parts, of_matrix, scale)
+            for name, of_matrix in factors.items()
         }
         if both := sorted(additions.keys() & replacements.keys()):
             raise ModelError(f"{path}: {both[0]} is trained as a whole and has {_PARTS}, too")

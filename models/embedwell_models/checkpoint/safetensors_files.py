@@ -20,8 +20,8 @@ from embedwell_models.tables.table import Array
 from embedwell_models.vectors import Floats
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-GGUF = "model.gguf"
 INDEX = "model.safetensors.index.json"
+GGUF = "model.gguf"
 """Name of a file in GGUF, which a folder may have in place of safetensors files."""
 
 FP8 = "F8_E4M3"

@@ -102,12 +102,12 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
                 if not is_of_layer(name):
                     array = _readable_by_rows(array, freed, kept)
             weights |= _parts(spec, names, array)
-    if additions and not unknown:
-        raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
     if unknown:
         raise ModelError(
             f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}; {_OTHER}"
         )
+    if additions:
+        raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
     if missing := spec.their_names(expected - weights.keys()):
         raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}

@@ -19,12 +19,9 @@ _REAL: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): np.dtype,
     ("numpy", "ndarray"): np.ndarray,
     **{
-        (module, "_reconstruct"): multiarray._reconstruct
+        (module, name): getattr(multiarray, name)
         for module in ("numpy.core.multiarray", "numpy._core.multiarray")
-    },
-    **{
-        (module, "scalar"): multiarray.scalar
-        for module in ("numpy.core.multiarray", "numpy._core.multiarray")
+        for name in ("_reconstruct", "scalar")
     },
 }
 DOC2VEC = "Doc2Vec"

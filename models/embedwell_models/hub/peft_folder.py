@@ -94,8 +94,8 @@ def _classifier_config(config_file: Path) -> str:
     if name.endswith(_CLASSIFIER):
         return ""
     stem = re.sub(r"(LMHeadModel|Model|For[A-Z]\w*)$", "", name)
-    kept = {key: value for key, value in config.items() if key not in _LABELS}
-    return json.dumps({**kept, "architectures": [stem + _CLASSIFIER]})
+    options = {key: value for key, value in config.items() if key not in _LABELS}
+    return json.dumps({**options, "architectures": [stem + _CLASSIFIER]})
 
 
 def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
@@ -105,8 +105,8 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     encoder = _encoder(layout)
     tokenizer = _encoder(adapter if loader.files(_encoder(adapter)) else base)
     replaced = {*loader.files(encoder), *(adapter / name for name in peft_adapter.FILES)}
-    kept = (path for path in _files_of_modules(layout) if path not in replaced)
-    files = {path.relative_to(layout): path for path in kept}
+    others = (path for path in _files_of_modules(layout) if path not in replaced)
+    files = {path.relative_to(layout): path for path in others}
     weights = _encoder(base)
     needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
     needed += safetensors_files.require_weight_files(weights)

@@ -217,9 +217,7 @@ def is_hub_name(model: str) -> bool:
 
 
 def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
-    from embedwell_models.hub import (
-        conversion,  # imports numpy, which the other sources do not need
-    )
+    from embedwell_models.hub import conversion  # with numpy, which the other sources do not need
 
     folder = _fetch(model, revision, cache)
     if (folder / _ADAPTER).is_file():

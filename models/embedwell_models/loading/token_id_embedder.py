@@ -56,8 +56,7 @@ class TokenIdEmbedder:
 
     images: the image encoder; None if the model has none. patches: the preprocessing of images that
     are tokens of a text; None for a model without them. pages: the same, for images whose tokens
-    have a vector each. graphs: how a GPU computes passes, after
-    `warm`.
+    have a vector each. graphs: how a GPU computes passes, after `warm`.
 
     A vector does not depend on the other texts of its batch: it is bit-identical on a CPU, and
     equal except for rounding on a GPU.
@@ -153,24 +152,17 @@ class TokenIdEmbedder:
             else None
         )
         self._only_tokens = description.multi_vector is not None  # have vectors, and texts none
-        self.config, self.device, self.why_torch = (
-            description.spec.config,
-            model.device,
-            model.why_torch,
-        )
-        self.dtype, self.isa, self.trials = model.dtype, model.isa, model.trials
-        self.input_magnitudes = model.input_magnitudes
+        self.config, self.why_torch = description.spec.config, model.why_torch
+        self.device, self.dtype, self.isa = model.device, model.dtype, model.isa
+        self.trials, self.input_magnitudes = model.trials, model.input_magnitudes
         self.fingerprint = (
             fingerprint or f"{model_fingerprint.fingerprint(description)}-{model.dtype}"
         )
         self.output_names = (LISTWISE,) if description.listwise else description.outputs
         self.images, self._preprocessing = model.images, description.preprocessing
-        self.patches, self._load_texts_with_images = (
-            description.patches,
-            model.load_texts_with_images,
-        )
-        self.pages, self._dtype_of_images = description.pages, model.dtype_of_images
-        self.graphs = model.graphs
+        self.patches, self.pages = description.patches, description.pages
+        self._load_texts_with_images = model.load_texts_with_images
+        self._dtype_of_images, self.graphs = model.dtype_of_images, model.graphs
         self._inputs, self._encoder, self._head = model.inputs, model.encoder, model.head
         self._output_computer = choose_output_computer(model)
         self._token_head = token_head(model) if isinstance(self.pages, PatchPages) else None

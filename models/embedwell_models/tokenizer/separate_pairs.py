@@ -145,8 +145,8 @@ class SeparatePairTokenizer:
             before, ids = prefix, row.ids
         else:
             before, ids = row.ids[:length], row.ids[length:]
-        kept = cut(ids, max(count - len(before), 0), side)
-        return TruncatedIds([*before, *kept], row.dropped + len(ids) - len(kept))
+        remaining = cut(ids, max(count - len(before), 0), side)
+        return TruncatedIds([*before, *remaining], row.dropped + len(ids) - len(remaining))
 
 
 def _paired(pair: Pair, index: int) -> str:

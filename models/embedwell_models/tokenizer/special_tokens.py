@@ -10,7 +10,7 @@ from tokenizers import processors
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.rust_parts import part_options
-from embedwell_models.tokenizer.truncation import Side, TruncatedIds, kept
+from embedwell_models.tokenizer.truncation import Side, TruncatedIds, remaining_slice
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class SpecialTokens:
         """Return the indices of the ids that remain after truncation, special tokens included."""
         before, after = self.count_around(ids)
         body = range(before, len(ids) - after)
-        remaining = body[kept(len(body), max_length - before - after, side)]
+        remaining = body[remaining_slice(len(body), max_length - before - after, side)]
         return [*range(before), *remaining, *range(len(ids) - after, len(ids))]
 
     def count_around(self, ids: Sequence[int]) -> tuple[int, int]:

@@ -26,14 +26,14 @@ class TruncatedIds:
         return max(first - self.dropped, 0) if side == "left" else first
 
 
-def kept(length: int, count: int, side: Side) -> slice:
+def remaining_slice(length: int, count: int, side: Side) -> slice:
     """Return the first `count` positions of `length`, or the last if `side` is "left"."""
     return slice(0, count) if side == "right" else slice(max(length - count, 0), length)
 
 
 def cut(ids: Sequence[int], count: int, side: Side) -> Sequence[int]:
     """Return the first `count` ids, or the last ids if `side` is "left"."""
-    return ids[kept(len(ids), count, side)]
+    return ids[remaining_slice(len(ids), count, side)]
 
 
 def common_length(one: Sequence[int], other: Sequence[int]) -> int:

@@ -72,7 +72,7 @@ class BatchWork:
 
     def next_requests(self, max_bytes: int) -> list[RequestLine]:
         """Return the next requests, up to so many bytes or a single one; none at the end."""
-        return next(self._rest(max_bytes, _MAX_TOGETHER), [])
+        return next(self._rest(max_bytes), [])
 
     def record(self, results: Sequence[tuple[RequestLine, RouteResponse]]) -> None:
         """Write results and count their requests; raises TooLarge if the folder is full."""
@@ -98,7 +98,7 @@ class BatchWork:
         """
         if self.batch.status == "in_progress":
             self._truncate()
-            for group in self._rest(self._limits.line_bytes, _MAX_TOGETHER):
+            for group in self._rest(self._limits.line_bytes):
                 lines = [_error_line(line, *_ENDED_EARLY[status]) for line in group]
                 with self._files.space.room_for(_size(lines)):
                     _append(self._errors, lines)
@@ -112,9 +112,9 @@ class BatchWork:
             self._truncate()
             self._end(Ending(status="failed", errors=problems))
 
-    def _rest(self, max_bytes: int, max_requests: int) -> Iterator[list[RequestLine]]:
+    def _rest(self, max_bytes: int) -> Iterator[list[RequestLine]]:
         start, line_bytes = self._stored.progress.input, self._limits.line_bytes
-        return request_groups(self._input, start, max_bytes, line_bytes, max_requests)
+        return request_groups(self._input, start, max_bytes, line_bytes, _MAX_TOGETHER)
 
     def _truncate(self) -> None:
         """Remove results that were written but not counted."""

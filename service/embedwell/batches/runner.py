@@ -8,7 +8,6 @@ import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from embedwell.batches.batch import FINAL, BatchLimits, Status
@@ -106,7 +105,7 @@ class BatchRunner:
         return next(itertools.chain(ending, computable), None)
 
     async def _work_on(self, id: str) -> None:
-        stored = await access_files_in_thread(partial(self._batches.load_stored, id))
+        stored = await access_files_in_thread(self._batches.load_stored, id)
         work = BatchWork(stored, self._batches, self._files, self._limits)
         try:
             await self._advance(work)
@@ -114,13 +113,13 @@ class BatchRunner:
             if error.status in TEMPORARY:
                 self._refused[id] = time.monotonic() + min(error.retry_after or 1.0, _PAUSE)
                 return
-            await access_files_in_thread(partial(work.fail, error.code, error.message))
+            await access_files_in_thread(work.fail, error.code, error.message)
         except Exception as error:
             if _stops_all(error):
                 raise
             log.exception("batch %s fails", id)
-            await access_files_in_thread(partial(work.fail, InternalError.code, UNEXPECTED))
-        await access_files_in_thread(partial(self._batches.note_changed, id))
+            await access_files_in_thread(work.fail, InternalError.code, UNEXPECTED)
+        await access_files_in_thread(self._batches.note_changed, id)
         if work.batch.status in FINAL:
             self._refused.pop(id, None)
             self._faulty.pop(id, None)
@@ -132,7 +131,7 @@ class BatchRunner:
             return
         early = self._early_end(work.batch.id, work.batch.expires_at)
         if early is not None:
-            await access_files_in_thread(partial(work.finish, early))
+            await access_files_in_thread(work.finish, early)
         elif await access_files_in_thread(work.start):
             await self._compute(work)
 
@@ -143,11 +142,9 @@ class BatchRunner:
             if self._busy():
                 await asyncio.sleep(_IDLE_POLL)
                 continue
-            requests = await access_files_in_thread(
-                partial(work.next_requests, self._group_bytes())
-            )
+            requests = await access_files_in_thread(work.next_requests, self._group_bytes())
             if not requests:
-                await access_files_in_thread(partial(work.finish, "completed"))
+                await access_files_in_thread(work.finish, "completed")
                 return
             if not await self._compute_group(work, requests):
                 return
@@ -156,7 +153,7 @@ class BatchRunner:
         """Compute requests; return False if the batch ends early meanwhile."""
 
         async def record(results: Sequence[Result]) -> None:
-            await access_files_in_thread(partial(work.record, results))
+            await access_files_in_thread(work.record, results)
 
         batch = work.batch
         computing = asyncio.ensure_future(

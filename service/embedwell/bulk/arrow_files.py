@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from embedwell.bulk.columns import Columns, Rows, text_problems, with_origin
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.image_column import bytes_problems, has_bytes, is_given
+from embedwell.bulk.image_column import bytes_problems, has_bytes, has_value
 
 _BATCH_ROWS = 1024
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
@@ -125,15 +125,15 @@ def arrow_batches(
 
 def _problems(values: pa.RecordBatch, inputs: Sequence[str]) -> pa.StringArray:
     """Return the problem of each row (n,); null for none, and for a row that lacks one of two."""
-    problems, given = list[pa.Array](), list[pa.Array]()
+    problems, present = list[pa.Array](), list[pa.Array]()
     for name in inputs:
         column = values[name]
         of_column = bytes_problems if has_bytes(column.type) else text_problems
         problems.append(of_column(column, name))
-        given.append(is_given(column))
+        present.append(has_value(column))
     if len(inputs) == 1:
         return problems[0]
-    none_given = pc.invert(pc.or_(*given))
-    of_given = [pc.if_else(has, each, None) for has, each in zip(given, problems, strict=True)]
+    none_present = pc.invert(pc.or_(*present))
+    of_present = [pc.if_else(has, each, None) for has, each in zip(present, problems, strict=True)]
     joined = pc.binary_join_element_wise(*problems, " and ")
-    return pc.if_else(none_given, joined, pc.coalesce(*of_given))
+    return pc.if_else(none_present, joined, pc.coalesce(*of_present))

@@ -124,9 +124,7 @@ class OutputFolder:
 
 
 def _replace(path: Path, content: bytes | Buffer) -> None:
-    temporary = path.with_name(
-        f".{path.name}.tmp"
-    )  # the same name after a kill, which leaves the file
+    temporary = path.with_name(f".{path.name}.tmp")  # the same after a kill, which leaves the file
     with temporary.open("wb") as file:
         file.write(content)
         file.flush()

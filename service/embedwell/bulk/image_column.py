@@ -35,7 +35,7 @@ def bytes_problems(column: pa.Array, name: str) -> pa.StringArray:
     return pc.if_else(_plain(column).is_null(), f"{name} is null", pa.scalar(None, pa.string()))
 
 
-def is_given(column: pa.Array) -> pa.BooleanArray:
+def has_value(column: pa.Array) -> pa.BooleanArray:
     """Whether each row has a value (n,): a text, a path, or the bytes of an image."""
     return _plain(column).is_valid()
 

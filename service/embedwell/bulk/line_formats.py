@@ -2,6 +2,7 @@
 
 import csv
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -16,7 +17,6 @@ from embedwell.bulk.files import InputFile
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-_MARK = b"\xef\xbb\xbf"
 
 
 def uncompressed_suffix(path: str) -> str:
@@ -49,7 +49,7 @@ class LineReader:
             number += 1
             self.bytes_read += len(line)
             if number == 1:
-                line = line.removeprefix(_MARK)
+                line = line.removeprefix(BOM_UTF8)
             if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
                 yield number, line.removesuffix(b"\n").removesuffix(b"\r")
                 continue

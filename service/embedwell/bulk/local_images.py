@@ -1,8 +1,6 @@
 """A model in this process as a TextEncoder of images, with or without texts."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -12,8 +10,8 @@ from embedwell.bulk.errors import BulkError
 from embedwell.bulk.image_column import ImageAndText
 from embedwell.bulk.image_files import ImageFiles, Read
 from embedwell.bulk.local_model import LocalModel, check_dense, load_any_model
-from embedwell.bulk.text_encoder import Advance, Pending
-from embedwell.bulk.token_vectors import TokenVectors, Vectors
+from embedwell.bulk.text_encoder import Advance, LocalEncoder
+from embedwell.bulk.token_vectors import TokenVectors
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import (
     ImageTokensError,
@@ -27,12 +25,9 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.vectors import Floats, normalize
 
-Computed = tuple[Vectors, Mapping[int, str]]
-"""Vectors, and the rejected inputs: see Encoded."""
-
 
 @dataclass(frozen=True)
-class _ImageModel(ABC, Generic[Read]):
+class _ImageModel(LocalEncoder, Generic[Read]):
     """A model in this process as a TextEncoder of inputs with images. files: reads the images."""
 
     model: LocalModel
@@ -45,16 +40,6 @@ class _ImageModel(ABC, Generic[Read]):
     @property
     def description(self) -> Mapping[str, Any]:
         return {**self.model.description, "image_precision": self.model.embedder.image_dtype}
-
-    def begin(self, inputs: Sequence[ImageAndText], advance: Advance) -> Pending:
-        """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[Computed] = Future()
-        computed.set_result(self.embed(inputs, advance))
-        return computed
-
-    @abstractmethod
-    def embed(self, inputs: Sequence[ImageAndText], advance: Advance) -> Computed:
-        """Embed inputs: vectors, and the reasons of those without one."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +135,7 @@ class LocalPages(_ImageModel[list[Pixels]]):
         """Embed images one by one."""
         each: list[Floats] = []
         rejected: dict[int, str] = {}
-        read = self.files.read([given.image for given in inputs if given.image is not None])
+        read = self.files.read([item.image for item in inputs if item.image is not None])
         for index, images in enumerate(image for batch in read for image in batch):
             vectors = images if isinstance(images, str) else self._vectors(images)
             if isinstance(vectors, str):
@@ -205,6 +190,6 @@ def load_local_images(
 
 
 def _refuse_texts(model: str, prompt: str | None, texts: bool) -> None:
-    for option, given in (("column", texts), ("prompt", prompt is not None)):
-        if given:
+    for option, is_set in (("column", texts), ("prompt", prompt is not None)):
+        if is_set:
             raise BulkError(f"{model} reads images without texts; leave out --{option}")

@@ -1,16 +1,15 @@
 """A model in this process as a TextEncoder, loaded as the settings say."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from embedwell.bulk.errors import BulkError
-from embedwell.bulk.text_encoder import Advance, Pending
-from embedwell.bulk.token_vectors import TokenVectors, Vectors
+from embedwell.bulk.text_encoder import Advance, LocalEncoder
+from embedwell.bulk.token_vectors import TokenVectors
 from embedwell.engine.worker.batch_limit import choose_batch_limit
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
@@ -28,7 +27,7 @@ _CHUNK = 1024  # texts between two updates of the progress
 
 
 @dataclass(frozen=True)
-class _TextModel(ABC):
+class _TextModel(LocalEncoder):
     """A model in this process as a TextEncoder.
 
     budget: tokens of a forward pass.
@@ -54,16 +53,6 @@ class _TextModel(ABC):
             "normalized": sentence.normalize,
             "prompt": sentence.default_prompt if self.prompt is None else self.prompt,
         }
-
-    def begin(self, texts: Sequence[str], advance: Advance) -> Pending:
-        """Like TextEncoder.begin; computes all vectors before it returns."""
-        computed: Future[tuple[Vectors, Mapping[int, str]]] = Future()
-        computed.set_result(self.embed(texts, advance))
-        return computed
-
-    @abstractmethod
-    def embed(self, texts: Sequence[str], advance: Advance) -> tuple[Vectors, Mapping[int, str]]:
-        """Return vectors of texts, and the rejected texts: see Encoded."""
 
     @abstractmethod
     def _vectors(self, texts: Sequence[str]) -> Floats | list[Floats]:

@@ -116,8 +116,8 @@ def _parse(content: bytes, address: str) -> Mapping[str, Any]:
         ) from None
     if version != _FORMAT_VERSION:
         raise BulkError(
-            f"{address} has version {version}, but this program reads version 1; choose another "
-            "folder"
+            f"{address} has version {version}, but this program reads version {_FORMAT_VERSION}; "
+            "choose another folder"
         )
     return stored
 

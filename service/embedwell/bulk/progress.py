@@ -1,14 +1,11 @@
-"""EmbedProgress with the rate and the remaining time, on a terminal or in a log."""
+"""Progress with the rate and the remaining time, on a terminal or in a log."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-_SECONDS_BETWEEN = {
-    True: 0.2,
-    False: 30.0,
-}  # seconds between two lines, on a terminal and elsewhere
+_SECONDS_BETWEEN = {True: 0.2, False: 30.0}  # between two lines, on a terminal and elsewhere
 
 
 @dataclass

@@ -32,9 +32,8 @@ def _infer_field(name: str, values: Sequence[Any]) -> pa.Field:
         kind = None
     if pa.types.is_null(kind):
         return pa.field(name, pa.string())
-    if kind is None or "struct" in str(
-        kind
-    ):  # a struct would lose fields that only later rows have
+    # A struct would lose fields that only later rows have.
+    if kind is None or "struct" in str(kind):
         return pa.field(name, pa.string(), metadata=_JSON)
     return pa.field(name, kind)
 
@@ -92,8 +91,8 @@ def _cut(records: Iterable[Record], lines: LineReader) -> Iterator[list[Record]]
 
 
 def _problem(values: Mapping[str, Any], inputs: Sequence[str]) -> str | None:
-    given = [name for name in inputs if values.get(name) is not None] or inputs
-    problems = (_text_problem(values, name) for name in given)
+    present = [name for name in inputs if values.get(name) is not None] or inputs
+    problems = (_text_problem(values, name) for name in present)
     return " and ".join(filter(None, problems)) or None
 
 

@@ -1,6 +1,8 @@
 """Embed a window of texts: each distinct text once, sorted by length."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,14 +34,18 @@ class Encoded:
         return self.vectors
 
 
+Computed = tuple[Vectors, Mapping[int, str]]
+"""Vectors, and the rejected texts: see Encoded."""
+
+
 class Pending(Protocol):
     """Texts that are being embedded."""
 
     def done(self) -> bool:
         """Whether `result` would not wait."""
 
-    def result(self) -> tuple[Vectors, Mapping[int, str]]:
-        """Return the vectors, and the rejected texts: see Encoded. Raises BulkError."""
+    def result(self) -> Computed:
+        """Return the result. Raises BulkError."""
 
 
 class TextEncoder(Protocol):
@@ -61,6 +67,20 @@ class TextEncoder(Protocol):
         Returns when other texts should be begun, so that no worker of the model is idle. Raises
         BulkError.
         """
+
+
+class LocalEncoder(ABC):
+    """A TextEncoder in this process, which computes all vectors before `begin` returns."""
+
+    def begin(self, texts: Sequence[Any], advance: Advance) -> Pending:
+        """Like TextEncoder.begin."""
+        computed: Future[Computed] = Future()
+        computed.set_result(self.embed(texts, advance))
+        return computed
+
+    @abstractmethod
+    def embed(self, texts: Sequence[Any], advance: Advance) -> Computed:
+        """Return the vectors of texts, or of images, and the rejected ones."""
 
 
 @dataclass(frozen=True)

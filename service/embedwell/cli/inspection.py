@@ -23,11 +23,8 @@ def inspect(
     embedwell_models.embedder.Embedder.load.
     """
     config, sentence = description.spec.config, description.sentence
-    tokenizer, footprint, images = (
-        description.tokenizer(),
-        Footprint.of(description),
-        description.images,
-    )
+    tokenizer, images = description.tokenizer(), description.images
+    footprint = Footprint.of(description)
     passes = expect_passes(description, device, dtype)
     return {
         "task": description.task,
@@ -51,10 +48,7 @@ def inspect(
         "images": {"side": images.image_size, "tokens": images.tokens} if images else {},
         "prompts": sentence.prompts,
         "default_prompt": sentence.default_prompt,
-        "weights": {
-            "format": description.weights_format,
-            **description.stored_numbers,
-        },
+        "weights": {"format": description.weights_format, **description.stored_numbers},
         "parameters": footprint.parameters,
         "memory_bytes": dict(footprint.memory),
         "torch": expect_torch(description, device, library.features(isa)),

@@ -130,7 +130,7 @@ class DecompressingReceive:
         if message["type"] != "http.request":
             return message
         data = message.get("body", b"")
-        body = await run_in_thread(partial(self._inflate, data), len(data) <= _SMALL)
+        body = await run_in_thread(self._inflate, data, small=len(data) <= _SMALL)
         self._memory.grow(_COPIES * len(body))
         if not message.get("more_body", False) and not self._stream.eof:
             raise _broken("it ends too early")

@@ -200,11 +200,8 @@ def _apply_options(scheme: Scheme, options: PositionOptions, max_positions: int)
     scheme = replace(scheme, **{name: options[name] for name in options.keys() & names})
     if not isinstance(scheme, Rotary):
         return scheme
-    if options.keys() & {
-        "dim",
-        "base",
-        "scaling",
-    }:  # the stored frequencies were computed with other options
+    # The stored frequencies were computed with other options.
+    if options.keys() & {"dim", "base", "scaling"}:
         scheme = replace(scheme, frequencies=())
     return replace(scheme, scaling=_scaling(scheme.scaling, options, max_positions))
 

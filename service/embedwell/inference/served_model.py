@@ -61,13 +61,8 @@ class ServedModel:
         vector_cache_bytes: memory for the cached vectors of the model; 0 for no cache.
         index: position among the served models.
         """
-        self.settings, self.description, self.engine, self.index = (
-            settings,
-            description,
-            engine,
-            index,
-        )
-        self.comparisons, self.name = comparisons, settings.name
+        self.settings, self.description, self.engine = settings, description, engine
+        self.comparisons, self.name, self.index = comparisons, settings.name, index
         tokenizer = description.tokenizer(MAX_UNSPLIT_CHARACTERS)
         self.reader = _reader(settings, description, tokenizer, queue, index)
         self.admission = _admission(settings, engine)

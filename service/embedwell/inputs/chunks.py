@@ -15,7 +15,7 @@ from embedwell.limits.request_limits import tokenization_errors
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
-from embedwell_models.tokenizer.truncation import kept
+from embedwell_models.tokenizer.truncation import remaining_slice
 from embedwell_models.vectors import Floats
 
 
@@ -99,7 +99,8 @@ class ChunkReader:
         self, head: Sequence[int], ids: list[TokenIds], room: int, side: Side
     ) -> ChunkedDocument:
         body = np.concatenate(ids)
-        remaining, suffix = kept(len(body), room, side), self._tokenizer.special_tokens.suffix
+        remaining = remaining_slice(len(body), room, side)
+        suffix = self._tokenizer.special_tokens.suffix
         parts = [_as_array(head), body[remaining], _as_array(suffix)]
         row = InputRow(np.concatenate(parts), max(len(body) - room, 0))
         borders = [

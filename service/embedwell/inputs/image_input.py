@@ -111,3 +111,7 @@ class PreparedImage:
         if isinstance(self.result, ServiceError):
             raise self.result
         return self.result
+
+
+PreparedInput = PreparedImage | PreparedContent
+"""An image, or a text with images, whose pixels are prepared."""

@@ -7,7 +7,7 @@ from embedwell.engine.wire.messages import pack_pixels
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.content_input import ContentInput
-from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage
+from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage, PreparedInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, TextOrIds
 from embedwell.limits.request_limits import check_input_count, check_tokens
@@ -55,7 +55,7 @@ class ImageReader:
 
     async def prepare(
         self, context: RequestContext, inputs: Sequence[Input]
-    ) -> Sequence[TextOrIds | PreparedImage | PreparedContent]:
+    ) -> Sequence[TextOrIds | PreparedInput]:
         """Prepare the images of a request; texts are returned unchanged.
 
         Raises BadRequest for a model without images, TooLarge, Overloaded and TimedOut. An image
@@ -83,7 +83,7 @@ class ImageReader:
 
     def _check(
         self, context: RequestContext, contents: Mapping[int, ImageInput | ContentInput]
-    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+    ) -> Steps[dict[int, PreparedInput]]:
         """Return the steps that prepare the images; raises BadRequest and TooLarge."""
         if self._patches is not None and not self._patches.single:
             return self._run_contents(self._patches, contents, context.tokens)
@@ -109,10 +109,8 @@ class ImageReader:
         context.memory.grow(len(images) * 3 * self._spec.image_size**2)
         return self._run(images)
 
-    def _run(
-        self, images: Mapping[int, ImageInput]
-    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
-        prepared: dict[int, PreparedImage | PreparedContent] = {}
+    def _run(self, images: Mapping[int, ImageInput]) -> Steps[dict[int, PreparedInput]]:
+        prepared: dict[int, PreparedInput] = {}
         for index, image in images.items():
             try:
                 prepared[index] = PreparedImage(self._row(image))
@@ -129,12 +127,12 @@ class ImageReader:
 
     def _run_pages(
         self, pages: Pages, images: Mapping[int, ImageInput], tokens: int
-    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+    ) -> Steps[dict[int, PreparedInput]]:
         """Prepare the images of pages one by one; raises TooLarge.
 
         tokens: those that the request has already.
         """
-        prepared: dict[int, PreparedImage | PreparedContent] = {}
+        prepared: dict[int, PreparedInput] = {}
         for index, image in images.items():
             try:
                 page = pages.images(image.file_bytes(), self._max_pixels)
@@ -152,12 +150,12 @@ class ImageReader:
         patches: PatchPreprocessing,
         contents: Mapping[int, ImageInput | ContentInput],
         tokens: int,
-    ) -> Steps[dict[int, PreparedImage | PreparedContent]]:
+    ) -> Steps[dict[int, PreparedInput]]:
         """Prepare the images one by one; raises TooLarge.
 
         tokens: those that the request has already.
         """
-        prepared: dict[int, PreparedImage | PreparedContent] = {}
+        prepared: dict[int, PreparedInput] = {}
         for index, item in contents.items():
             parts: list[str | Pixels] = []
             try:

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from embedwell.errors import BadRequest, ServiceError
@@ -204,8 +203,8 @@ class RequestTokenizer:
         check_tokens(total, self._max_tokens)
         for index, row in enumerate(rows):
             self._row_tokenizer.check_ids(row, index)
-        work = partial(self._tokenizer.decode, rows, skip_special)
-        return await run_in_thread(work, total <= _FEW_IDS)
+        decode = self._tokenizer.decode
+        return await run_in_thread(decode, rows, skip_special, small=total <= _FEW_IDS)
 
     async def _run_steps(
         self,

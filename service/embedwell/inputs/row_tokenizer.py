@@ -10,7 +10,7 @@ import numpy as np
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
-from embedwell.inputs.image_input import PreparedContent, PreparedImage
+from embedwell.inputs.image_input import PreparedContent, PreparedImage, PreparedInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions, TextOrIds
 from embedwell.inputs.windows import WindowSplitter
@@ -22,7 +22,7 @@ from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, Truncat
 
 R = TypeVar("R")
 
-TextOrImage = TextOrIds | PreparedImage | PreparedContent
+TextOrImage = TextOrIds | PreparedInput
 """A text, token ids, or an image or a text with images, whose pixels are prepared."""
 
 
@@ -165,33 +165,35 @@ class RowTokenizer:
     ) -> Steps[list[InputRow]]:
         contents = [item.text if isinstance(item, PreparedContent) else item for item in inputs]
         texts = [
-            (prompt if _takes_prompt(given) else "") + item
-            for given, item in zip(inputs, contents, strict=True)
-            if isinstance(item, str)
+            (prompt if _takes_prompt(item) else "") + content
+            for item, content in zip(inputs, contents, strict=True)
+            if isinstance(content, str)
         ]
         prompt_token_count, rows = self._sentence.prompt_token_count(prompt, self._tokenizer), []
         side, limit = self._side(options), self.max_counted_tokens(options, prompt_token_count)
         encoded = iter((yield from self._tokenizer.encode_in_steps(texts, side, limit)))
         start = yield from self._template_start(prompt)
-        for index, (given, item) in enumerate(zip(inputs, contents, strict=True), first_index):
-            if isinstance(item, PreparedImage):
-                rows.append(item.row())
+        for index, (item, content) in enumerate(zip(inputs, contents, strict=True), first_index):
+            if isinstance(content, PreparedImage):
+                rows.append(content.row())
                 continue
-            is_text = isinstance(item, str)
-            ids = next(encoded) if isinstance(item, str) else self._token_ids(index, item, side)
-            if ids.dropped and options.windows and given is item:
+            is_text = isinstance(content, str)
+            ids = (
+                next(encoded) if isinstance(content, str) else self._token_ids(index, content, side)
+            )
+            if ids.dropped and options.windows and content is item:
                 rows.append(
-                    (yield from self._split_windows(index, item, prompt, prompt_token_count))
+                    (yield from self._split_windows(index, content, prompt, prompt_token_count))
                 )
                 continue
             if options.max_length is not None:
                 ids = self._cut(ids, side, options.max_length, prompt_token_count)
-            if is_text and start and _takes_prompt(given):
+            if is_text and start and _takes_prompt(item):
                 ids = self._tokenizer.with_start(ids, start, side, options.max_length)
             prompted = is_text and prompt_token_count
             prompt_tokens = ids.remaining(prompt_token_count, side) if prompted else 0
             row = self.checked_row(index, ids, options, prompt_tokens)
-            rows.append(given.row(row, index) if isinstance(given, PreparedContent) else row)
+            rows.append(item.row(row, index) if isinstance(item, PreparedContent) else row)
         return rows
 
     def _template_start(self, prompt: str) -> Steps[Sequence[int]]:
@@ -297,5 +299,5 @@ class RowTokenizer:
         return self._auto_truncate if truncate is None else truncate
 
 
-def _takes_prompt(given: TextOrImage) -> bool:
-    return not isinstance(given, PreparedContent) or given.takes_prompt
+def _takes_prompt(item: TextOrImage) -> bool:
+    return not isinstance(item, PreparedContent) or item.takes_prompt

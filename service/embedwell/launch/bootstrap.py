@@ -28,9 +28,8 @@ log = logging.getLogger(__name__)
 
 _MAX_DEFAULT_WORKERS = 8  # each takes about 50 MB
 
-_MIN_OPEN_FILES = (
-    14  # descriptors: for the first process, 4 for each HTTP process, and 6 for each engine
-)
+# Descriptors of the first process; it needs 4 more for each HTTP process, and 6 for each engine.
+_MIN_OPEN_FILES = 14
 
 
 def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM) -> int:

@@ -12,7 +12,7 @@ from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.gc_tuning import settle_heap
-from embedwell.http.protocol.server import Server, config, vital
+from embedwell.http.protocol.server import Server, uvicorn_config, vital
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.logging import configure_logging
 from embedwell.launch.signals import install_signal_handlers
@@ -33,9 +33,8 @@ def main() -> None:
     try:
         server = _server(context, row, counters)
     except ModelError as error:
-        if counters.row[
-            CounterSlot.HEARTBEAT
-        ]:  # the model was readable before, so this may be temporary
+        # The model was readable before, so this may be temporary.
+        if counters.row[CounterSlot.HEARTBEAT]:
             log.error("%s", error)
             sys.exit(1)
         tell_supervisor("failed", reason=str(error))
@@ -76,7 +75,8 @@ def _server(context: InheritedServer, row: int, counters: SharedCounters) -> Ser
     run = [vital(engine.run, fail) for engine in engines]
     background = [*run, beat, wait_for_stop]
     app = create_app(context, engines, background, lambda: server.stopping)
-    server = Server(config(settings, app, with_cors_headers(app, context)), settings.drain_delay)
+    config = uvicorn_config(settings, app, with_cors_headers(app, context))
+    server = Server(config, settings.drain_delay)
     return server
 
 

@@ -133,9 +133,8 @@ class ModelEngine:
         ready = self._ready_since is not None
         busy = self._counters.total(QUEUED_TOKENS) > 0
         last_used = self._counters.largest(CounterSlot.LAST_USED)
-        if (
-            last_used < self.state.since
-        ):  # an operator loads it, or its first request is still waiting
+        # An operator loads it, or its first request is still waiting.
+        if last_used < self.state.since:
             last_used = self._ready_since or time.monotonic()
         return ResidentModel(
             self.model.index,

@@ -18,9 +18,7 @@ from embedwell.launch.watchdog import HangLimits, Watchdog
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY, _MAX_DELAY = 0.2, 10.0  # seconds before the next start
-_ATTEMPTS = (
-    5  # starts of a process that was never ready; a process that was ready is always restarted
-)
+_ATTEMPTS = 5  # starts of a process that was never ready; one that was is always restarted
 _TICK = 1.0  # seconds between two checks of a process
 ENVIRONMENT = {
     # Variables of all processes of a server, unless they are set.

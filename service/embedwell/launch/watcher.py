@@ -19,9 +19,7 @@ from embedwell.launch.watchdog import HangLimits
 log = logging.getLogger(__name__)
 
 _START = 120.0  # seconds until an HTTP process serves
-_HEARTBEAT_TIMEOUT = (
-    30.0  # seconds without an iteration of the event loop after which it counts as hung
-)
+_HEARTBEAT_TIMEOUT = 30.0  # seconds without an iteration of its event loop until it counts as hung
 _GRACE = 5.0  # seconds for the error responses to requests that timed out
 _FAILED = 1.0  # seconds for HTTP processes to end after a failure
 

@@ -99,7 +99,7 @@ class WorkQueue:
 
     async def _run_slice(self, steps: Steps[R]) -> tuple[float, list[R]]:
         loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._threads, _run_slice, steps, self._slice_seconds)
+        work = loop.run_in_executor(self._threads, _run_for, steps, self._slice_seconds)
         work.add_done_callback(self._free_slot)
         try:
             return await asyncio.shield(work)  # cancelled, it would end before its thread
@@ -121,8 +121,8 @@ class WorkQueue:
         self._rate += (_SMOOTHING if self._rate else 1) * (rate - self._rate)
 
 
-def _run_slice(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
-    """Run one time slice; return its seconds, and the result in a list if the steps are done."""
+def _run_for(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
+    """Run steps in this thread; return the seconds, and the result in a list if all are done."""
     start, result = time.perf_counter(), []
     try:
         next(steps)

@@ -19,18 +19,14 @@ from prometheus_client.core import (
 
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.errors import ClientDisconnected
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 
 OTHER = "other"  # the path of requests that match no route or are malformed
-_STATUSES = (
-    *(status.value for status in HTTPStatus),
-    499,
-)  # nginx's status for a closed connection
+_STATUSES = (*(status.value for status in HTTPStatus), ClientDisconnected.status)
 _BAD_REQUEST = int(HTTPStatus.BAD_REQUEST)  # reading an attribute of an enum is as slow as a call
-_SECONDS = (
-    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0),
-)
+_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _TOKENS = tuple(4.0**power for power in range(1, 10))
 
 _Family = CounterMetricFamily | GaugeMetricFamily

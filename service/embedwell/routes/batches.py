@@ -1,7 +1,6 @@
 """OpenAI's /v1/batches: jobs that compute the requests of a file while the engine is idle."""
 
 import re
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -77,15 +76,14 @@ def router(service: BatchService | None) -> APIRouter:
         if body.endpoint not in enabled_service.endpoints:
             known = ", ".join(sorted(enabled_service.endpoints))
             raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
-        window = body.completion_window, _seconds(body.completion_window)
-        work = partial(
+        batch = await access_files_in_thread(
             enabled_service.batches.create,
             body.input_file_id,
             body.endpoint,
-            window,
+            (body.completion_window, _seconds(body.completion_window)),
             body.metadata,
         )
-        return (await access_files_in_thread(work)).model_dump()
+        return batch.model_dump()
 
     @routes.get(
         "/v1/batches",

@@ -23,7 +23,7 @@ from embedwell.routes.common.body import (
     input_list,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import PairBody
+from embedwell.routes.common.options import PairBody, TokenLimit
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import (
@@ -113,7 +113,7 @@ class ClassifyRequest(Body):
     raw_scores: bool = False
     use_activation: TrueByDefault = True
     activation: TrueByDefault = True
-    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    truncate_prompt_tokens: TokenLimit = None
 
     @property
     def wants_logits(self) -> bool:

@@ -16,7 +16,7 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
-from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
+from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
@@ -66,12 +66,12 @@ class CohereRequest(Body):
 
     model: str
     input_type: InputType | Literal["image"] | None = None
-    texts: Annotated[list[str], FAIL_FAST] | None = None
+    texts: TextList | None = None
     inputs: Annotated[list[CohereInput], FAIL_FAST] | None = None
     embedding_types: EmbeddingTypes | None = None
     output_dimension: PositiveInt | None = None
     truncate: TruncateWord | None = None
-    images: Annotated[list[str], FAIL_FAST] | None = None
+    images: TextList | None = None
     max_tokens: None = None
     priority: None = None
 
@@ -107,7 +107,7 @@ class CohereV1Request(Body):
         {"texts": ["Hello, world"], "embedding_types": ["int8"], "truncate": "START"},
     )
 
-    texts: Annotated[list[str], FAIL_FAST]
+    texts: TextList
     model: str | None = None
     input_type: InputType | None = None
     embedding_types: EmbeddingTypes | None = None

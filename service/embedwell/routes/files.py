@@ -1,7 +1,6 @@
 """OpenAI's /v1/files: upload the requests of batches, download their results."""
 
 from collections.abc import AsyncGenerator, Iterable
-from functools import partial
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
 
@@ -163,7 +162,7 @@ async def _receive(request: Request, receiving: Upload) -> StoredFile:
     try:
         source = _file_of(form)
         name = source.filename or "requests.jsonl"
-        return await access_files_in_thread(partial(receiving.finish, source.file, name))
+        return await access_files_in_thread(receiving.finish, source.file, name)
     finally:
         await form.close()
 
@@ -236,7 +235,7 @@ class _Parser(MultiPartParser):
         async for chunk in stream:
             received += len(chunk)
             if received > self._upload.reserved:
-                await access_files_in_thread(partial(self._upload.reserve, received))
+                await access_files_in_thread(self._upload.reserve, received)
             yield chunk
         if not self._complete:  # raised here, the parser closes its file
             raise MultiPartException("it ends too early")

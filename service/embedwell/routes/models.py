@@ -1,7 +1,7 @@
 """GET /v1/models and /models: the served models; POST /models/NAME/load and unload."""
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import NonNegativeInt, PositiveInt
@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.keys import ApiKeys
 from embedwell.http.model_paths import PREFIX
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -231,26 +232,22 @@ def router(registry: ModelRegistry, created: int) -> APIRouter:
     return routes
 
 
-KeyCheck = Callable[[Any], None]
-"""Raises Unauthorized unless the request's headers have an admin key."""
-
-
-def admin_router(registry: ModelRegistry, check_key: KeyCheck | None, timeout: float) -> APIRouter:
+def admin_router(registry: ModelRegistry, keys: ApiKeys | None, timeout: float) -> APIRouter:
     """Create the routes that load and unload a model, for requests with an admin key.
 
-    check_key: None if the server has no admin key.
+    keys: None if the server has no admin key.
     timeout: seconds to wait until a model is loaded or unloaded.
     """
     routes = api_router("status", _ADMIN_ERRORS)
 
     def check(request: Request) -> None:
-        if check_key is None:
+        if keys is None:
             raise Forbidden(
                 "loading and unloading by request is disabled; set EMBEDWELL_ADMIN_KEY to "
                 "enable it",
                 code="admin_disabled",
             )
-        check_key({name.lower(): value for name, value in request.headers.raw})
+        keys.check({name.lower(): value for name, value in request.headers.raw})
 
     @routes.post("/models/{name:path}/load", summary="Load a model and wait until it is loaded")
     async def load_model(request: Request, name: Annotated[str, _NAME]) -> ModelState:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, get_args
 
 from fastapi import APIRouter
-from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
+from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
@@ -24,7 +24,7 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
 from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
-from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService, Outputs
@@ -113,7 +113,7 @@ class EmbeddingsRequest(Body):
     late_chunking: bool | None = None
     return_multivector: bool | None = None
     modality: Modality | None = None
-    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    truncate_prompt_tokens: TokenLimit = None
     add_special_tokens: bool | None = None
     normalize: bool | None = None
     drop_params: bool | None = None

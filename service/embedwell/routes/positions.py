@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Literal, NotRequired
 
 import numpy as np
@@ -197,8 +197,8 @@ class PositionService:
             case Learned(padding=padding):
                 tables = await self._learned_table(context, encoding.positions, padding)
             case _:
-                work = partial(compute_tables, encoding)
-                tables = await run_in_thread(work, encoding.value_bound <= _FEW_VALUES)
+                small = encoding.value_bound <= _FEW_VALUES
+                tables = await run_in_thread(compute_tables, encoding, small=small)
         if encoding.trained and "buckets" in tables and self.bias_table is not None:
             tables["bias"] = np.ascontiguousarray(self.bias_table.T[:, tables["buckets"]])
         array = _binary_array(tables)

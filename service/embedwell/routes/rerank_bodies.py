@@ -20,7 +20,7 @@ from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereMeta
-from embedwell.routes.common.body import FAIL_FAST, Body, by_type, examples
+from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, examples
 from embedwell.routes.common.options import (
     Instruction,
     PairBody,
@@ -110,7 +110,7 @@ class RerankRequest(PairBody):
     )
 
     query: str
-    texts: Annotated[list[str], FAIL_FAST] | None = None
+    texts: TextList | None = None
     documents: Documents | None = None
     model: str | None = None
     raw_scores: bool = False

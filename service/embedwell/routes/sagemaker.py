@@ -1,7 +1,6 @@
 """POST /invocations: requests of SageMaker, whose fields tell which route they are meant for."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import orjson
@@ -36,7 +35,7 @@ class Invocations:
         content = await receive_body(receive)
         check_parts(content)
         context.memory.grow(len(content))
-        body = await run_in_thread(partial(_parse, content), len(content) <= _SMALL_BODY)
+        body = await run_in_thread(_parse, content, small=len(content) <= _SMALL_BODY)
 
         async def received() -> Message:
             return {"type": "http.request", "body": content, "more_body": False}

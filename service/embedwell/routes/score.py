@@ -96,7 +96,7 @@ def router(registry: ModelRegistry) -> APIRouter:
 def _one_of(
     texts: str | list[str] | None, others: str | list[str] | None, name: str, other_name: str
 ) -> list[str]:
-    given = [value for value in (texts, others) if value is not None]
-    if len(given) != 1:
+    values = [value for value in (texts, others) if value is not None]
+    if len(values) != 1:
         raise BadRequest(f"give either {name} or {other_name}, not both or neither", param=name)
-    return text_list(given[0])
+    return text_list(values[0])

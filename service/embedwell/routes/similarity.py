@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,8 +88,9 @@ class SimilarityService:
     async def _compare_vectors(self, context: RequestContext, body: SimilarityRequest) -> Compared:
         (a_rows, a), (b_rows, b) = await self._embed(context, body, *body.sides())
         if not (a_rows and b_rows):
-            convert = partial(_vector_inputs, body, a if a_rows else None, b if b_rows else None)
-            a, b = await run_in_thread(convert, context.body_bytes <= _SMALL_BODY)
+            embedded = a if a_rows else None, b if b_rows else None
+            small = context.body_bytes <= _SMALL_BODY
+            a, b = await run_in_thread(_vector_inputs, body, *embedded, small=small)
         if a.shape[1] != b.shape[1]:
             raise BadRequest(
                 f"a has {a.shape[1]} dimensions, but b has {b.shape[1]}; they must be equal",

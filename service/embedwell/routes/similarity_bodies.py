@@ -1,6 +1,6 @@
 """Request and response bodies of /similarity."""
 
-from typing import Annotated, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
@@ -9,7 +9,7 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.common.array_format import Matrix
-from embedwell.routes.common.body import FAIL_FAST, Body, examples
+from embedwell.routes.common.body import Body, TextList, examples
 from embedwell.routes.common.comparison_input import ComparisonInput, TextsByPath, texts_by_path
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody, ReadingBody
 from embedwell.routes.common.response_types import Input, Prompt, Timing, Usage
@@ -19,7 +19,7 @@ class Sentences(Body):
     """TEI's inputs: one sentence against many."""
 
     source_sentence: str
-    sentences: Annotated[list[str], FAIL_FAST]
+    sentences: TextList
 
 
 class SimilarityRequest(InputBody):

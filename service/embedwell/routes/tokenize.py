@@ -136,7 +136,7 @@ class CohereDetokenizeRequest(Body):
 
     model_config = examples({"tokens": [7592, 2088], "model": "all-MiniLM-L6-v2"})
 
-    tokens: Annotated[list[NonNegativeInt], FAIL_FAST]
+    tokens: TokenIds
     model: str | None = None
 
 
@@ -168,17 +168,13 @@ def cohere_router(registry: ModelRegistry) -> APIRouter:
 
     @routes.post("/v1/tokenize", summary="Tokenize a text (Cohere)")
     async def cohere_tokenize(context: RequestDep, body: CohereTokenizeRequest) -> CohereTokens:
-        [tokens] = await models.choose(body.model).all_tokens(
+        [response] = await models.choose(body.model).all_tokens(
             *(context, [body.text], InputOptions(prompt="")),
             special=False,
-            describe=_ids_and_texts,
+            describe=_as_cohere,
             bytes_per_character=_COHERE_BYTES_PER_CHARACTER,
         )
-        return {
-            "tokens": [id for id, _ in tokens],
-            "token_strings": [name for _, name in tokens],
-            "meta": _META,
-        }
+        return response
 
     @routes.post("/v1/detokenize", summary="Decode token ids (Cohere)")
     async def cohere_detokenize(context: RequestDep, body: CohereDetokenizeRequest) -> Detokenized:
@@ -189,5 +185,9 @@ def cohere_router(registry: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _ids_and_texts(_text: str, tokens: list[Token]) -> list[tuple[int, str]]:
-    return [(token.id, token.text) for token in tokens]
+def _as_cohere(_text: str, tokens: list[Token]) -> CohereTokens:
+    return {
+        "tokens": [token.id for token in tokens],
+        "token_strings": [token.text for token in tokens],
+        "meta": _META,
+    }

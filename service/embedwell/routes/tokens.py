@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -27,6 +26,7 @@ from embedwell.routes.common.array_format import (
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Inputs,
+    TextList,
     Texts,
     by_type,
     examples,
@@ -83,7 +83,7 @@ class TokensRequest(ReadingBody):
 
     inputs: Texts | None = None
     model: str | None = None
-    chunks: Annotated[list[Annotated[list[str], FAIL_FAST]], FAIL_FAST] | None = None
+    chunks: Annotated[list[TextList], FAIL_FAST] | None = None
     layer: Layer | None = None
     spans: Annotated[list[Spans], FAIL_FAST] | None = None
     pooling: SpanPooling = "mean"
@@ -193,8 +193,7 @@ class TokenVectorService:
             in_vocabulary = self.model.reader.in_vocabulary
             return [token_vectors(read, in_vocabulary) for read in read_texts]
         # Thousands of spans would block the event loop.
-        pool_spans = partial(span_vectors, read_texts, body.spans, body.pooling)
-        return await run_in_thread(pool_spans, small=False)
+        return await run_in_thread(span_vectors, read_texts, body.spans, body.pooling, small=False)
 
     async def _chunk_vectors(
         self,

@@ -1,7 +1,7 @@
 """POST /vectors and Weaviate's other routes of a container that computes vectors or ranks."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import NonNegativeInt, PositiveInt
@@ -11,7 +11,7 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_body import forbid_extra
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Vector, Vectors, as_lists
-from embedwell.routes.common.body import FAIL_FAST, Body, examples, input_list
+from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.router import RequestDep, api_router
@@ -46,7 +46,7 @@ class VectorsRequest(Body):
     )
 
     text: str | None = None
-    texts: Annotated[list[str], FAIL_FAST] | None = None
+    texts: TextList | None = None
     config: VectorsConfig | None = None
     dims: int | None = None
     vector: None = None

@@ -17,7 +17,7 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions
 from embedwell.limits.comparisons import FEW_OPERATIONS
 from embedwell.limits.request_limits import check_input_count, check_response_numbers
-from embedwell.routes.common.body import FAIL_FAST, Texts, examples
+from embedwell.routes.common.body import TextList, Texts, examples
 from embedwell.routes.common.comparison_input import TextsByPath, texts_by_path
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
@@ -34,8 +34,7 @@ _MAX_QUESTIONS = 256
 _READING = 16  # reading a row takes as long as comparing it with so many vectors
 _SCORING = 100  # scoring a neighbour again takes as long as so many rows of the search
 _ANALOGIES = {"3CosAdd": neighbors.add_analogy, "3CosMul": neighbors.multiply_analogy}
-_List = Annotated[list[str], FAIL_FAST]
-_Candidates = Annotated[list[str], FAIL_FAST, Field(min_length=1)]
+_Candidates = Annotated[TextList, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=1, le=MAX_NEIGHBORS)]
 
 
@@ -95,8 +94,8 @@ class AnalogyRequest(SearchBody):
         }
     )
 
-    positive: Annotated[_List, Field(min_length=1)]
-    negative: _List = Field(default_factory=list)
+    positive: Annotated[TextList, Field(min_length=1)]
+    negative: TextList = Field(default_factory=list)
     method: Literal["3CosAdd", "3CosMul"] = "3CosAdd"
 
 
@@ -108,7 +107,7 @@ class DoesntMatchRequest(InputBody):
 
     model_config = examples({"inputs": ["breakfast", "cereal", "dinner", "lunch"]})
 
-    inputs: Annotated[_List, Field(min_length=2)]
+    inputs: Annotated[TextList, Field(min_length=2)]
 
 
 @forbid_extra

@@ -115,9 +115,8 @@ def served_task(name: str, task: str) -> str:
 
 
 def _all_tasks(settings: Settings, folder: Path) -> list[str]:
-    from embedwell_models.config.checkpoint_layout import (
-        NO_ADAPTER,  # a large import, like all modules that read a model
-    )
+    # Large imports, like all modules that read a model.
+    from embedwell_models.config.checkpoint_layout import NO_ADAPTER
     from embedwell_models.model_description import ModelDescription
 
     model = ModelDescription.read(folder, settings.pooling, settings.rerank_format, NO_ADAPTER)

@@ -24,8 +24,8 @@ from embedwell import __version__
 from embedwell.http.request_context import RequestContext
 
 _NAME = "embedwell"
-_OPERATIONS = {"rerank": "rerank", "classify": "classify", "text": "tokenize"}
-"""Maps tags of routes to GenAI operations; routes with other tags have embeddings."""
+_OPERATIONS = {"rerank", "classify"}
+"""Tags of routes that name GenAI operations; routes with other tags have embeddings."""
 _UNTRACED = {"/ping", "/live", "/ready", "/health", "/metrics"}
 """Health checks, which come every few seconds."""
 _FLUSH = 2.0  # seconds to send the last spans when the server stops
@@ -45,9 +45,7 @@ class RequestSpans:
         models: names of the models.
         """
         defaults = {"service.name": _NAME, "service.version": __version__}
-        variables = (
-            OTELResourceDetector().detect().attributes
-        )  # the propagators that OTEL_* configures
+        variables = OTELResourceDetector().detect().attributes  # which OTEL_* set
         resource = Resource.create({**defaults, **variables})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -96,9 +94,7 @@ class RequestSpans:
     def _model_attributes(self, scope: Scope, context: RequestContext) -> dict[str, Any]:
         tags = getattr(scope["route"], "tags", ())
         return {
-            "gen_ai.operation.name": next(
-                (_OPERATIONS[tag] for tag in tags if tag in _OPERATIONS), "embeddings"
-            ),
+            "gen_ai.operation.name": next(iter(_OPERATIONS.intersection(tags)), "embeddings"),
             "gen_ai.provider.name": _NAME,
             "gen_ai.request.model": self._models[context.model_index],
             "gen_ai.usage.input_tokens": context.tokens,

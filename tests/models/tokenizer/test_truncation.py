@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell_models.tokenizer.truncation import cut, kept, parts
+from embedwell_models.tokenizer.truncation import cut, parts, remaining_slice
 
 LENGTHS = st.integers(0, 20)
 
@@ -14,7 +14,7 @@ def test_a_cut_keeps_the_tokens_at_the_other_side(length: int, count: int) -> No
     first, last = cut(ids, count, "right"), cut(ids, count, "left")
     assert len(first) == len(last) == min(length, count)
     assert [*first, *ids[len(first) :]] == [*ids[: length - len(last)], *last] == ids
-    assert kept(length, count, "left").start == length - len(last)
+    assert remaining_slice(length, count, "left").start == length - len(last)
 
 
 @given(length=LENGTHS, size=st.integers(1, 20))

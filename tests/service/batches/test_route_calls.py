@@ -33,7 +33,7 @@ def call(body: bytes, results: Sequence[Any], budget: MemoryBudget | None = None
         return result
 
     budget = budget or MemoryBudget()
-    calls = RouteCalls(direct_routes(routes.routes), budget)
+    calls = RouteCalls(direct_routes(routes), budget)
     assert calls.paths == ["/v1/texts"]
     response = asyncio.run(calls.post("/v1/texts", body, Reservation(budget)))
     assert not remaining
@@ -116,7 +116,7 @@ class Group:
         async def sizes(context: RequestDep, body: Size) -> Any:
             return await self._compute(context, body.megabytes)
 
-        self._calls = RouteCalls(direct_routes(routes.routes), self.budget)
+        self._calls = RouteCalls(direct_routes(routes), self.budget)
 
     async def _compute(self, context: Any, megabytes: int) -> Any:
         self.started += 1

@@ -70,7 +70,7 @@ def messages_of(
     limits, sent, app = HttpLimits(100, Timeouts(1.0)), list[Message](), create_app()
     middleware = Middleware(
         app,
-        direct_routes(ROUTER.routes),
+        direct_routes(ROUTER),
         root_path=root_path,
         paths=[route.path for route in app.routes if isinstance(route, Route)],
         limits=limits,

@@ -11,7 +11,9 @@ from embedwell.limits.run_in_thread import run_in_thread
 @pytest.mark.parametrize("small", [True, False])
 def test_only_small_work_is_done_on_the_event_loop(small: bool) -> None:
     async def where() -> tuple[threading.Thread, threading.Thread]:
-        return threading.current_thread(), await run_in_thread(threading.current_thread, small)
+        return threading.current_thread(), await run_in_thread(
+            threading.current_thread, small=small
+        )
 
     loop, work = asyncio.run(where())
     assert (work is loop) == small

@@ -73,6 +73,13 @@ def test_a_request_has_a_span_with_the_conventional_attributes(
     assert receiver.resource["deployment.environment.name"] == "test"
 
 
+def test_a_ranking_is_another_operation(server: HttpServer, receiver: OtlpReceiver) -> None:
+    body = {"query": "a", "texts": ["b", "c"]}
+    assert server.post("/v1/rerank", body, **{"x-request-id": "ranking"}).is_success
+    span = of_request(receiver, "ranking")
+    assert attributes(span.attributes)["gen_ai.operation.name"] == "rerank"
+
+
 def test_the_stages_follow_one_another_within_the_request(
     server: HttpServer, receiver: OtlpReceiver
 ) -> None:

@@ -132,9 +132,8 @@ class ActorWorker:
         except RayTaskError as error:
             raise _bulk_error(error) from None
         except RayError as error:  # died with the actor, or its result was lost with a node
-            if (
-                isinstance(error, _ACTOR_DIED) and handle is self.handle
-            ):  # otherwise it is replaced already
+            # An actor with another handle is replaced already.
+            if isinstance(error, _ACTOR_DIED) and handle is self.handle:
                 self._suspect = self._computed_by(handle)
                 self._start()
             kind = WorkerDied if future is self._suspect else WorkerFailed
@@ -200,9 +199,7 @@ def connect(
 
 
 def _init(address: str) -> None:
-    os.environ.setdefault(
-        "RAY_USAGE_STATS_ENABLED", "0"
-    )  # arguments for a cluster that is started here
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # of a cluster that is started here
     host, _, port = address.rpartition(":")
     dashboard = False if address == LOCAL else None
     try:

@@ -24,9 +24,7 @@ class LoadMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._totals = deque(
-            [(clock(), 0.0)]
-        )  # token counts with the times at which they were read
+        self._totals = deque([(clock(), 0.0)])  # times with the token counts that were read then
 
     def read(self, metrics: str) -> Mapping[str, float]:
         """Return the wait, and the mean utilization of a minute.
@@ -75,11 +73,9 @@ class LoadPolicy:
         self._needed.append((now, self._needed_now(context.aggregated_metrics or {})))
         while self._needed[0][0] < now - _KEEP_SECONDS:
             self._needed.popleft()
-        low, high = (
-            context.capacity_adjusted_min_replicas,
-            context.capacity_adjusted_max_replicas,
-        )
-        return min(max(low, *(count for _, count in self._needed)), high), {}
+        needed = max(count for _, count in self._needed)
+        least, most = context.capacity_adjusted_min_replicas, context.capacity_adjusted_max_replicas
+        return min(max(least, needed), most), {}
 
     def _needed_now(self, loads: Mapping[str, Mapping[Any, float]]) -> int:
         return max(

@@ -67,9 +67,8 @@ def plan_actors(
     if not any(processors):
         raise BulkError("the Ray cluster has neither processors nor GPUs; start a node with some")
     if actors is not None:
-        share = min(
-            sum(processors) // actors, max(processors)
-        )  # more than a node has is never free
+        # More than a node has is never free.
+        share = min(sum(processors) // actors, max(processors))
         return [Resources(max(1, share))] * actors
     if cpus is not None:
         return [Resources(cpus)] * max(1, sum(count // cpus for count in processors))

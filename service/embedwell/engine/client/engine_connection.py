@@ -99,9 +99,8 @@ class EngineConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport; called by the event loop."""
-        self._transport = cast(
-            asyncio.Transport, transport
-        )  # uvloop's transport does not inherit from it
+        # Not checked, because uvloop's transport does not inherit from it.
+        self._transport = cast(asyncio.Transport, transport)
         enlarge_send_buffer(transport.get_extra_info("socket"))
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -19,9 +19,8 @@ class CounterSlot(IntEnum):
     ENGINE_EXPECTED_SECONDS = 3  # expected seconds of the longest running batch
     LAST_USED = 4  # time.monotonic, which all processes of a machine share
     WEIGHT_BYTES = 5  # bytes of the model's weights; each HTTP process writes the same
-    MODEL_STATE = (
-        6  # see embedwell.engine.wire.model_state; this and the next are in the watcher's row
-    )
+    # The rest is in the watcher's row, see embedwell.engine.wire.model_state.
+    MODEL_STATE = 6
     STATE_SINCE = 7  # time.monotonic
     LOAD_SECONDS = 8  # seconds of the latest load; 0 if there was none
 
@@ -104,9 +103,7 @@ class SharedCounters:
 
     def total(self, slot: int) -> float:
         """Return the sum of a column."""
-        return sum(
-            [row[slot] for row in self._rows]
-        )  # for a few rows this is faster than a generator
+        return sum([row[slot] for row in self._rows])  # for a few rows faster than a generator
 
 
 def _size(rows: int) -> int:

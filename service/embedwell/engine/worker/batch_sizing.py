@@ -52,14 +52,12 @@ class BatchSizing:
         """
         if not single_threaded:
             return self.full_multi_threaded
-        max_concurrent_batches = self.max_concurrent_batches
         more = int(self.full_single_threaded * jobs / _FEW_JOBS)
         enough = min(self.max_batch_tokens, _MAX_TOKENS_SINGLE_THREADED)
         limit = max(self.full_single_threaded, min(more, enough))
-        rounds = max(1, -(-waiting // (max_concurrent_batches * limit)))
-        return min(
-            limit, max(_MIN_TOKENS_PER_THREAD, -(-waiting // (max_concurrent_batches * rounds)))
-        )
+        rounds = max(1, -(-waiting // (self.max_concurrent_batches * limit)))
+        equal_share = -(-waiting // (self.max_concurrent_batches * rounds))
+        return min(limit, max(_MIN_TOKENS_PER_THREAD, equal_share))
 
     def is_long(self, tokens: int) -> bool:
         """Return whether a text exceeds a single-threaded batch; others must not wait for it."""
@@ -84,17 +82,13 @@ class BatchSizing:
     @cached_property
     def full_multi_threaded(self) -> int:
         """Tokens of a batch on all threads, or on a device, when the engine is busy."""
-        return self._full_batch(
-            self.max_concurrent_batches, _EFFICIENT_TOKENS_PER_THREAD * self.max_concurrent_batches
-        )
+        threads = self.max_concurrent_batches
+        return self._full_batch(threads, _EFFICIENT_TOKENS_PER_THREAD * threads)
 
     def _full_batch(self, threads: int, enough: int) -> int:
         if self.prefetch_depth:  # a device, which is slower with fewer tokens
             return self.max_batch_tokens
-        limit = (
-            self.max_batch_tokens
-            if self.max_concurrent_batches == 1
-            else min(self.max_batch_tokens, enough)
-        )
+        several = self.max_concurrent_batches > 1
+        limit = min(self.max_batch_tokens, enough) if several else self.max_batch_tokens
         target = _TARGET_SECONDS * self.rate * threads / self.max_concurrent_batches
         return int(min(limit, max(target, _MIN_TOKENS_PER_THREAD * threads)))

@@ -138,9 +138,8 @@ def forward(model: ForwardModel, texts: BatchTexts) -> BatchVectors:
     """Compute the vectors of texts, or their failures.
 
     If a pass fails, its halves are retried separately, so that one bad text fails alone, and a
-    batch that is too large for the device's memory succeeds in parts. Raises
-    an error after which the device is unusable in this process: the engine exits, and the server
-    starts another.
+    batch that is too large for the device's memory succeeds in parts. Raises an error after which
+    the device is unusable in this process: the engine exits, and the server starts another.
     """
     count = len(texts.rows)
     try:

@@ -70,9 +70,8 @@ class Scheduler(Generic[JobKey]):
         self._served = 0  # tokens served since the start
         self._oldest_first = False
         self._jobs: _Jobs[JobKey] = OrderedDict()
-        self._queues: dict[
-            tuple[Kind, int], _Jobs[JobKey]
-        ] = {}  # by kind and size class; none is empty
+        # By kind and size class; none is empty.
+        self._queues: dict[tuple[Kind, int], _Jobs[JobKey]] = {}
 
     def __bool__(self) -> bool:
         """Whether any text waits."""

@@ -22,12 +22,8 @@ class Throughput:
         return self.sizing.rate
 
     def expected_seconds(self, tokens: int, single_threaded: bool) -> float:
-        """Return the seconds that a batch should take."""
-        return (
-            tokens / self.rate * (self.sizing.max_concurrent_batches if single_threaded else 1)
-            if self.rate
-            else 0.0
-        )
+        """Return the seconds that a batch should take; 0 if the rate is 0."""
+        return tokens / self.rate * self._concurrent(single_threaded) if self.rate else 0.0
 
     def observe(self, tokens: int, start: float, end: float, single_threaded: bool) -> float:
         """Record a batch, and return the time at which the device began it.
@@ -44,8 +40,12 @@ class Throughput:
         self._update(tokens, end - max(start, previous_end), single_threaded)
         return max(start, previous_end)
 
+    def _concurrent(self, single_threaded: bool) -> int:
+        """Return how many such batches run at once."""
+        return self.sizing.max_concurrent_batches if single_threaded else 1
+
     def _update(self, tokens: int, seconds: float, single_threaded: bool) -> None:
         # Small batches do not show the speed of a busy engine.
         if 4 * tokens >= self.sizing.full_batch(single_threaded) and seconds > 0:
-            rate = tokens / seconds * (self.sizing.max_concurrent_batches if single_threaded else 1)
+            rate = tokens / seconds * self._concurrent(single_threaded)
             self.sizing = self.sizing.with_rate(self.rate + _SMOOTHING * (rate - self.rate))

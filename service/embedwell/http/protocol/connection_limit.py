@@ -19,9 +19,7 @@ class ConnectionLimit:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._connections: OrderedDict[LimitedConnection, None] = (
-            OrderedDict()
-        )  # the most recently active last
+        self._connections = OrderedDict[LimitedConnection, None]()  # the most recently active last
 
     def admit(self, new: LimitedConnection) -> bool:
         """Add a connection; at the limit, close the connection that waits for its client longest.

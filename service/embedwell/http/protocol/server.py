@@ -86,7 +86,7 @@ def vital(work: Work, fail: Callable[[], None]) -> Work:
     return run
 
 
-def config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
+def uvicorn_config(settings: Settings, middleware: Middleware, app: ASGIApp) -> uvicorn.Config:
     """Configure uvicorn for the application.
 
     middleware: part of the application; connections have its limits.

@@ -147,8 +147,9 @@ def by_type(tags: Mapping[type, str], otherwise: str) -> Discriminator:
     return Discriminator(lambda value: tags.get(type(value), otherwise))
 
 
+TextList = Annotated[list[str], FAIL_FAST]
 Texts = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[str], FAIL_FAST, Tag("<texts>")],
+    Annotated[str, Tag("<text>")] | Annotated[TextList, Tag("<texts>")],
     by_type({str: "<text>"}, "<texts>"),
 ]
 """A text or a list of texts."""

@@ -137,6 +137,9 @@ OVERFLOW: dict[TruncateWord | bool | None, Literal["error", "start", "end"] | No
 PairOverflow = Literal["error", "start", "end", "max"]
 """Handling of a pair that is too long; `max` takes the best score of the document's windows."""
 
+TokenLimit = Annotated[int, Field(ge=-1)] | None
+"""vLLM's maximum of tokens; -1 is the model's limit."""
+
 Instruction = Annotated[str, Field(min_length=1, max_length=8192)] | None
 """Tells a reranker that is a language model what is relevant. Default: the model's instruction."""
 
@@ -158,7 +161,7 @@ class PairBody(Body):
     on_overflow: PairOverflow | None = None
     options: Options | None = None
     instruction: Instruction = None
-    truncate_prompt_tokens: Annotated[int, Field(ge=-1)] | None = None
+    truncate_prompt_tokens: TokenLimit = None
 
     def input_options(self) -> InputOptions:
         """Build the tokenization options; raises BadRequest for contradictory fields."""

@@ -85,24 +85,14 @@ def describe_input(row: InputRow) -> Input:
 
 
 def describe_request(context: RequestContext, prompt: ResolvedPrompt) -> RequestSummary:
-    """Return the prompt, usage and timing of a request."""
+    """Return the prompt, usage and timing of a request until now."""
     return {
         "prompt": {"name": prompt.name, "text": prompt.text},
-        "usage": describe_usage(context),
-        "timing": describe_timing(context),
-    }
-
-
-def describe_usage(context: RequestContext) -> Usage:
-    """Return how many texts and tokens a request has."""
-    return {"texts": context.texts, "tokens": context.tokens}
-
-
-def describe_timing(context: RequestContext) -> Timing:
-    """Return how long the steps of a request took, and the request until now."""
-    return {
-        "tokenize_us": context.tokenize_us,
-        "queue_us": context.queue_us,
-        "compute_us": context.compute_us,
-        "total_us": context.total_us,
+        "usage": {"texts": context.texts, "tokens": context.tokens},
+        "timing": {
+            "tokenize_us": context.tokenize_us,
+            "queue_us": context.queue_us,
+            "compute_us": context.compute_us,
+            "total_us": context.total_us,
+        },
     }

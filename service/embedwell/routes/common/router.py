@@ -4,10 +4,11 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Request
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
@@ -76,7 +77,7 @@ class DirectRoute(APIRoute):
         described = {name: options[name] for name in ("methods", "name", "include_in_schema")}
         Route.__init__(self, path, endpoint, **described)
         self.methods = {*(options["methods"] or ["GET"])}  # without HEAD, see head_routes
-        self._options = options
+        self.tags, self._options = options["tags"], options
         if self.body_type is not None:
             self._options = {**options, "openapi_extra": _BODY_DESCRIPTION}
         self.app = self._serve if self.body_type is None else self._respond
@@ -124,11 +125,12 @@ def api_router(
     )
 
 
-def direct_routes(routes: Iterable[BaseRoute]) -> dict[str, Route]:
-    """Map paths to the routes whose endpoints are called directly.
+def direct_routes(*routers: APIRouter | FastAPI) -> dict[str, Route]:
+    """Map paths of routers to the routes whose endpoints are called directly.
 
     Undocumented paths of an endpoint map to its documented route, whose path labels its metrics.
     """
+    routes = chain.from_iterable(router.routes for router in routers)
     direct = [route for route in routes if isinstance(route, DirectRoute) and route.body_type]
     documented = {route.endpoint: route for route in direct if route.include_in_schema}
     return {route.path: documented.get(route.endpoint, route) for route in direct}
@@ -163,7 +165,7 @@ async def read_body(body_type: type[B], context: RequestContext, receive: Receiv
         context.check_connected()
     if context.body_bytes <= _SMALL_BODY:
         return _parse(body_type, content)
-    return await run_in_thread(partial(_parse, body_type, content), small=False)
+    return await run_in_thread(_parse, body_type, content, small=False)
 
 
 def _body_type(endpoint: Callable[..., Any]) -> type[Body] | None:

@@ -52,8 +52,8 @@ def _correct(units: Floats, questions: np.ndarray[tuple[int, int], np.dtype[np.i
     for start in range(0, len(questions), _CHUNK):
         a, b, c, d = questions[start : start + _CHUNK].T
         cosines = (units[b] - units[a] + units[c]) @ units.T
-        for given in (a, b, c):
-            cosines[np.arange(len(given)), given] = -np.inf
+        for words in (a, b, c):
+            cosines[np.arange(len(words)), words] = -np.inf
         correct += int((cosines.argmax(axis=1) == d).sum())
     return correct
 

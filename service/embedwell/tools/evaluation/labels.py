@@ -16,7 +16,6 @@ from embedwell_models.vectors import Floats, normalize
 
 _SEED = 0
 _FOLDS = 5
-LABEL = "label"
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,10 @@ class Classification(Labelled):
 
         folds = StratifiedKFold(self._folds(), shuffle=True, random_state=_SEED)
         classifier: Any = LogisticRegression(max_iter=1000)
-        found = cross_val_predict(classifier, normalize(vectors[0]), self.labels, cv=folds)
+        predicted = cross_val_predict(classifier, normalize(vectors[0]), self.labels, cv=folds)
         return {
-            "accuracy": 100 * float(accuracy_score(self.labels, found)),
-            "macro_f1": 100 * float(f1_score(self.labels, found, average="macro")),
+            "accuracy": 100 * float(accuracy_score(self.labels, predicted)),
+            "macro_f1": 100 * float(f1_score(self.labels, predicted, average="macro")),
         }
 
     def _folds(self) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import click
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from embedwell.routes.common.array_format import OutputType
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
-OUTPUT_TYPES: tuple[OutputType, ...] = get_args(OutputType)
 _BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}
 
 

@@ -17,9 +17,8 @@ def title(encoding: Mapping[str, Any], model: str) -> str:
     """Return the scheme and its parameters, and the model if the numbers are trained."""
     parameters = encoding["parameters"].items()
     described = [f"{name} {_short(value)}" for name, value in parameters]
-    is_trained = encoding["scheme"] == "learned" or (
-        "bias" in encoding and "slopes" not in encoding
-    )
+    has_trained_bias = "bias" in encoding and "slopes" not in encoding
+    is_trained = encoding["scheme"] == "learned" or has_trained_bias
     scheme = f"{encoding['scheme']} of {model}" if is_trained else encoding["scheme"]
     return ", ".join([scheme, *described])
 

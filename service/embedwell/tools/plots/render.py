@@ -21,8 +21,6 @@ from embedwell.cli.atomic_file import replacing, writing
 from embedwell.tools.plots.style import theme
 from embedwell_models.vectors import Doubles
 
-SUFFIXES = (".png", ".svg", ".html")
-
 _MAX_CELLS = 1_000_000  # maximum cells of a page, about 10 MB
 _DPI = 200  # twice matplotlib's default of 100
 _PAGE = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
@@ -71,7 +69,7 @@ def freeze_layout(figure: Figure) -> None:
 
 
 def render(picture: Picture, suffix: str, title: str) -> bytes:
-    """Render a figure in the format of a suffix, one of SUFFIXES, deterministically.
+    """Render a figure in the format of a suffix, .png, .svg or .html, deterministically.
 
     Raises ClickException for a page with too many numbers.
     """

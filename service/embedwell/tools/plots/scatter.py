@@ -113,9 +113,8 @@ def _hover(
 _LENGTH = 30  # characters
 _GAP = 6.0  # typographic points between a point and its label
 _RADIUS = 4.0  # radius of a point, in pixels
-_MAX_TRIED = (
-    1000  # maximum texts, evenly chosen; no page has room for more, and measuring each takes time
-)
+# Maximum texts, evenly chosen; no page has room for more, and measuring each takes time.
+_MAX_TRIED = 1000
 
 Side = tuple[str, str, float, float]
 """Alignment of a label, and the direction in which it lies from its point."""

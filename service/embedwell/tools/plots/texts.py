@@ -46,13 +46,13 @@ def read_texts(path: Path, column: str | None = None, value_column: str | None =
                 f"{path} has no column {name!r}; it has: {', '.join(columns)}"
             )
     texts = [_text(path, row, text_column) for row in rows]
-    kept = [index for index, text in enumerate(texts) if text.strip()]
-    if not kept:
+    not_blank = [index for index, text in enumerate(texts) if text.strip()]
+    if not not_blank:
         raise click.ClickException(f"{path} has no texts; write one on each line")
-    values = [rows[index][1].get(value_column) for index in kept] if value_column else []
+    values = [rows[index][1].get(value_column) for index in not_blank] if value_column else []
     if path.suffix.lower() in _DELIMITERS:
         values = _parse_numbers(values)
-    return TextTable([texts[index] for index in kept], values)
+    return TextTable([texts[index] for index in not_blank], values)
 
 
 def _read_rows(path: Path, column: str | None) -> Iterator[Row]:

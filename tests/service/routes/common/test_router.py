@@ -102,7 +102,7 @@ def post(
     limits, metrics = HttpLimits(max_body_bytes, Timeouts(1.0)), Metrics(SharedCounters.private())
     middleware = Middleware(
         app,
-        direct_routes(ROUTES.routes),
+        direct_routes(ROUTES),
         root_path="/prefix",
         limits=limits,
         keys=None,

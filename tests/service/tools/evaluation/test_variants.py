@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from embedwell.tools.evaluation.variants import OUTPUT_TYPES, Variant, variants
+from embedwell.routes.common.array_format import OutputType
+from embedwell.tools.evaluation.variants import Variant, variants
 from embedwell_models.vectors import normalize
 
 pytestmark = pytest.mark.full
@@ -15,8 +16,8 @@ VECTORS = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
     ("output_type", "size"),
     [("float32", 160), ("float16", 80), ("int8", 40), ("uint8", 40), ("binary", 5), ("ubinary", 5)],
 )
-def test_bytes_are_those_of_a_stored_vector(output_type: str, size: int) -> None:
-    (variant,) = variants(40, (), [name for name in OUTPUT_TYPES if name == output_type])
+def test_bytes_are_those_of_a_stored_vector(output_type: OutputType, size: int) -> None:
+    (variant,) = variants(40, (), [output_type])
     assert variant.num_bytes == size
     assert Variant(12, "binary").num_bytes == 2
 
@@ -33,14 +34,20 @@ def test_every_pair_of_dimensions_and_types_is_a_variant() -> None:
 
 def test_numbers_keep_their_directions() -> None:
     exact = normalize(VECTORS[:, :24])
-    for name, error in (("float32", 1e-6), ("float16", 1e-3), ("int8", 5e-3), ("uint8", 5e-3)):
-        (variant,) = variants(40, [24], [type_ for type_ in OUTPUT_TYPES if type_ == name])
+    errors: dict[OutputType, float] = {
+        "float32": 1e-6,
+        "float16": 1e-3,
+        "int8": 5e-3,
+        "uint8": 5e-3,
+    }
+    for name, error in errors.items():
+        (variant,) = variants(40, [24], [name])
         np.testing.assert_allclose(normalize(variant.apply(VECTORS)), exact, atol=error)
 
 
 @pytest.mark.parametrize("name", ["binary", "ubinary"])
-def test_the_cosine_of_bits_orders_as_the_hamming_distance(name: str) -> None:
-    (variant,) = variants(40, [20], [type_ for type_ in OUTPUT_TYPES if type_ == name])
+def test_the_cosine_of_bits_orders_as_the_hamming_distance(name: OutputType) -> None:
+    (variant,) = variants(40, [20], [name])
     signs = variant.apply(VECTORS)
     differ = (VECTORS[:, None, :20] > 0) != (VECTORS[None, :, :20] > 0)
     np.testing.assert_array_equal(signs @ signs.T, 20 - 2 * differ.sum(axis=2))
