@@ -2,18 +2,9 @@
 
 from pathlib import Path
 
-from embedwell.settings.settings import PREFIX, Settings
+from embedwell.settings.settings import GROUPS, PREFIX, Settings
 
 FILE = Path(__file__).parents[1] / "settings.md"
-GROUPS = {  # by the first setting of each group
-    "model": "Model",
-    "device": "Engine",
-    "host": "Address and access",
-    "max_body_bytes": "Limits",
-    "auto_truncate": "Vectors",
-    "max_wait": "Times",
-    "log_level": "Log and traces",
-}
 _CACHE = "`~/.cache/embedwell`"  # instead of the path on this machine
 ABOUT = """\
 # Settings

@@ -33,7 +33,7 @@ class UnsplittableTextError(ValueError):
         """limit: maximum number of characters that are tokenised at once."""
         super().__init__(
             f"more than {limit} characters in a row have no place where a token surely begins, "
-            "such as a space between two words"
+            "such as a space between two words; shorten or divide the text"
         )
 
 

@@ -21,7 +21,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.routes import openapi_document
 from embedwell.routes.common.router import head_routes
 
-_DESCRIPTION = "Vectors of sentences and tokens, position encodings, and similarities."
+_DESCRIPTION = "Vectors of texts, images and tokens, similarity, reranking, and position encodings."
 
 Background = Callable[[], Coroutine[Any, Any, None]]
 

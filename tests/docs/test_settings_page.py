@@ -1,7 +1,7 @@
 """docs/settings.md matches the settings."""
 
-from docs.build.settings_page import FILE, GROUPS, page
-from embedwell.settings.settings import Settings
+from docs.build.settings_page import FILE, page
+from embedwell.settings.settings import GROUPS, Settings
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -14,6 +14,7 @@ _PATTERNS = [
     "bpe.codes",  # PhoBERT's files
 ]
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
+_NETWORK_HINT = "; HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy"
 
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,12 @@ def _snapshot(model: str, revision: str | None, cache: Path, patterns: list[str]
 
 
 def _message(error: Exception) -> str:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    # The client raises this error in place of the one of the network, and keeps that as its cause.
+    cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
     response = getattr(error, "response", None)
     denied = response is not None and response.status_code in (401, 403)
+    hint = _NETWORK_HINT if cause else _ACCESS_HINT * denied
     # On one line: the last line of a command that failed has the whole reason.
-    return " ".join(f"{error}".split()) + _ACCESS_HINT * denied
+    return " ".join(f"{cause or error}".split()) + hint

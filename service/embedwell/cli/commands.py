@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from embedwell import __version__
-from embedwell.cli.env_file import unknown_settings
+from embedwell.cli.env_file import advice, unknown_settings
 from embedwell.cli.extras import require_tracing
 from embedwell.cli.options import (
     ENGINE,
@@ -22,6 +22,7 @@ from embedwell.cli.options import (
     read,
     read_models,
 )
+from embedwell.cli.serve_command import ServeCommand
 from embedwell.launch.logging import announce, configure_logging
 from embedwell.launch.signals import install_signal_handlers
 from embedwell.settings.model_settings import expand_adapters
@@ -53,6 +54,15 @@ class LazyGroup(click.Group):
         command: click.Command = pkgutil.resolve_name(OTHER_COMMANDS[cmd_name])
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            text = (
+                f"No such option {error.option_name!r}. Options follow a command: embedwell serve"
+            )
+            raise click.UsageError(f"{text} {error.option_name} …", ctx) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -76,13 +86,16 @@ def main() -> None:
     """
 
 
-@main.command()
+@main.command(cls=ServeCommand)
 @click.argument("named", metavar="[MODEL]...", nargs=-1)
 @options()
 def serve(**flags: Any) -> None:
     """Serve MODEL over HTTP, and fetch it first if necessary.
 
     To serve several models, give each as NAME=SOURCE, or name a file with --models-file.
+
+    Each option can also be an environment variable or a line of a file named .env, such as
+    EMBEDWELL_PORT=9000 for --port.
     """
     settings, models = read_models(flags)
     configure_logging(settings.log_level, settings.log_format)
@@ -93,7 +106,7 @@ def serve(**flags: Any) -> None:
     from embedwell.launch.bootstrap import run
 
     for name in unknown_settings(os.environ):
-        message = f"warning: {name} is not a setting and has no effect; see embedwell serve --help"
+        message = f"warning: {name} is not a setting and has no effect; {advice(name)}"
         announce(message, logging.WARNING, settings.log_format)
     try:
         served = [each for model in models for each in expand_adapters(model, model_folder(model))]

@@ -3,6 +3,7 @@
 import os
 from codecs import BOM_UTF8
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from dotenv import dotenv_values
@@ -41,6 +42,14 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
         if name.upper().startswith(PREFIX)
         and name.upper().removeprefix(PREFIX).lower() not in Settings.model_fields
     )
+
+
+def advice(name: str) -> str:
+    """Say what to do about a variable that is no setting."""
+    setting = name.upper().removeprefix(PREFIX).lower()
+    similar = get_close_matches(setting, Settings.model_fields, n=1)
+    known = [f"did you mean {PREFIX}{each.upper()}?" for each in similar]
+    return known[0] if known else "see embedwell serve --help"
 
 
 def read_variables() -> dict[str, str]:

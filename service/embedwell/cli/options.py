@@ -53,7 +53,8 @@ def options(*names: str) -> Callable[[F], F]:
             shown = "" if default in (None, "") else f"  [default: {default}]"
             flag = f"--{name.replace('_', '-')}"
             kind = click.BOOL if isinstance(default, bool) else None
-            metavar = "NUMBER" if isinstance(default, int | float) and kind is None else None
+            number = isinstance(default, int | float) and kind is None
+            metavar = "true|false" if kind else "NUMBER" if number else None
             text = f"{field.description}{shown}"
             command = click.option(
                 *(flag, name),

@@ -133,9 +133,7 @@ class RerankRequest(PairBody):
     def contents(self) -> Sequence[str | ImageInput]:
         """Return the documents; raises BadRequest unless either texts or documents is set."""
         if (self.texts is None) == (self.documents is None):
-            raise BadRequest(
-                "give either texts or documents, not both or neither", param="documents"
-            )
+            raise BadRequest("give one of texts and documents", param="documents")
         return document_contents(self.documents or ()) if self.texts is None else self.texts
 
     @property

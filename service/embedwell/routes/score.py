@@ -98,5 +98,5 @@ def _one_of(
 ) -> list[str]:
     values = [value for value in (texts, others) if value is not None]
     if len(values) != 1:
-        raise BadRequest(f"give either {name} or {other_name}, not both or neither", param=name)
+        raise BadRequest(f"give one of {name} and {other_name}", param=name)
     return text_list(values[0])

@@ -161,7 +161,7 @@ class TokenVectorService:
         if body.inputs is not None and body.chunks is None:
             return await self._text_vectors(context, text_list(body.inputs), body, layer)
         if body.chunks is None or body.inputs is not None:
-            raise BadRequest("give either inputs or chunks, not both or neither", param="inputs")
+            raise BadRequest("give one of inputs and chunks", param="inputs")
         if body.spans is not None:
             raise BadRequest(
                 "spans cannot be combined with chunks; give inputs instead of chunks", param="spans"

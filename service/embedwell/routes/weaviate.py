@@ -55,7 +55,7 @@ class VectorsRequest(Body):
     def to_embed_request(self) -> EmbedRequest:
         """Convert to a request of /embed; raises BadRequest unless text or texts is set."""
         if (self.text is None) == (self.texts is None):
-            raise BadRequest("give either text or texts, not both or neither", param="text")
+            raise BadRequest("give one of text and texts", param="text")
         config = self.config or VectorsConfig()
         return EmbedRequest(
             inputs=input_list([self.text] if self.texts is None else self.texts),

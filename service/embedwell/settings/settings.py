@@ -39,6 +39,16 @@ from embedwell_models.model_files.pooling_modes import MODES, Mode
 PREFIX, FILE = "EMBEDWELL_", ".env"
 ALL_ADAPTERS = "all"
 _ANY_NAME = "*"
+GROUPS = {
+    "model": "Model",
+    "device": "Engine",
+    "host": "Address and access",
+    "max_body_bytes": "Limits",
+    "auto_truncate": "Vectors",
+    "max_wait": "Times",
+    "log_level": "Log and traces",
+}
+"""The titles of groups of settings, by the first setting of each."""
 
 
 class Settings(BaseModel):

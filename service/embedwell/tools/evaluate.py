@@ -137,7 +137,7 @@ def parity(  # noqa: PLR0913 - options
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Compare vectors with those of sentence-transformers in float32 on the CPU."""
+    """Compare vectors with sentence-transformers in float32."""
     if flags["server"] and reference is None:
         raise click.UsageError(
             "--server needs --reference, the folder or name of the model that the server serves"
@@ -214,9 +214,10 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
 @json_option
 @source_options
 def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) -> None:
-    """Score vectors on tasks or benchmarks of MTEB, such as STSBenchmark or NanoBEIR.
+    """Score vectors on tasks or benchmarks of MTEB.
 
-    Their data sets are fetched from Hugging Face. The command needs a package: pip install mteb.
+    STSBenchmark and NanoBEIR are two of them. Their data sets are fetched from Hugging Face. The
+    command needs a package: pip install mteb.
     """
     require("mteb")
     require_torch()

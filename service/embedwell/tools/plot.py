@@ -123,9 +123,10 @@ def draw_map(  # noqa: PLR0913 - options
     dark: bool,
     **flags: Any,
 ) -> None:
-    """Draw the texts of FILE as points; similar texts are close together.
+    """Draw the texts of FILE as points.
 
-    FILE has a text on each line, or is a .csv, .tsv or .jsonl with columns.
+    Similar texts are close together. FILE has a text on each line, or is a .csv, .tsv or .jsonl
+    with columns.
     """
     from embedwell.tools.plots.projection import MIN_TEXTS
     from embedwell.tools.plots.texts import read_texts
@@ -203,10 +204,10 @@ def similarity(  # noqa: PLR0913 - options
 @position_options
 @drawing_options
 def positions(output: Path, dark: bool, **flags: Any) -> None:
-    """Draw a position encoding as heat maps of vectors, angles, biases or buckets.
+    """Draw a position encoding as heat maps.
 
-    Options that are not given have the model's values if the scheme is the model's own, otherwise
-    common defaults.
+    They show vectors, angles, biases or buckets. Options that are not given have the model's
+    values if the scheme is the model's own, otherwise common defaults.
     """
     chosen = {name: flags.pop(name) for name in POSITION_OPTIONS}
     chosen = {name: value for name, value in chosen.items() if value is not None}

@@ -323,7 +323,8 @@ def test_pickles_of_a_family_that_is_not_served_are_not_fetched(
 
 def test_a_hub_out_of_reach_is_told_on_one_line(tmp_path: Path) -> None:
     message = (
-        r"'organisation/name' could not be fetched from the hub: .+; and there is "
+        r"'organisation/name' could not be fetched from the hub: [^\n;]+; "
+        "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy; and there is "
         rf"no folder {re.escape(os.getcwd())}/organisation/name\Z"
     )
     with pytest.raises(ModelError, match=message):

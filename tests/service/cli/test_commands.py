@@ -318,3 +318,8 @@ def test_embed_writes_to_a_named_pipe(tiny_bert: Folder, tmp_path: Path) -> None
 def test_an_error_is_one_line(arguments: tuple[str, ...], message: str) -> None:
     result = CliRunner().invoke(main, arguments, input="x")
     assert result.exit_code != 0 and message in result.output
+
+
+def test_options_before_a_command_are_told_to_follow_it() -> None:
+    text = run("--port", "9000", status=2)
+    assert "No such option '--port'. Options follow a command: embedwell serve --port" in text

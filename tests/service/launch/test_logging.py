@@ -76,7 +76,7 @@ def test_nothing_that_python_reports_is_text_beside_json(failure: str) -> None:
 
 
 def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"log_format": "json", "request_timeout": 1e-6, "no_setting": 1}
+    settings: dict[str, Any] = {"log_format": "json", "request_timeout": 1e-6, "prt": 1, "dytpe": 1}
     with Server(tmp_path / "log", model=tiny_bert(), **settings) as server:
         assert server.post("/embed", {"inputs": "a"}, **{"x-request-id": "mine"}).status_code == 504
         os.kill(server.engine, signal.SIGKILL)
@@ -88,6 +88,8 @@ def test_a_server_writes_only_json(tiny_bert: Folder, tmp_path: Path) -> None:
     messages = {line["message"].split("\n")[0]: line["level"] for line in lines}
     assert any(message.startswith("the server stops after SIG") for message in messages)
     assert messages["engine replaced (restart 1)"] == "warning"
-    assert any("NO_SETTING is not a setting" in message for message in messages)
+    for name, similar in ("PRT", "PORT"), ("DYTPE", "DTYPE"):
+        text = f"warning: EMBEDWELL_{name} is not a setting and has no effect; did you mean "
+        assert f"{text}EMBEDWELL_{similar}?" in messages
     (failed,) = [line for line in lines if line.get("request_id") == "mine"]
     assert (failed["path"], failed["status"]) == ("/embed", 504)

@@ -12,6 +12,12 @@ new MutationObserver((_, observer) => {
 }).observe(document, { childList: true, subtree: true });
 """
 
+WIDTH_OF_TEXT = """element => {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  return range.getBoundingClientRect().width;
+}"""
+
 
 def test_a_link_works_as_soon_as_it_is_there(context: BrowserContext, open_view: OpenView) -> None:
     context.add_init_script(PRESS_WHEN_SHOWN)
@@ -62,3 +68,28 @@ def test_a_description_has_a_paragraph_for_each_item(
     expect(item.locator("code")).to_have_text("late_chunking")
     expect(item).to_contain_text("are consecutive chunks of one text. Each chunk")
     expect(item).not_to_contain_text("details")
+
+
+def test_the_page_of_the_api_fits_a_phone(server: Server, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(f"{server.url}/docs")
+    expect(page.locator("summary").first).to_be_visible()
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    for title in page.locator("summary").all():
+        method, path = title.locator("b").bounding_box(), title.locator("code").bounding_box()
+        assert method and path
+        below = path["y"] > method["y"] + method["height"] / 2
+        text = title.locator("b").evaluate(WIDTH_OF_TEXT)
+        assert below or method["x"] + text < path["x"], title.inner_text()
+
+
+def test_required_fields_are_first(server: Server, context: BrowserContext) -> None:
+    page = context.new_page()
+    page.goto(f"{server.url}/docs")
+    operation = page.locator("details", has=page.get_by_text("/embed", exact=True))
+    operation.locator("summary").click()
+    fields = operation.locator("td:first-child")
+    expect(fields.first).to_have_text("inputs")
+    expect(fields.nth(1)).to_have_text("prompt_name")

@@ -236,6 +236,24 @@ def test_a_body_that_does_not_fit_is_refused(
     assert param is None or refused["param"] == param
 
 
+@pytest.mark.parametrize(
+    ("route", "body", "message"),
+    [
+        ("/rerank", {"query": "x"}, "give one of texts and documents"),
+        (
+            "/rerank",
+            {"query": "x", "texts": ["a"], "documents": ["a"]},
+            "give one of texts and documents",
+        ),
+        ("/score", {"text_1": "x"}, "give one of text_2 and documents"),
+    ],
+)
+def test_the_fields_of_which_one_is_needed_are_named(
+    reranker: HttpServer, route: str, body: dict[str, Any], message: str
+) -> None:
+    assert error(reranker.post(route, body), 400)["message"] == message
+
+
 def test_a_text_that_is_too_long_is_refused_by_its_index(reranker: HttpServer) -> None:
     refused = error(reranker.post("/rerank", {"query": "x", "texts": ["a", LONG]}), 400)
     assert (refused["code"], refused["index"]) == ("input_too_long", 1)
