@@ -230,7 +230,7 @@ class ModelDescription:
     @property
     def token_dim(self) -> int:
         """Number of dimensions of a token's vector."""
-        projection = self.spec.token_projection
+        projection = None if self.multi_vector else self.spec.token_projection
         return projection.width if projection else self.dim
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:

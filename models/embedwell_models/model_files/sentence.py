@@ -194,7 +194,7 @@ class VectorRecipe:
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
         steps = [step for step in self.modules if truncated or not isinstance(step, Truncate)]
-        return last_width(steps, encoder.hidden_size * len(self.pooling))
+        return last_width(steps, encoder.hidden_size * (len(self.pooling) or 1))  # or of a token
 
 
 def _of_classifier(
