@@ -16,6 +16,7 @@ from tests.models.colidefics3 import write_colidefics3
 from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.colpali import write_colpali
 from tests.models.colqwen2 import write_colqwen2
+from tests.models.colqwen3 import write_colqwen3
 from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -36,6 +37,7 @@ _WRITERS = {
     "tiles": write_colmodernvbert,
     "square": write_colpali,
     "patches": write_colqwen2,
+    "formatted_documents": write_colqwen3,
     "causal_tiles": write_colidefics3,
 }
 

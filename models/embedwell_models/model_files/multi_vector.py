@@ -110,6 +110,9 @@ class MultiVectorOptions:
         if spec.page_format is not None:
             if projection is not None and not projection.always:
                 return None
+            _check_kinds(folder, entries)
+            if _skipped(folder, entries)[0]:
+                raise ModelError(f"{folder}: skiplist_words of a model of pages are not supported")
             following = _projection_modules(entries[0].path, hidden_size, projection)
             return _of_pages(encoder, following, spec.page_format)
         if not has_modules(folder):
@@ -179,12 +182,8 @@ def _read_modules(
     # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
     # steps.
     card = read_card(folder)
+    _check_kinds(folder, entries)
     kinds = [entry.kind for entry in entries[1:]]
-    if entries[0].kind != "Transformer" or not {*kinds} <= _KINDS:
-        raise ModelError(
-            f"{folder / 'modules.json'}: modules {[entry.kind for entry in entries]} of a "
-            f"multi-vector model are not supported; supported: a Transformer, then {sorted(_KINDS)}"
-        )
     following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
     normalize = following[-1:] == [Normalize()]
     options = read_options(folder, entries[0].path)
@@ -206,6 +205,15 @@ def _read_modules(
         markers=tuple(_prefixes(card).values()),
         mean_scores=str(card.get("similarity_fn_name")).lower() == "meanmaxsim",
     )
+
+
+def _check_kinds(folder: Path, entries: Sequence[ModuleEntry]) -> None:
+    kinds = [entry.kind for entry in entries]
+    if kinds[0] != "Transformer" or not {*kinds[1:]} <= _KINDS:
+        raise ModelError(
+            f"{folder / 'modules.json'}: modules {kinds} of a multi-vector model are not "
+            f"supported; supported: a Transformer, then {sorted(_KINDS)}"
+        )
 
 
 def _read_stanford(folder: Path, hidden_size: int) -> MultiVectorOptions:

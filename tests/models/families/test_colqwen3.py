@@ -1,5 +1,6 @@
 """Vectors of the tokens of texts and pages of ColQwen3, against the steps of its authors' code."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tests.models.page_models import (
     edit_processor,
     load,
 )
-from tests.models.qwen3_vl import OF_KERNELS, tokenized
+from tests.models.qwen3_vl import OF_KERNELS, save, tokenized
 
 QUERIES = ["the license", "work of any kind, (not) for you", ""]
 PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2)]
@@ -140,6 +141,26 @@ def test_a_text_leaves_room_for_the_tokens_after_it(tmp_path: Path) -> None:
         assert_near(embedder.embed_tokens("work " * 60, role), expected)
     with pytest.raises(ImageTokensError, match=r"have \d+ tokens, of which"):
         embedder.embed_pages(PAGES)
+
+
+def test_the_files_of_sentence_transformers_change_nothing(tmp_path: Path) -> None:
+    # As the published folders have them; the model's own code needs its author's repository.
+    write_colqwen3(tmp_path)
+    before = ModelDescription.read(tmp_path)
+    modules = ["base.modules.transformer.Transformer", "base.modules.normalize.Normalize"]
+    paths = ["", "1_Normalize"]
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.{module}"}
+        for i, (path, module) in enumerate(zip(paths, modules, strict=True))
+    ]
+    save(tmp_path, "modules.json", entries)
+    save(tmp_path, "config_sentence_transformers.json", {"model_type": "MultiVectorEncoder"})
+    output = {"method": "forward", "method_output_name": "embeddings"}
+    options = {"transformer_task": "retrieval", "modality_config": {"text": output}}
+    save(tmp_path, "sentence_bert_config.json", {**options, "max_seq_length": 100})
+    after = ModelDescription.read(tmp_path)
+    assert after.multi_vector == before.multi_vector
+    assert after.sentence == replace(before.sentence, max_length=100)
 
 
 def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
