@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def image(data: bytes) -> dict[str, str]:
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]
 
 
-_WRITERS = {
+_WRITERS: Mapping[str, Callable[[Path], object]] = {
     "tiles": write_colmodernvbert,
     "square": write_colpali,
     "patches": write_colqwen2,

@@ -1,5 +1,7 @@
 """Vectors of the tokens of texts and pages of ColQwen3, against the steps of its authors' code."""
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
+from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.footprint import Footprint
@@ -18,6 +21,7 @@ from tests.models.colqwen3 import AREA, PUBLICATIONS, write_colqwen3
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.nomic_multimodal import write_adapter
 from tests.models.page_models import (
     assert_close_pages,
     assert_near,
@@ -30,6 +34,9 @@ from tests.models.qwen3_vl import OF_KERNELS, save, tokenized
 QUERIES = ["the license", "work of any kind, (not) for you", ""]
 PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2)]
 PAGES = [encoded(each) for each in PICTURES]
+ADAPTED = re.compile(
+    r"language_model\.layers\..*(down|gate|up|k|q|v|o)_proj\.weight|custom_text_proj\.weight"
+)
 
 both = pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
 every = pytest.mark.parametrize("name", PUBLICATIONS)
@@ -168,6 +175,20 @@ def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
     before = model_fingerprint.fingerprint(ModelDescription.read(tmp_path))
     edit_processor(tmp_path, query_prefix="Find ")
     assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before
+
+
+def test_an_adapter_changes_the_body_and_the_projection(tmp_path: Path) -> None:
+    base, adapter, merged = (tmp_path / name for name in ("base", "adapter", "merged"))
+    write_colqwen3(base, "engine")
+    shutil.copytree(base, merged)
+    adapter.mkdir()
+    added = write_adapter(adapter, base, ADAPTED)
+    assert "custom_text_proj.weight" in added
+    change(merged, lambda tensors: {k: each + added.get(k, 0) for k, each in tensors.items()})
+    embedder = Embedder.load(adapter, device="cpu", dtype="float32", cache=tmp_path / "cache")
+    expected = load(merged).embed_pages(PAGES[:1])[0]
+    assert np.abs(expected - load(base).embed_pages(PAGES[:1])[0]).max() > 0.1
+    np.testing.assert_allclose(embedder.embed_pages(PAGES[:1])[0], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["tomoro", "ops", "engine"])
