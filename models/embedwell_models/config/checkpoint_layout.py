@@ -370,8 +370,7 @@ class ImageTokenSpec:
     the first and the last of the tokens that are pooled to the vector of an image; None for all.
     pixels: least and most pixels of a resized image in the code of the model's authors, which
     replace those of its processor; None without such code, or for a bound of the processor's file.
-    earlier_pixels: the same, for a resizing
-    before that one; None if there is none.
+    earlier_pixels: the same, for a resizing before that one; None if there is none.
     """
 
     encoder: CheckpointLayout

@@ -1,12 +1,11 @@
-"""ColQwen3: a Qwen3-VL with vectors of a page's tokens (ColPali, Faysse et al. 2024, 2407.01449).
+"""ColQwen3: a Qwen3-VL with vectors of a page's tokens, as ColPali has (arXiv 2407.01449).
 
 Tomoro, OpenSearch and colpali-engine project the states of tokens, each in a format of its own.
-NVIDIA's Nemotron ColEmbed (arXiv 2602.03992) has no projection, and its tokens see the whole text.
+Nemotron ColEmbed (Moreira et al. 2026, arXiv 2602.03992) has no projection, and its tokens see the
+whole text.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
@@ -102,8 +101,9 @@ def nemotron(options: JsonConfig) -> CheckpointLayout:
 
 def _qwen3_vl(options: JsonConfig) -> CheckpointLayout:
     spec = qwen3_vl.read(options.without("auto_map").without("architectures"))
-    images = spec.image_tokens
-    return replace(spec, image_tokens=images and replace(images, pixels=None))
+    if spec.image_tokens is None:
+        raise options.unsupported("vision_config", None, "that of a Qwen3-VL")
+    return replace(spec, image_tokens=replace(spec.image_tokens, pixels=None))
 
 
 def _projected(
@@ -138,25 +138,25 @@ def _is_of_colpali_engine(options: JsonConfig) -> bool:
 
 
 def _row(family: str, models: str, layers: str = "as Qwen3-VL") -> tuple[Row, ...]:
-    pages = f"{family}, [texts and pages](multi-vector.md#images-of-pages)"
+    pages = f"{family}, [texts and pages](multi-vector.md#colqwen3-and-nemotron-colembed)"
     return (Row(family=pages, models=models, positions="rotary", layers=layers),)
 
 
-_LEFT: Mapping[str, Any] = {"ignored_keys": ("padding_side",)}  # nothing attends to padding
+_IGNORED = ("padding_side",)  # nothing attends to padding
 FAMILIES = (
     Family(
         model_types=("colqwen3",),
         read=tomoro,
         replaced_code=(_CODE,),
         rows=_row("ColQwen3 of Tomoro", "tomoro-colqwen3-embed-4b, -8b"),
-        **_LEFT,
+        ignored_keys=_IGNORED,
     ),
     Family(
         model_types=("ops_colqwen3",),
         read=ops,
         replaced_code=("OpsColQwen3Model", "OpsColQwen3"),
         rows=_row("ColQwen3 of OpenSearch", "Ops-Colqwen3-4B"),
-        **_LEFT,
+        ignored_keys=_IGNORED,
     ),
     Family(
         model_types=(Variant("qwen3_vl", _CODE, _is_of_colpali_engine),),

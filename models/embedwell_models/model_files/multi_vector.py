@@ -162,8 +162,8 @@ def _of_pages(
 ) -> MultiVectorOptions:
     # As the processors of transformers read queries.
     processor = read_processor(encoder)
-    prefix = processor.get("query_prefix", "") or page_format.query_prefix
-    prompt = page_format.query_start + prefix + page_format.query_prefix_end
+    prefix = processor.get("query_prefix", page_format.query_prefix)
+    prompt = page_format.query_start + prefix + page_format.query_prefix_end * bool(prefix)
     roles = ROLES if page_format.formats_documents else ROLES[:1]
     return MultiVectorOptions(
         modules=following,

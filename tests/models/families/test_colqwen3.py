@@ -118,6 +118,13 @@ def test_the_files_of_a_processor_replace_the_texts(tmp_path: Path) -> None:
     assert_near(embedder.embed_tokens("work"), expected)
 
 
+def test_a_query_may_have_no_prefix(tmp_path: Path) -> None:
+    write_colqwen3(tmp_path, "nemotron")
+    edit_processor(tmp_path, query_prefix="")
+    prompts = ModelDescription.read(tmp_path).sentence.prompts
+    assert prompts == {"query": "<|im_start|>user\nQuery: ", "document": ""}
+
+
 @pytest.mark.parametrize(
     ("options", "length"), [({}, 512), ({"q_max_length": 40}, 40)], ids=["own", "stated"]
 )
@@ -206,6 +213,7 @@ def test_a_missing_projection_is_named(name: str, tmp_path: Path) -> None:
         ("ops", {"dims": 65}, "dims = 65"),
         ("ops", {"mask_non_image_embeddings": True}, "mask_non_image_embeddings"),
         ("nemotron", {"pooling": "avg"}, "pooling"),
+        ("nemotron", {"vision_config": None}, "vision_config"),
         ("tomoro", {"auto_map": {"AutoModel": "modeling.Own"}}, "auto_map"),
     ],
 )
