@@ -125,9 +125,7 @@ class ModelDescription:
         if multi_vector:
             refuse_unsupported(path, multi_vector, spec, pooling)
             spec = spec.without(multi_vector.tensors_beside_encoder)
-            sentence = VectorRecipe.of_multi_vector(
-                path, entries[0].path, spec.config, multi_vector
-            )
+            sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
         if tasks:
@@ -230,7 +228,7 @@ class ModelDescription:
     @property
     def token_dim(self) -> int:
         """Number of dimensions of a token's vector."""
-        projection = self.spec.token_projection
+        projection = None if self.multi_vector else self.spec.token_projection
         return projection.width if projection else self.dim
 
     def tokenizer(self, max_chunk_size: int = sys.maxsize) -> Tokenizer:

@@ -39,11 +39,16 @@ def write_processor(folder: Path, code: str) -> None:
     save(folder, "processor_config.json", {"max_num_visual_tokens": 40, **names})
 
 
-def write_adapter(folder: Path, base: Path) -> dict[str, Tensor]:
-    """Save an adapter of all projections of a base model; return what it adds to each."""
+def write_adapter(
+    folder: Path, base: Path, adapted: re.Pattern[str] = _ADAPTED
+) -> dict[str, Tensor]:
+    """Save an adapter of all projections of a base model; return what it adds to each.
+
+    adapted: names of the matrices.
+    """
     noise, added = torch.Generator().manual_seed(3), dict[str, Tensor]()
     factors, tensors = dict[str, Tensor](), load_file(base / "model.safetensors")
-    for name in filter(_ADAPTED.fullmatch, tensors):
+    for name in filter(adapted.fullmatch, tensors):
         rows, columns = tensors[name].shape
         up, down = (0.3 * torch.randn(s, generator=noise) for s in ((rows, RANK), (RANK, columns)))
         module = f"base_model.model.{name.removesuffix('.weight')}"

@@ -190,14 +190,17 @@ def theirs(  # noqa: PLR0913 - two are keyword-only
 
 
 @torch.inference_mode()
-def states_of_page(folder: Path, model: Any, text: str, page: Image.Image | None = None) -> Tensor:
+def states_of_page(
+    folder: Path, model: Any, text: str, page: Image.Image | None = None, **sizes: Any
+) -> Tensor:
     """The last states of a text or a page in colpali-engine: (tokens, D).
 
-    text: has a place for the page.
+    text: has a place for the page. sizes: options that replace those of the folder's processor.
     """
     options: dict[str, Any] = {}
     if page is not None:
-        found = Qwen2VLImageProcessorPil.from_pretrained(folder)(page, return_tensors="pt")
+        processor: Any = Qwen2VLImageProcessorPil.from_pretrained(folder, **sizes)
+        found = processor(page, return_tensors="pt")
         options = {key: found[key] for key in ("pixel_values", "image_grid_thw")}
         pad, tokens = "<|image_pad|>", int(found["image_grid_thw"].prod()) // 4
         text = text.replace(pad, pad * tokens)

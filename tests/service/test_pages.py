@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.models.colidefics3 import write_colidefics3
 from tests.models.colmodernvbert import write_colmodernvbert
 from tests.models.colpali import write_colpali
 from tests.models.colqwen2 import write_colqwen2
+from tests.models.colqwen3 import write_colqwen3
 from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -32,10 +33,11 @@ def image(data: bytes) -> dict[str, str]:
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]
 
 
-_WRITERS = {
+_WRITERS: Mapping[str, Callable[[Path], object]] = {
     "tiles": write_colmodernvbert,
     "square": write_colpali,
     "patches": write_colqwen2,
+    "formatted_documents": write_colqwen3,
     "causal_tiles": write_colidefics3,
 }
 

@@ -24,11 +24,13 @@ class Projection:
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
     end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
     the last token ends it. padded: whether texts are padded to the maximum length, as in training.
-    always: whether the model has no other vectors.
+    always: whether the model has no other vectors. kept: how many of a vector's first numbers are
+    kept; None for all.
     """
 
     tensor: str
     width: int
+    kept: int | None = None
     end: int | None = None
     always: bool = True
     bias: bool = False
@@ -283,21 +285,28 @@ class PageFormat:
     placeholder: text of a token of an image. page: text of a page, which the processor's file may
     replace. around_page: text before and after it. Together they have one placeholder, for the
     image. tiles: whether a page of the encoder `images` is cut to tiles; otherwise it becomes one
-    square. query_start: text before a query. query_prefix: text after that one, which the file may
-    replace. augmentation: token that follows a query `augmentations` times; None for the token of
-    padding. query_end: text after these tokens. special_tokens: whether texts have those of the
-    tokenizer, too.
+    square. passage_prefix: the file's option for the text that `around_page` has after an image.
+    query_start: text before a query. query_prefix: text after that one, which the file may
+    replace. query_prefix_end: text between the prefix and the query. query_length: maximum number
+    of tokens of a query, which the file may replace; None for the model's. augmentation: token that
+    follows a query `augmentations` times; None for the token of padding. query_end: text after
+    these tokens. formats_documents: whether texts that are documents have all of this around them,
+    too. special_tokens: whether texts have those of the tokenizer, too.
     """
 
     placeholder: str
     page: str
     around_page: tuple[str, str] = ("", "")
+    passage_prefix: str = ""
     tiles: bool = False
     query_start: str = ""
     query_prefix: str
+    query_prefix_end: str = ""
+    query_length: int | None = None
     augmentation: str | None
     augmentations: int = 10
     query_end: str = ""
+    formats_documents: bool = False
     special_tokens: bool = True
 
 
@@ -360,8 +369,8 @@ class ImageTokenSpec:
     in_turns: whether the three take pairs in turns, not one part of the head each. pooled: ids of
     the first and the last of the tokens that are pooled to the vector of an image; None for all.
     pixels: least and most pixels of a resized image in the code of the model's authors, which
-    replace those of its processor; None without such code. earlier_pixels: the same, for a resizing
-    before that one; None if there is none.
+    replace those of its processor; None without such code, or for a bound of the processor's file.
+    earlier_pixels: the same, for a resizing before that one; None if there is none.
     """
 
     encoder: CheckpointLayout
@@ -374,7 +383,7 @@ class ImageTokenSpec:
     sections: tuple[int, int, int] | None
     in_turns: bool = True
     pooled: tuple[int, int] | None = None
-    pixels: tuple[int, int] | None = None
+    pixels: tuple[int | None, int | None] | None = None
     earlier_pixels: tuple[int, int] | None = None
     placeholder: str = "<|image_pad|>"
     window: int = 0

@@ -19,6 +19,7 @@ from embedwell_models.families import (
     colmodernvbert,
     colpali,
     colqwen2,
+    colqwen3,
     cost_wise_gemma,
     deberta,
     distilbert,
@@ -124,6 +125,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *colidefics3.FAMILIES,
     *colpali.FAMILIES,
     *colqwen2.FAMILIES,
+    *colqwen3.FAMILIES,
     *static.FAMILIES,
     *classic.FAMILIES,
 )

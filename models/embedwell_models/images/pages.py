@@ -50,8 +50,11 @@ _IGNORED = {
     *("return_tensors", "input_data_format", "return_row_col_info", "_valid_processor_keys"),
 }
 _OF_PROCESSOR = {
-    *("image_processor", "image_seq_len", "visual_prompt_prefix", "query_prefix"),
+    *("image_processor", "image_seq_len", "visual_prompt_prefix", "visual_prompt_suffix"),
+    *("query_prefix", "passage_prefix", "q_max_length"),
     *("processor_class", "chat_template", "auto_map", "video_processor"),
+    *("video_prompt_prefix", "video_prompt_suffix"),
+    *("p_max_length", "reserve_tokens_for_images"),  # of texts beside a page
     "max_num_visual_tokens",  # the file of an image processor states its pixels
 }
 
@@ -175,7 +178,9 @@ def read_processor(folder: Path) -> JsonConfig:
 def page_prompt(folder: Path, page_format: PageFormat) -> str:
     """Read the text of a page, with a placeholder for its image; raises ModelError without one."""
     processor, key = read_processor(folder), "visual_prompt_prefix"
+    processor.require("passage_prefix", page_format.passage_prefix)
     before, after = page_format.around_page
+    after = processor.get("visual_prompt_suffix", "") or after
     prompt: str = before + (processor.get(key, "") or page_format.page) + after
     if prompt.count(page_format.placeholder) != 1:
         raise processor.unsupported(key, prompt, f"one {page_format.placeholder}")

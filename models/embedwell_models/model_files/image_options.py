@@ -45,7 +45,8 @@ def read_pages(
     if spec.image_tokens is None or _lacks_torch(encoder):
         return None
     before, after = page_prompt(encoder, page_format).split(page_format.placeholder)
-    patches = PatchPreprocessing.read(encoder, spec.image_tokens, (before, after), (None, None))
+    bounds = spec.image_tokens.pixels or (None, None)
+    patches = PatchPreprocessing.read(encoder, spec.image_tokens, (before, after), bounds)
     return PatchPages(patches) if patches else None
 
 

@@ -20,7 +20,7 @@ from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_card
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
+from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
@@ -54,12 +54,14 @@ class QueryExpansion:
 class QuerySuffix:
     """Tokens that follow each query and have vectors, too.
 
-    token: repeated `count` times; None for the token of padding. end: text after them.
+    token: repeated `count` times; None for the token of padding. end: text after them. roles: of
+    the texts that these tokens follow.
     """
 
     token: str | None
     count: int
     end: str = ""
+    roles: Sequence[TextRole] = ROLES[:1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +97,6 @@ class MultiVectorOptions:
         dense = (module for module in self.modules if isinstance(module, Dense))
         return [module.tensor for module in dense if not module.has_own_file]
 
-    def vector_width(self, hidden_size: int) -> int:
-        """Return the number of dimensions of a vector. hidden_size: the encoder's."""
-        widths = [module.outputs for module in self.modules if isinstance(module, Dense)]
-        return widths[-1] if widths else hidden_size
-
     @classmethod
     def read(
         cls, folder: Path, entries: Sequence[ModuleEntry], spec: CheckpointLayout
@@ -110,11 +107,14 @@ class MultiVectorOptions:
         """
         card, hidden_size = read_card(folder), spec.config.hidden_size
         encoder, projection = folder / entries[0].path, spec.token_projection
-        if projection is not None and spec.page_format is not None:
-            if not projection.always:
+        if spec.page_format is not None:
+            if projection is not None and not projection.always:
                 return None
-            dense = projection_module(entries[0].path, hidden_size, projection)
-            return _of_pages(encoder, dense, spec.page_format)
+            _check_kinds(folder, entries)
+            if _skipped(folder, entries)[0]:
+                raise ModelError(f"{folder}: skiplist_words of a model of pages are not supported")
+            following = _projection_modules(entries[0].path, hidden_size, projection)
+            return _of_pages(encoder, following, spec.page_format)
         if not has_modules(folder):
             config = JsonConfig.optional(encoder / "config.json")
             is_stanford = STANFORD in config.get("architectures", ())
@@ -148,16 +148,31 @@ def projection_module(path: str, hidden_size: int, projection: Projection) -> De
     )
 
 
-def _of_pages(encoder: Path, dense: Dense, page_format: PageFormat) -> MultiVectorOptions:
+def _projection_modules(
+    path: str, hidden_size: int, projection: Projection | None
+) -> tuple[Module, ...]:
+    if projection is None:
+        return ()
+    dense, kept = projection_module(path, hidden_size, projection), projection.kept
+    return (dense,) if kept is None else (dense, Truncate(kept))
+
+
+def _of_pages(
+    encoder: Path, following: tuple[Module, ...], page_format: PageFormat
+) -> MultiVectorOptions:
     # As the processors of transformers read queries.
-    prefix = read_processor(encoder).get("query_prefix", "") or page_format.query_prefix
+    processor = read_processor(encoder)
+    prefix = processor.get("query_prefix", page_format.query_prefix)
+    prompt = page_format.query_start + prefix + page_format.query_prefix_end * bool(prefix)
+    roles = ROLES if page_format.formats_documents else ROLES[:1]
     return MultiVectorOptions(
-        modules=(dense,),
+        modules=following,
         normalize=True,
+        query_length=processor.get("q_max_length") or page_format.query_length,
         query_suffix=QuerySuffix(
-            page_format.augmentation, page_format.augmentations, page_format.query_end
+            page_format.augmentation, page_format.augmentations, page_format.query_end, roles
         ),
-        prompts={"query": page_format.query_start + prefix, "document": ""},
+        prompts={"document": "", **dict.fromkeys(roles, prompt)},
     )
 
 
@@ -167,12 +182,8 @@ def _read_modules(
     # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
     # steps.
     card = read_card(folder)
+    _check_kinds(folder, entries)
     kinds = [entry.kind for entry in entries[1:]]
-    if entries[0].kind != "Transformer" or not {*kinds} <= _KINDS:
-        raise ModelError(
-            f"{folder / 'modules.json'}: modules {[entry.kind for entry in entries]} of a "
-            f"multi-vector model are not supported; supported: a Transformer, then {sorted(_KINDS)}"
-        )
     following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
     normalize = following[-1:] == [Normalize()]
     options = read_options(folder, entries[0].path)
@@ -194,6 +205,15 @@ def _read_modules(
         markers=tuple(_prefixes(card).values()),
         mean_scores=str(card.get("similarity_fn_name")).lower() == "meanmaxsim",
     )
+
+
+def _check_kinds(folder: Path, entries: Sequence[ModuleEntry]) -> None:
+    kinds = [entry.kind for entry in entries]
+    if kinds[0] != "Transformer" or not {*kinds[1:]} <= _KINDS:
+        raise ModelError(
+            f"{folder / 'modules.json'}: modules {kinds} of a multi-vector model are not "
+            f"supported; supported: a Transformer, then {sorted(_KINDS)}"
+        )
 
 
 def _read_stanford(folder: Path, hidden_size: int) -> MultiVectorOptions:

@@ -48,21 +48,24 @@ class MultiVectorRules:
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
         stated = stated_max_length(self.options, role, self._tokenizer.max_length)
-        follows = len(self._query_suffix) if role == "query" else 0
-        return min(stated, self._tokenizer.max_length) - follows
+        return min(stated, self._tokenizer.max_length) - len(self._suffix(role))
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
-        """Fill a query up to the length of the expansion, or add the suffix of queries.
+        """Fill a query up to the length of the expansion, or add the suffix of the role.
 
         Other ids are returned unchanged.
         """
         expansion, id = self.options.expansion, self._expansion_id
-        if role == "query" and self._query_suffix:
+        if suffix := self._suffix(role):
             end = len(ids) - self._num_special
-            return [*ids[:end], *self._query_suffix, *ids[end:]]
+            return [*ids[:end], *suffix, *ids[end:]]
         if expansion is None or id is None or role != "query":
             return [*ids]
         return [*ids, *[id] * (expansion.length - len(ids))]
+
+    def _suffix(self, role: TextRole) -> Sequence[int]:
+        suffix = self.options.query_suffix
+        return self._query_suffix if suffix and role in suffix.roles else ()
 
     def has_vector(self, ids: Sequence[int] | Ids, role: TextRole) -> Mask:
         """Return whether each token has a vector, as the role does not skip it: (T,)."""

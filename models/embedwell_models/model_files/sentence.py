@@ -155,13 +155,17 @@ class VectorRecipe:
 
     @classmethod
     def of_multi_vector(
-        cls, folder: Path, path: str, encoder: EncoderConfig, multi_vector: MultiVectorOptions
+        cls, folder: Path, path: str, spec: CheckpointLayout, multi_vector: MultiVectorOptions
     ) -> "VectorRecipe":
         """Read the options of a multi-vector model, which has no pooling.
 
         path: the encoder's folder, relative to the model's.
         """
-        options = TransformerOptions.read(folder, path, encoder, multi_vector=True)
+        encoder = spec.config
+        if spec.page_format:
+            options = TransformerOptions.of_pages(folder, path, encoder)
+        else:
+            options = TransformerOptions.read(folder, path, encoder, multi_vector=True)
         lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
         prompts = dict(multi_vector.prompts)
         return cls(
@@ -194,7 +198,7 @@ class VectorRecipe:
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
         steps = [step for step in self.modules if truncated or not isinstance(step, Truncate)]
-        return last_width(steps, encoder.hidden_size * len(self.pooling))
+        return last_width(steps, encoder.hidden_size * (len(self.pooling) or 1))  # or of a token
 
 
 def _of_classifier(

@@ -120,14 +120,22 @@ class TransformerOptions:
             options.require(name, None, {})
         key = "tokenizer_args" if "tokenizer_args" in options else "processor_kwargs"
         tokenizer = options.nested_only(key, {*_IGNORED, "model_max_length", "truncation_side"})
-        max_length = tokenizer.get("model_max_length") or options.get("max_seq_length")
-        max_length = max_length or _tokenizer_max_length(folder / path, encoder.max_positions)
+        stated = tokenizer.get("model_max_length") or options.get("max_seq_length")
         return cls(
-            max_length=int(min(max_length, encoder.max_tokens)),
+            max_length=_max_length(stated, folder / path, encoder),
             lowercase=bool(options.get("do_lower_case", False)),
             side=truncation.read_side(tokenizer),
             chat_template=_chat_template(folder / path, options, output, reads_messages),
         )
+
+    @classmethod
+    def of_pages(cls, folder: Path, path: str, encoder: EncoderConfig) -> "TransformerOptions":
+        """Read the options of a model of texts and pages, of which the files state the length only.
+
+        sentence-transformers' own options say how it applies code that the family replaces.
+        """
+        stated = read_options(folder, path).get("max_seq_length")
+        return cls(max_length=_max_length(stated, folder / path, encoder))
 
 
 def options_file(folder: Path, path: str) -> Path | None:
@@ -190,6 +198,11 @@ def _keeps_texts(folder: Path) -> bool:
     # Whether a model of several media gives a text in a message the ids of the plain text.
     processor = JsonConfig.optional(folder / "processor_config.json").get("processor_class", "")
     return processor in _PROCESSORS and chat_template.keeps_texts(folder)
+
+
+def _max_length(stated: int | None, folder: Path, encoder: EncoderConfig) -> int:
+    length = stated or _tokenizer_max_length(folder, encoder.max_positions)
+    return int(min(length, encoder.max_tokens))
 
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:

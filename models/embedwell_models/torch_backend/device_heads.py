@@ -15,7 +15,7 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import LayerMixEncoder
 from embedwell_models.encoder.linear import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense
-from embedwell_models.model_files.vector_modules import Dense, Module, Normalize
+from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
 from embedwell_models.torch_backend.cuda_graphs import Forward
 from embedwell_models.torch_backend.device_state_function import DeviceStateFunctionEncoder
 from embedwell_models.torch_backend.encoder import TorchEncoder
@@ -99,6 +99,8 @@ def load_transform(folder: Path, module: Module, device: torch.device) -> Transf
     """
     if isinstance(module, Normalize):
         return normalize
+    if isinstance(module, Truncate):
+        return lambda rows: rows[:, : module.outputs]
     assert isinstance(module, Dense)  # see model_files.multi_vector
     # Activations that no layer includes have the names of torch's classes.
     return load_dense(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import MultiVectorEncoder
 
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
@@ -25,6 +26,7 @@ from tests.models.page_models import (
     token_vectors,
 )
 from tests.models.qwen2_vl import OF_KERNELS, SIZES
+from tests.models.qwen3_vl import save
 
 QUERIES = ["the license", "work of any kind, (not) for you", "", "ends. \n"]
 PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2), picture(700, 33, 3)]
@@ -136,6 +138,31 @@ def test_names_of_earlier_versions_are_read(tmp_path: Path) -> None:
 
     change(tmp_path, lambda tensors: {earlier(name): each for name, each in tensors.items()})
     assert np.array_equal(load(tmp_path).embed_pages(PAGES[:1]), expected)
+
+
+def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
+    write_colqwen2(tmp_path / "own")
+    theirs = MultiVectorEncoder(str(tmp_path / "own"), device="cpu")
+    theirs.save(str(tmp_path / "theirs"))
+    embedder = load(tmp_path / "theirs")
+    for query, vectors in zip(QUERIES, embedder.embed_tokens(QUERIES, "query"), strict=True):
+        assert_near(vectors, np.asarray(theirs.encode_query(query)))
+    for page, vectors in zip(PICTURES, embedder.embed_pages(PAGES), strict=True):
+        assert_near(vectors, np.asarray(theirs.encode_document(page)))
+
+
+@pytest.mark.parametrize(
+    ("mask", "named"),
+    [({"skiplist_words": ["."]}, "skiplist_words"), ({"keep_only_token_ids": [1]}, "keep_only")],
+)
+def test_tokens_without_a_vector_are_refused(
+    mask: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    write_colqwen2(tmp_path / "own")
+    MultiVectorEncoder(str(tmp_path / "own"), device="cpu").save(str(tmp_path / "theirs"))
+    save(tmp_path / "theirs" / "1_MultiVectorMask", "config.json", mask)
+    with pytest.raises(ModelError, match=named):
+        ModelDescription.read(tmp_path / "theirs")
 
 
 def test_missing_tensors_are_named(tmp_path: Path) -> None:

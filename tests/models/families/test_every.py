@@ -88,6 +88,7 @@ def test_there_is_a_case_for_every_family() -> None:
     }
     others |= {"metaclip_2"}  # see test_image_embedder
     others |= {"siglip2", "colmodernvbert", "colpali", "colqwen2"}  # as it, see their tests
+    others |= {"colqwen3", "ops_colqwen3", "qwen3_vl_nemotron_embed"}  # of code of their authors
     others |= {"idefics3"}  # of which only ColIdefics3 is served
     others |= {"siglip"}  # whose texts are padded: see test_image_embedder
     # Which transformers lacks: a Llama and a Qwen 3 that are not causal.

@@ -8,7 +8,13 @@ import torch
 from safetensors.numpy import save_file
 
 from embedwell_models.encoder import vector_modules
-from embedwell_models.model_files.vector_modules import ACTIVATIONS, Dense, Module, Normalize
+from embedwell_models.model_files.vector_modules import (
+    ACTIVATIONS,
+    Dense,
+    Module,
+    Normalize,
+    Truncate,
+)
 from embedwell_models.torch_backend.device_heads import load_transform, normalize, of_tokens
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import Floats
@@ -55,6 +61,10 @@ def test_every_activation_is_that_of_arrays(activation: str, tmp_path: Path) -> 
 def test_a_residual_is_added(outputs: int, tmp_path: Path) -> None:
     module = dense(tmp_path, outputs, "Mish", residual=True)
     assert_as_on_the_host(tmp_path, module, numbers(9, WIDTH, seed=3))
+
+
+def test_the_first_numbers_are_kept(tmp_path: Path) -> None:
+    assert_as_on_the_host(tmp_path, Truncate(NARROW), numbers(9, WIDTH, seed=3))
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e30])
