@@ -91,7 +91,8 @@ class NemotronVL(nn.Module):
 
     def _grid(self, image: Image.Image) -> tuple[int, int]:
         most = self.processor["max_input_tiles"]
-        grids = {(i, j) for i in range(1, most + 1) for j in range(1, most + 1) if i * j <= most}
+        every = range(1, most + 1)
+        grids = {(i, j) for n in every for i in every[:n] for j in every[:n] if i * j <= most}
         ordered = sorted(grids, key=lambda grid: grid[0] * grid[1])
         aspect, area = image.width / image.height, image.width * image.height
         scores = [

@@ -27,7 +27,7 @@ _NORMALIZATION = {  # means and standard deviations of the channels
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
 _ENOUGH = 0.6  # of the area of an image: a grid of more pixels than these is no better
-_MAX_TILES = 64  # the number of grids grows with its square
+_MAX_TILES = 12
 _READ = {
     *("image_size", "max_input_tiles", "num_image_token", "dynamic_image_size", "use_thumbnail"),
     *("norm_type", "query_prefix", "passage_prefix", "num_channels", "system_message"),
@@ -112,11 +112,11 @@ class TilePreprocessing:
         """Return the columns and rows of an image's tiles.
 
         Of the grids of up to `most` tiles, the first of the best proportions and resolution, from
-        the fewest tiles on. Of two with the same number of tiles, neither is the best if they are
-        equally good: one of fewer tiles has the exact proportions.
+        the fewest tiles on. Because of rounding, two of as many tiles can be equally good; the
+        first of them is then that of the processor, whose order is that of a set in CPython.
         """
         sides = range(1, self.most + 1)
-        grids = [grid for grid in product(sides, sides) if grid[0] * grid[1] <= self.most]
+        grids = {grid for grid in product(sides, sides) if grid[0] * grid[1] <= self.most}
         ratio, area, best, greatest = width / height, width * height, (1, 1), -inf
         for columns, rows in sorted(grids, key=lambda grid: grid[0] * grid[1]):
             resolution = columns * rows * self.side * self.side / area

@@ -34,15 +34,15 @@ def test_vectors_are_those_of_the_code(isa: str, tmp_path: Path) -> None:
     prefixes = {None: "", "query": "query: ", "document": "passage: "}
     for name, prefix in prefixes.items():
         for text, vector in zip(TEXTS, embedder.embed(TEXTS, prompt_name=name), strict=True):
-            assert_near(vector, reference.vector(prefix + text))
+            assert_near(vector, reference.vector(prefix + text), 2e-5)
     for image, vector in zip(PICTURES, embedder.embed_images(IMAGES), strict=True):
-        assert_near(vector, reference.vector("passage: <image> ", [image]))
+        assert_near(vector, reference.vector("passage: <image> ", [image]), 2e-5)
     both = embedder.embed_contents([[image, "the license"] for image in IMAGES])
     for image, vector in zip(PICTURES, both, strict=True):
-        assert_near(vector, reference.vector("passage: <image> the license", [image]))
+        assert_near(vector, reference.vector("passage: <image> the license", [image]), 2e-5)
     several = embedder.embed_contents([["any ", IMAGES[0], IMAGES[1], "work"]])[0]
     text = "passage: any <image> <image> work"
-    assert_near(several, reference.vector(text, PICTURES[:2]))
+    assert_near(several, reference.vector(text, PICTURES[:2]), 2e-5)
 
 
 def test_a_prompt_is_for_texts_alone(tmp_path: Path) -> None:
@@ -71,14 +71,17 @@ def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
     assert (exact * found).sum(1).min() > 0.98
 
 
-SIZES = [(64, 64), (9, 9), (130, 64), (64, 200), (301, 299), (700, 33), (33, 700), (500, 333)]
+SIZES = [
+    *((64, 64), (9, 9), (130, 64), (64, 200), (301, 299), (700, 33), (33, 700), (500, 333)),
+    *((83, 279), (307, 104), (215, 215)),  # the last is ambiguous with 8 tiles
+]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(
     "options",
     [
-        *({}, {"max_input_tiles": 12}, {"max_input_tiles": 1}, {"use_thumbnail": False}),
+        *({}, {"max_input_tiles": 8}, {"max_input_tiles": 1}, {"use_thumbnail": False}),
         {"dynamic_image_size": False},
     ],
     ids=str,
@@ -222,7 +225,7 @@ def test_other_parts_are_refused_by_name(part: str, tmp_path: Path) -> None:
             [
                 ("image_size", 48),
                 ("num_image_token", 16),
-                ("max_input_tiles", 65),
+                ("max_input_tiles", 13),
                 ("num_channels", 1),
             ]
         ),
