@@ -27,7 +27,7 @@ _NORMALIZATION = {  # means and standard deviations of the channels
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
 }
 _ENOUGH = 0.6  # of the area of an image: a grid of more pixels than these is no better
-_MAX_TILES = 12
+_MAX_TILES = 12  # as in Eagle 2; of more, the order of equally good grids is not the same
 _READ = {
     *("image_size", "max_input_tiles", "num_image_token", "dynamic_image_size", "use_thumbnail"),
     *("norm_type", "query_prefix", "passage_prefix", "num_channels", "system_message"),
