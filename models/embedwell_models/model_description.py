@@ -26,6 +26,7 @@ from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.square_pages import SquarePages
+from embedwell_models.images.tiles import ImageTokens
 from embedwell_models.model_files import image_options, modules, router
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
 from embedwell_models.model_files.card import read_kind
@@ -81,7 +82,7 @@ class ModelDescription:
     image_encoder: Path
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
-    patches: PatchPreprocessing | None = None
+    patches: ImageTokens | None = None
     pages: PagePreprocessing | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
 
@@ -161,13 +162,14 @@ class ModelDescription:
     @property
     def images(self) -> ImageSpec | None:
         """Image encoder; None if there is none, or if its preprocessing is unknown."""
-        return self.spec.images if self.preprocessing or self.pages else None
+        described = self.preprocessing or self.pages or self.patches
+        return self.spec.images if described else None
 
     @property
     def value_table(self) -> Floats | None:
         """Normalised value for each channel and byte of an image, (3, 256); None without one."""
-        described = self.preprocessing or self.pages
-        if described is None or isinstance(described, PatchPages):
+        described = self.preprocessing or self.pages or self.patches
+        if described is None or isinstance(described, PatchPages | PatchPreprocessing):
             return None
         return described.table()
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from embedwell_models.checkpoint import peft_adapter, safetensors_files
 from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
-from embedwell_models.images import pages, patches, preprocessing
+from embedwell_models.images import pages, patches, preprocessing, tiles
+from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import chat_template, modules, router
 from embedwell_models.model_files.card import CARD
@@ -65,6 +66,9 @@ def _image_options(model: ModelDescription) -> list[Path]:
     if model.preprocessing:
         options += preprocessing.files(model.image_encoder)
         options.append(model.image_encoder / "config.json")
-    options += patches.files(model.encoder) if model.patches else []
+    if isinstance(model.patches, TilePreprocessing):
+        options += tiles.files(model.encoder)
+    elif model.patches:
+        options += patches.files(model.encoder)
     options += pages.files(model.encoder) if model.pages else []
     return options

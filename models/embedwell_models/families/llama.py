@@ -110,7 +110,8 @@ def bidirectional(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _bidirectional_head(options: JsonConfig) -> ClassificationLayers:
+def bidirectional_head(options: JsonConfig) -> ClassificationLayers:
+    """Describe the head of NVIDIA's rerankers: a score of the mean of all tokens."""
     output = LinearLayer("score", bias=False)
     return ClassificationLayers("mean", (), output, divisor=options.get("temperature", 1.0))
 
@@ -177,7 +178,7 @@ _MISTRAL3 = Family(
 _NEMOTRON = Family(
     model_types=("llama_bidirec",),
     read=bidirectional,
-    classification_head=_bidirectional_head,
+    classification_head=bidirectional_head,
     rerank_format="llama-nemotron-rerank",
     replaced_code=("LlamaBidirectionalModel",),
     rows=(

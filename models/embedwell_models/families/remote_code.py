@@ -9,8 +9,11 @@ from embedwell_models.families.decoder import bidirectional_code
 _PLAMO = (
     "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
 )
+_COLEMBED = "into how many tiles it cuts an image, and which text it puts around them"
 _ONLY_CODE: Mapping[str, str] = {  # model_type or class -> facts that only the code tells
     "jasper_vl": "how Jasper reads texts and images, and which of its matrices follow the pooling",
+    "LlamaNemotronColEmbedVLModel": _COLEMBED,
+    "llama_NemoRetrieverColEmbed": _COLEMBED,
     "plamo": _PLAMO,
     "PlamoBiModel": _PLAMO,
 }

@@ -92,15 +92,22 @@ def siglip_tokens(  # noqa: PLR0913 - all but one by name
     """Build the spec from SigLIP's vision_config: blocks of patches become tokens of a text.
 
     merge, token_id: see ImageSpec. width: of the text encoder's states. connector: name of the
-    projection to it -> connector. prefixes, unused: see CheckpointLayout. Raises ModelError for
-    patches that do not fill whole blocks.
+    projection to it -> connector; or of a norm and two layers -> connector.norm, .up and .down.
+    prefixes, unused: see CheckpointLayout. Raises ModelError for patches that do not fill whole
+    blocks.
     """
     options.get("vision_use_head", True)  # the head pools, so nothing reads it
     config = _config(options, class_tokens=0, patch=16, activation=_GELU, eps=1e-6)
     spec = _spec(options, config, 16, {**_SIGLIP_TOKENS, **connector}, None)
     if spec.grid % merge:
         raise options.unsupported("image_size", spec.image_size, f"whole blocks of {merge} patches")
-    connected = affine_shapes("connector", (width, config.hidden_size * merge**2))
+    joined = config.hidden_size * merge**2
+    connected = {
+        **affine_shapes("connector", (width, joined)),
+        **affine_shapes("connector.norm", (joined,)),
+        **affine_shapes("connector.up", (width, joined)),
+        **affine_shapes("connector.down", (width, width)),
+    }
     encoder = replace(
         spec.encoder,
         unused=(*_UNUSED_BY_TOKENS, *unused),

@@ -177,18 +177,7 @@ class PatchPreprocessing:
 
     def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
         """Raise ImageTokensError unless a text has the tokens of its images, image by image."""
-        is_image = np.concatenate([[False], np.asarray(ids) == self.id, [False]])
-        starts, ends = np.flatnonzero(np.diff(is_image)).reshape(-1, 2).T
-        present, expected = (ends - starts).tolist(), [self.tokens(pixels) for pixels in images]
-        if sum(present) < sum(expected):
-            raise ImageTokensError(
-                f"the images have {sum(expected)} tokens, of which {sum(present)} fit into the "
-                f"{len(ids)} tokens that are read: make them smaller, or put texts after them"
-            )
-        if present != expected:
-            raise ImageTokensError(
-                f"a text beside images has the token {self.placeholder}; leave it out"
-            )
+        check_image_tokens(ids, self.id, self.placeholder, [*map(self.tokens, images)])
 
     def pooled_tokens(self, ids: Row) -> tuple[int, int]:
         """Return the index of the first token that is pooled, and that after the last.
@@ -217,6 +206,23 @@ class PatchPreprocessing:
         values: Floats = table[np.arange(3)[:, None, None], ordered]
         repeated = np.repeat(values[..., None, :, :], self.frames, axis=-3)
         return Patches(repeated.reshape(rows * columns, -1), rows, columns)
+
+
+def check_image_tokens(ids: Row, id: int, placeholder: str, expected: Sequence[int]) -> None:
+    """Raise ImageTokensError unless a text has runs of tokens of these lengths, one for each image.
+
+    id, placeholder: id and text of each token of an image.
+    """
+    is_image = np.concatenate([[False], np.asarray(ids) == id, [False]])
+    starts, ends = np.flatnonzero(np.diff(is_image)).reshape(-1, 2).T
+    present = (ends - starts).tolist()
+    if sum(present) < sum(expected):
+        raise ImageTokensError(
+            f"the images have {sum(expected)} tokens, of which {sum(present)} fit into the "
+            f"{len(ids)} tokens that are read: make them smaller, or put texts after them"
+        )
+    if present != [*expected]:
+        raise ImageTokensError(f"a text beside images has the token {placeholder}; leave it out")
 
 
 def files(folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """The image encoder of a model that embeds texts and images."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
+from embedwell_models.encoder.layer_norm import layer_norm
+from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
@@ -28,6 +30,8 @@ from embedwell_models.precision.trials import (
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)
+
+_CONNECTOR_EPS = 1e-5  # torch's default, which no file of a model states
 
 
 class ImageEmbedder:
@@ -114,11 +118,10 @@ class ImageParts:
         path = description.image_encoder.relative_to(description.path).as_posix()
         modules = projection_modules(path, config.hidden_size, spec.projection)
         self._head = VectorHead(description.path, modules, backend.linear)
-        self._pool = self._connect = None
+        self._pool: AttentionPooling | None = None
+        self._connect: Callable[[Floats], Floats] | None = None
         if spec.merge:
-            matrix = tensors["connector.weight"]
-            nothing = np.zeros(len(matrix), np.float32)
-            self._connect = backend.linear(matrix, tensors.get("connector.bias", nothing))
+            self._connect = _connector(tensors, backend.linear)
         elif spec.projection is None and not spec.class_token:
             self._pool = AttentionPooling(
                 config, tensors, backend.linear, adds_class_token=spec.adds_class_token
@@ -164,6 +167,20 @@ class ImageParts:
         patches = whole.reshape(rows, side, columns, side, 3).transpose(0, 2, 4, 1, 3)
         values: Floats = self._table[np.arange(3)[:, None, None], patches]
         return values.reshape(rows * columns, -1)
+
+
+def _connector(tensors: Weights, linear: LinearFactory) -> Callable[[Floats], Floats]:
+    """Build the projection of blocks of patches to tokens of a text, or a network of two layers."""
+    if "connector.norm.weight" not in tensors:
+        matrix = tensors["connector.weight"]
+        nothing = np.zeros(len(matrix), np.float32)
+        return linear(matrix, tensors.get("connector.bias", nothing))
+    norm, up, down = (
+        (tensors[f"connector.{name}.weight"], tensors[f"connector.{name}.bias"])
+        for name in ("norm", "up", "down")
+    )
+    first, second = linear(*up, "gelu"), linear(*down)
+    return lambda blocks: second(first(layer_norm(blocks, *norm, _CONNECTOR_EPS)))
 
 
 def _channels_first(weight: Floats, side: int) -> Floats:

@@ -18,6 +18,7 @@ from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.loading.kept_load import KeptLoad, KnownLoad
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
@@ -267,6 +268,8 @@ class TokenIdEmbedder:
         """
         if self.pages is not None:
             raise ValueError("the model has a vector for each token of an image; use encode_page")
+        if self.patches is not None:
+            raise ValueError("images are tokens of a text; use encode_with_images")
         if self.images is None:
             raise ValueError("the model has no image encoder")
         return self.images.encode(images)
@@ -296,14 +299,22 @@ class TokenIdEmbedder:
     def _encode_tiles(
         self, pages: "PagePreprocessing | SquarePages", ids: Row, images: "Sequence[Pixels]"
     ) -> Floats:
+        (outputs,) = self._output_computer(self._read_tiles(pages, ids, images), [MULTI])
+        assert outputs.multi is not None
+        return outputs.multi
+
+    def _read_tiles(
+        self,
+        tiled: "PagePreprocessing | SquarePages | TilePreprocessing",
+        ids: Row,
+        images: "Sequence[Pixels]",
+    ) -> Batch:
+        """Return a text with the vectors of the tiles in place of those of its image tokens."""
         assert self.images is not None
         batch = self._batch([ids])
         vectors = self._inputs.part("token", batch)
-        vectors[batch.ids == pages.id] = self.images.encode(pages.tiles(images))
-        read = replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
-        (outputs,) = self._output_computer(read, [MULTI])
-        assert outputs.multi is not None
-        return outputs.multi
+        vectors[batch.ids == tiled.id] = self.images.encode(tiled.tiles(images))
+        return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
 
     def encode_with_images(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
         """Embed a text with images: (1, dim), not normalised.
@@ -315,11 +326,15 @@ class TokenIdEmbedder:
         do not fit the images, and ValueError for other ids that the model does not have and for a
         model without such an encoder.
         """
-        if self.patches is None or self._load_texts_with_images is None:
+        if self.patches is None:
             raise ValueError("the model has no image encoder")
         if not images:
             return self.encode([ids], normalized=False)
         self.patches.check_tokens(ids, images)
+        if isinstance(self.patches, TilePreprocessing):
+            read = self._read_tiles(self.patches, ids, images)
+            return self._head(self._encoder.vectors(read, self.sentence.pooling))
+        assert self._load_texts_with_images is not None
         first, end = self.patches.pooled_tokens(ids)
         batch = self._batch([ids[:end]], [first])
         cut = [self.patches.cut(pixels) for pixels in images]

@@ -12,6 +12,7 @@ from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.square_pages import SquarePages
+from embedwell_models.images.tiles import ImageTokens, TilePreprocessing
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
 from embedwell_models.tokenizer.text_format import TextFormat
@@ -52,12 +53,14 @@ def read_pages(
 
 def read_patches(
     folder: Path, encoder: ModuleEntry, spec: CheckpointLayout, text_format: TextFormat | None
-) -> PatchPreprocessing | None:
+) -> ImageTokens | None:
     """Read that of images which are tokens of a text; None for a model without such images.
 
     text_format: None for a model whose texts have no room for images. Raises ModelError for an
     option that is not supported.
     """
+    if spec.images is not None and spec.images.merge and spec.page_format is None:
+        return TilePreprocessing.read(folder / encoder.path, spec.images)
     images = spec.image_tokens
     if images is None or text_format is None or text_format.image.count(images.placeholder) != 1:
         return None

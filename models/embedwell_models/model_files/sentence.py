@@ -123,9 +123,9 @@ class VectorRecipe:
         # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
         options = _options(folder, entries[0], encoder, choice)
-        has_format = bool(family.instruction or family.text_format)
-        published = family if has_format and modules.by_own_code(folder, entries[0]) else None
-        text_format = _text_format(folder / entries[0].path, options, published)
+        published = family if modules.by_own_code(folder, entries[0]) else None
+        with_format = published if family.instruction or family.text_format else None
+        text_format = _text_format(folder / entries[0].path, options, with_format)
         instruction = published.instruction if published and text_format else ""
         prompts = {**(published.prompts if published else {}), **card.get("prompts", {})}
         if spec.adapters and spec.adapters.name in spec.adapters.symmetric:

@@ -50,6 +50,8 @@ _OUTPUTS = {  # output -> task, name of the output, and method of the model
         {"method": "forward", "method_output_name": "logits"},
     ),
 }
+_LAST_OF_STATES = {"method": "forward", "method_output_name": ["hidden_states", -1]}
+"""Another name of the output "states"."""
 _MULTIMODAL_TASK = "any-to-any"  # task of a language model that also reads other media
 _UNSUPPORTED = ("tokenizer_name_or_path",)
 _OTHER_MEDIA = ("image", "video")
@@ -161,7 +163,7 @@ def _options(folder: Path, path: str, output: Output, in_messages: bool) -> Json
     options.require("transformer_task", *tasks)
     options.require("module_output_name", name)
     modalities = options.get("modality_config", {"text": method})
-    if modalities.get("text") != method:
+    if modalities.get("text") not in (method, _LAST_OF_STATES if output == "states" else method):
         raise options.unsupported("modality_config", modalities, {"text": method})
     for key in _UNSUPPORTED:
         options.require(key, None, {})

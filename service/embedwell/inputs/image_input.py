@@ -12,8 +12,8 @@ from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.input_row import InputRow
 from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.images.patch_pages import Pages
-from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Pixels
+from embedwell_models.images.tiles import ImageTokens
 
 _SCHEME = 20  # characters within which another URL's scheme ends
 
@@ -60,13 +60,13 @@ class PreparedContent:
 
     text: str
     images: Sequence[Pixels]
-    patches: PatchPreprocessing | Pages
+    patches: ImageTokens | Pages
 
     @property
     def takes_prompt(self) -> bool:
         """Whether the request's prompt precedes the text; that of a page has its own."""
         return not self.images or (
-            isinstance(self.patches, PatchPreprocessing) and self.patches.takes_prompt
+            isinstance(self.patches, ImageTokens) and self.patches.takes_prompt
         )
 
     def __len__(self) -> int:

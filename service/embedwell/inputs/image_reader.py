@@ -15,8 +15,8 @@ from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.errors import ImageError
 from embedwell_models.images.patch_pages import Pages
-from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
+from embedwell_models.images.tiles import ImageTokens
 from embedwell_models.tokenizer.steps import Steps
 
 _WITH_PARTS = (ImageInput, ContentInput)
@@ -30,7 +30,7 @@ class ImageReader:
         queue: WorkQueue,
         spec: ImageSpec | None = None,
         preprocessing: Preprocessing | None = None,
-        patches: PatchPreprocessing | None = None,
+        patches: ImageTokens | None = None,
         pages: Pages | None = None,
         *,
         name: str = "",
@@ -147,7 +147,7 @@ class ImageReader:
 
     def _run_contents(
         self,
-        patches: PatchPreprocessing,
+        patches: ImageTokens,
         contents: Mapping[int, ImageInput | ContentInput],
         tokens: int,
     ) -> Steps[dict[int, PreparedInput]]:

@@ -14,6 +14,7 @@ from embedwell_models import families
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
+from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import assert_close
@@ -111,7 +112,7 @@ def test_a_vector_does_not_depend_on_its_batch_or_route(
 def test_pixels_have_the_numbers_of_the_processor(size: tuple[int, int], tmp_path: Path) -> None:
     write_gme(tmp_path)
     patches = ModelDescription.read(tmp_path).patches
-    assert patches is not None
+    assert isinstance(patches, PatchPreprocessing)
     data = encoded(picture(*size))
     cut = patches.cut(patches.pixels(data, 1 << 20))
     if 1 in size:  # a strip, which the code makes 28 pixels high before it looks at its pixels
@@ -195,4 +196,5 @@ def test_the_sizes_of_a_processor_with_older_names_are_read(tmp_path: Path) -> N
     file = {key: value for key, value in file.items() if key not in ("min_pixels", "max_pixels")}
     save(tmp_path, "preprocessor_config.json", {**file, "size": {"max_pixels": 9, "min_pixels": 4}})
     patches = ModelDescription.read(tmp_path).patches
-    assert patches is not None and (patches.min_pixels, patches.max_pixels) == (4, 9)
+    assert isinstance(patches, PatchPreprocessing)
+    assert (patches.min_pixels, patches.max_pixels) == (4, 9)

@@ -46,6 +46,10 @@ def test_code_for_another_task_is_not_needed(tmp_path: Path) -> None:
             "what PLaMo-Embedding-1B computes",
         ),
         ({"model_type": "jasper_vl"}, "how Jasper reads texts"),
+        (
+            {"model_type": "other", "architectures": ["LlamaNemotronColEmbedVLModel"]},
+            "into how many tiles it cuts an image",
+        ),
     ],
     ids=str,
 )
