@@ -9,7 +9,12 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
-from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, LayerSpec
+from embedwell_models.config.layer_spec import (
+    AttentionSpec,
+    ConvolutionSpec,
+    DeltaNetSpec,
+    LayerSpec,
+)
 from embedwell_models.positions.schemes import (
     Alibi,
     Buckets,
@@ -124,6 +129,17 @@ def convolving(config: EncoderConfig, width: int, *layers: int) -> EncoderConfig
     return replace(config, layers=tuple(changed))
 
 
+def recurrent(config: EncoderConfig, *layers: int) -> EncoderConfig:
+    """Let some layers have Gated DeltaNets in place of attention, which has gates, as in Qwen3.5."""
+    delta_net = DeltaNetSpec(heads=6, key_heads=2, size=64, key_size=32, width=4)
+    changed = []
+    for index, layer in enumerate(config.layers):
+        assert isinstance(layer.mixer, AttentionSpec)
+        mixer = delta_net if index in layers else replace(layer.mixer, gated=True)
+        changed.append(replace(layer, mixer=mixer))
+    return replace(config, layers=tuple(changed))
+
+
 LONGROPE = Rotary(
     dim=48,
     scaling=Scaling(
@@ -178,6 +194,7 @@ KINDS = {
     "lfm2": convolving(llama(windows=()), 3, 0, 2),
     "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
     "convolutions alone": convolving(modern(windows=(), causal=True), 4, 0, 1, 2),
+    "qwen3.5": recurrent(llama(windows=()), 0, 2),
     "eva": eva(input_positions=Scheme(), positions=Rotary(dim=32)),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
@@ -194,7 +211,7 @@ KINDS = {
     ),
 }
 # Each head of queries and keys is normalised.
-NORMED = {"llama", "one head of keys", "gemma", "gates", "lfm2", "lfm2.5"}
+NORMED = {"llama", "one head of keys", "gemma", "gates", "lfm2", "lfm2.5", "qwen3.5"}
 GATES = {"gates": 128}  # width of the gate of each layer by its input
 
 
@@ -211,7 +228,8 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
     for name, size in _matrices(config).items():
         scale = 1.0 if name.endswith("convolution") else 0.1
         weights[f"{name}.weight"] = torch.randn(size, generator=noise) * scale
-        weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
+        if len(size) > 1:
+            weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
     for name, width in _norms(config, normed).items():
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         if config.norm == "layer":
@@ -282,10 +300,11 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     return found
 
 
-def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
+def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, ...]]:
     order = (  # of the random numbers
         *("query", "key", "value", "output", "up", "down", "gate"),
-        *("convolution_input", "convolution", "convolution_output"),
+        *("convolution_input", "convolution", "convolution_output", "attention_gate"),
+        *DeltaNetSpec.tensors,
     )
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
     found = _each([{name: each[name] for name in order if name in each} for each in layers])

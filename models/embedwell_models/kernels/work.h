@@ -67,9 +67,11 @@ class Work {
 
   // Single: of each sequence only the row of the pooled token continues.
   void mix(const Layer& layer, bool single) {
-    const long width = layer.convolution ? config_.hidden_size : layer.heads.width();
+    const long width = mixed_width(layer);
     if (layer.convolution)
       convolve(layer, single);
+    else if (layer.delta_net)
+      recall(layer, single);
     else
       attend_heads(layer, single);
     me_.wait();
@@ -83,6 +85,11 @@ class Work {
         if (!layer.output.scales) return add<Attention>(layer.output, staged, rows, width);
       add(layer.output, staged, rows, width);
     });
+  }
+
+  long mixed_width(const Layer& layer) const {
+    if (layer.convolution) return config_.hidden_size;
+    return layer.delta_net ? layer.delta_net.heads.width() : layer.heads.width();
   }
 
   Range wanted_rows(long sequence, bool single) const {
@@ -113,6 +120,7 @@ class Work {
     const Heads& heads = layer.heads;
     const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
     const Value *keys = rows + width + key * size, *values = keys + heads.kv_count * size;
+    const Value* factors = rows + width + 2 * heads.kv_count * size;
     auto space = desk_.head;
     space.size = size;
     long packed = -1;
@@ -123,7 +131,11 @@ class Work {
       auto* const results = out + head * size - cost.wanted().first * width;
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
                   space, packed,
-                  [=](long row, long d, Floats y) { store(results + row * width + d, y); });
+                  [=](long row, long d, Floats y) {
+                    const Floats factor =
+                        heads.gated ? load(factors + row * stride + head * size + d) : splat(1.0f);
+                    store(results + row * width + d, y * factor);
+                  });
     }
   }
 
@@ -163,6 +175,52 @@ class Work {
           store(out + d, sequence.convolve(layer.convolution, row, d));
       rows += sequence.length * stride;
     }
+  }
+
+  // A thread computes whole heads of sequences.
+  void recall(const Layer& layer, bool single) {
+    const DeltaHeads& heads = layer.delta_net.heads;
+    const long stride = heads.row_width(), width = heads.width();
+    auto* rows = space_.qkv;
+    each_block([&](Range some) {
+      product(layer.qkv, space_.narrow, some, config_.hidden_size, {0, stride},
+              [=](long row, long column, Floats y) { store(rows + row * stride + column, y); });
+    });
+    me_.wait();
+    const auto [first, last] = me_.share(part_.tokens * heads.count);
+    auto* out = space_.stage;
+    long cost = 0;
+    for (long i = part_.first; i < part_.last; i++) {
+      const Range wanted = wanted_rows(i, single);
+      for (long head = 0; head < heads.count; head++, cost += call_.lengths[i])
+        if (cost >= first && cost < last)
+          recall_head(layer.delta_net, head, rows, {wanted, call_.key_count(i)}, out);
+      rows += call_.lengths[i] * stride;
+      out += (wanted.last - wanted.first) * width;
+    }
+  }
+
+  struct RecalledRows {
+    Range wanted;
+    long attended;  // the first ones; the results of others are zeros
+  };
+
+  void recall_head(const DeltaNet& net, long head, const Value* rows, RecalledRows recalled,
+                   Stage* out) {
+    const long width = net.heads.width(), size = net.heads.size;
+    const Range wanted = recalled.wanted;
+    const auto write = [&](long row, auto&& result) {
+      if (row < wanted.first) return;
+      Stage* place = out + (row - wanted.first) * width + head * size;
+      for (long d = 0; d < size; d += W) store(place + d, result(d));
+    };
+    const long end = std::min(wanted.last, recalled.attended);
+    DeltaHead<Value>(net, head, rows, desk_.delta)
+        .run(end, eps(), [&](long row, const float* result) {
+          write(row, [&](long d) { return load(result + d); });
+        });
+    for (long row = std::max(wanted.first, end); row < wanted.last; row++)
+      write(row, [](long) { return Floats{}; });
   }
 
   struct HeadRows {  // of a head within a sequence
@@ -230,6 +288,7 @@ class Work {
       write(layer, layer.key_norm, rotation, rows, {keys, values});
       write(layer, layer.value_norm, {nullptr, nullptr}, rows,
             {values, values + layer.heads.kv_count});
+      if (layer.heads.gated) write_factors(layer, rows, values + layer.heads.kv_count);
     });
     me_.wait();
   }
@@ -252,6 +311,16 @@ class Work {
               const long feature = static_cast<uint32_t>(column) % size;
               store(out + row * stride + column,
                     turning.turn(y, positions[row] * size + feature));
+            });
+  }
+
+  // The factors of the results of all heads, which follow the values.
+  void write_factors(const Layer& layer, Range rows, long first) {
+    const long size = layer.heads.size, stride = layer.heads.qkv_width();
+    auto* out = space_.qkv;
+    product(layer.qkv, space_.narrow, rows, config_.hidden_size, {first * size, stride},
+            [=](long row, long column, Floats y) APART {
+              store(out + row * stride + column, 1.0f / (1.0f + exponential(-y)));
             });
   }
 
