@@ -130,13 +130,13 @@ def convolving(config: EncoderConfig, width: int, *layers: int) -> EncoderConfig
 
 
 def recurrent(config: EncoderConfig, *layers: int) -> EncoderConfig:
-    """Let some layers have Gated DeltaNets in place of attention, which has gates, as in Qwen3.5."""
+    """Let some layers have Gated DeltaNets, and the others gated attention, as in Qwen3.5."""
     delta_net = DeltaNetSpec(heads=6, key_heads=2, size=64, key_size=32, width=4)
-    changed = []
-    for index, layer in enumerate(config.layers):
-        assert isinstance(layer.mixer, AttentionSpec)
-        mixer = delta_net if index in layers else replace(layer.mixer, gated=True)
-        changed.append(replace(layer, mixer=mixer))
+    gated = replace(config.attention, gated=True)
+    changed = (
+        replace(layer, mixer=delta_net if index in layers else gated)
+        for index, layer in enumerate(config.layers)
+    )
     return replace(config, layers=tuple(changed))
 
 
@@ -225,11 +225,11 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
     for name, size in _tables(config).items():
         scale = 0.5 if name in ("position_table", "segment_table") else 1.0
         weights[name] = torch.randn(size, generator=noise) * scale
-    for name, size in _matrices(config).items():
+    for name, sizes in _matrices(config).items():
         scale = 1.0 if name.endswith("convolution") else 0.1
-        weights[f"{name}.weight"] = torch.randn(size, generator=noise) * scale
-        if len(size) > 1:
-            weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
+        weights[f"{name}.weight"] = torch.randn(sizes, generator=noise) * scale
+        if len(sizes) > 1:
+            weights[f"{name}.bias"] = torch.randn(sizes[0], generator=noise) * 0.3
     for name, width in _norms(config, normed).items():
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         if config.norm == "layer":
@@ -307,6 +307,7 @@ def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, ...]]:
         *DeltaNetSpec.tensors,
     )
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
+    found: dict[str, tuple[int, ...]]
     found = _each([{name: each[name] for name in order if name in each} for each in layers])
     found |= _each([_relative(layer, config.hidden_size) for layer in config.layers])
     if config.embedding_size == config.hidden_size:

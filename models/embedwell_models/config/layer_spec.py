@@ -120,10 +120,11 @@ class DeltaNetSpec:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Numbers of features of all queries, keys and values."""
-        return (*[self.key_heads * self.key_size] * 2, self.heads * self.size)
+        keys = self.key_heads * self.key_size
+        return keys, keys, self.heads * self.size
 
     def matrices(self, width: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the matrices and of other weights, for states of `width` features."""
+        """Return the shapes of all weights, for states of `width` features."""
         features, values = sum(self.sizes), self.heads * self.size
         return {
             "delta_input": (features, width),

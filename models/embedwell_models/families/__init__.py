@@ -19,6 +19,7 @@ from embedwell_models.families import (
     colmodernvbert,
     colpali,
     colqwen2,
+    colqwen3_5,
     cost_wise_gemma,
     deberta,
     distilbert,
@@ -126,6 +127,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *colidefics3.FAMILIES,
     *colpali.FAMILIES,
     *colqwen2.FAMILIES,
+    *colqwen3_5.FAMILIES,
     *static.FAMILIES,
     *classic.FAMILIES,
 )

@@ -31,6 +31,8 @@ _TENSORS = {
     **linear(f"{_LAYER}.norm", "layers.{}.delta_scale"),  # whose weight is not centred at zero
     **linear(f"{_LAYER}.out_proj", "layers.{}.delta_output"),
 }
+IGNORED = ("mamba_ssm_dtype", "mtp_*", "mlp_only_layers")
+"""Keys of config.json that change no vector."""
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -95,12 +97,13 @@ FAMILIES = (
         name="qwen3_5",
         read=read,
         next_token=NextToken(tied=False),
-        ignored_keys=("mamba_ssm_dtype", "mtp_*", "mlp_only_layers"),
+        ignored_keys=IGNORED,
         rows=(
             Row(
                 family="Qwen3.5",
                 positions="rotary",
-                layers="Gated DeltaNets, gated attention in every fourth layer; causal; texts only",
+                layers="Gated DeltaNets, gated attention in every fourth layer; pre-norm (RMSNorm), "
+                "gated FFN; texts only",
             ),
         ),
     ),

@@ -54,7 +54,7 @@ class DeltaNet:
     def _recall(self, x: Tensor, features: Tensor, layout: SequenceLayout) -> Tensor:
         # What each token reads from the memory of its text: (T, H, Dv).
         spec = self.spec
-        query, key, value = torch.split(features.float(), spec.sizes, dim=1)
+        query, key, value = torch.split(features.float(), [*spec.sizes], dim=1)
         parts = (
             self._unit(query) * spec.key_size**-0.5,
             self._unit(key),
@@ -74,7 +74,7 @@ class DeltaNet:
         # has two exponential functions: for whole vectors and for the rest.
         if parts[0].device.type != "cpu":
             return self._apply_rule(*parts)
-        texts = zip(*(part.split(1) for part in parts), strict=True)
+        texts = zip(*(torch.split(part, 1) for part in parts), strict=True)
         return torch.cat([self._apply_rule(*text) for text in texts])
 
     def _apply_rule(
@@ -87,7 +87,7 @@ class DeltaNet:
         # Each head's queries or keys with length 1: (T, heads * Dk) -> (T, H, Dk).
         size = self.spec.key_size
         heads = x.reshape(len(x), -1, size)
-        unit = F.rms_norm(heads, (size,), eps=_EPS / size) * size**-0.5
+        unit: Tensor = F.rms_norm(heads, (size,), eps=_EPS / size) * size**-0.5
         return unit.repeat_interleave(self.spec.heads // self.spec.key_heads, dim=1)
 
 
@@ -134,4 +134,4 @@ def _chunks(x: Tensor) -> Tensor:
     length = x.shape[2]
     size = min(_CHUNK, length)
     padding = x.new_zeros(*x.shape[:2], -length % size, *x.shape[3:])
-    return torch.cat([x, padding], dim=2).unflatten(2, (-1, size))
+    return torch.cat([x, padding], dim=2).reshape(*x.shape[:2], -1, size, *x.shape[3:])
