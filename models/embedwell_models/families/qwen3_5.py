@@ -102,8 +102,8 @@ FAMILIES = (
             Row(
                 family="Qwen3.5",
                 positions="rotary",
-                layers="Gated DeltaNets, gated attention in every fourth layer; pre-norm (RMSNorm), "
-                "gated FFN; texts only",
+                layers="Gated DeltaNets, and in every fourth layer gated attention, causal unless "
+                "`is_causal` is false; pre-norm (RMSNorm), gated FFN; texts only",
             ),
         ),
     ),
