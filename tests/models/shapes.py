@@ -129,9 +129,10 @@ def convolving(config: EncoderConfig, width: int, *layers: int) -> EncoderConfig
     return replace(config, layers=tuple(changed))
 
 
-def recurrent(config: EncoderConfig, *layers: int) -> EncoderConfig:
+def recurrent(config: EncoderConfig, *layers: int, **different: int) -> EncoderConfig:
     """Let some layers have Gated DeltaNets, and the others gated attention, as in Qwen3.5."""
-    delta_net = DeltaNetSpec(heads=6, key_heads=2, size=64, key_size=32, width=4)
+    sizes = {"heads": 6, "key_heads": 2, "size": 64, "key_size": 32, "width": 4}
+    delta_net = DeltaNetSpec(**{**sizes, **different})
     gated = replace(config.attention, gated=True)
     changed = (
         replace(layer, mixer=delta_net if index in layers else gated)
@@ -228,7 +229,8 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
     for name, sizes in _matrices(config).items():
         scale = 1.0 if name.endswith("convolution") else 0.1
         weights[f"{name}.weight"] = torch.randn(sizes, generator=noise) * scale
-        if len(sizes) > 1:
+        # Without a bias, a token that is not attended to counts as zeros in a Gated DeltaNet.
+        if ".delta_" not in name or name.endswith("decay"):
             weights[f"{name}.bias"] = torch.randn(sizes[0], generator=noise) * 0.3
     for name, width in _norms(config, normed).items():
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)

@@ -250,9 +250,10 @@ class _Builder:
         )
 
     def delta_net(self, name: str, spec: DeltaNetSpec) -> DeltaNet:
-        def linear(part: str, activation: str = "none") -> Linear:
-            full = f"{name}_{part}"
-            return self.linear_factory(*self.biased(full), activation, name=full)
+        def linear(part: str, activation: str = "none", reads: str = "input") -> Linear:
+            # The name is that of the input, which the kernels multiply once for all that read it.
+            parts = self.biased(f"{name}_{part}")
+            return self.linear_factory(*parts, activation, name=f"{name}_{reads}")
 
         rate, scale = (
             self.weights[f"{name}_{part}.weight"].to(self.device) for part in ("rate", "scale")
@@ -267,7 +268,7 @@ class _Builder:
             decay=linear("decay"),
             rate=-rate.exp(),
             norm=RMSNorm(scale, self.config.norm_eps),
-            output=self.last(linear("output")),
+            output=self.last(linear("output", reads="output")),
         )
 
     def biased(self, name: str) -> tuple[Tensor, Tensor]:
@@ -287,8 +288,12 @@ class _Builder:
             attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
             mixed_norm=self.norm(f"{name}.mixed_norm"),
             first_qkv=self.linear(name, "first_qkv") if spec.global_first else None,
-            gate=self.linear(name, "attention_gate") if spec.gated else None,
+            gate=self.attention_gate(name) if spec.gated else None,
         )
+
+    def attention_gate(self, layer: str) -> Linear:
+        parts = fused_weight_and_bias(self.weights, layer, "attention_gate")
+        return self.linear_factory(*parts, name=f"{layer}.qkv")  # which has the same input
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
         like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)
