@@ -33,7 +33,7 @@ struct InputGate {
 // Heads of a layer's attention.
 struct Heads {
   int64_t count, kv_count, size;  // H, key heads, Dh
-  int64_t gated;                  // whether factors of the results follow the values
+  int64_t gated;                  // whether gates of the results follow the values
 
   long width() const { return count * size; }       // of the attention's output
   long shared() const { return count / kv_count; }  // heads that share a head of keys

@@ -120,7 +120,7 @@ class Work {
     const Heads& heads = layer.heads;
     const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
     const Value *keys = rows + width + key * size, *values = keys + heads.kv_count * size;
-    const Value* factors = rows + width + 2 * heads.kv_count * size;
+    const Value* gates = rows + width + 2 * heads.kv_count * size;
     auto space = desk_.head;
     space.size = size;
     long packed = -1;
@@ -131,12 +131,16 @@ class Work {
       auto* const results = out + head * size - cost.wanted().first * width;
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
                   space, packed,
-                  [=](long row, long d, Floats y) {
-                    const Floats factor =
-                        heads.gated ? load(factors + row * stride + head * size + d) : splat(1.0f);
-                    store(results + row * width + d, y * factor);
-                  });
+                  [=](long row, long d, Floats y) { store(results + row * width + d, y); });
+      if (!heads.gated) continue;
+      for (long row = mine.first; row < mine.last; row++)
+        gate_result(results + row * width, gates + row * stride + head * size, size);
     }
+  }
+
+  static void gate_result(Stage* y, const Value* gates, long size) {
+    for (long d = 0; d < size; d += W)
+      store(y + d, load(y + d) / (1.0f + exponential(-load(gates + d))));
   }
 
   AttentionMask mask(const Layer& layer, long sequence) const {
@@ -182,10 +186,7 @@ class Work {
     const DeltaHeads& heads = layer.delta_net.heads;
     const long stride = heads.row_width(), width = heads.width();
     auto* rows = space_.qkv;
-    each_block([&](Range some) {
-      product(layer.qkv, space_.narrow, some, config_.hidden_size, {0, stride},
-              [=](long row, long column, Floats y) { store(rows + row * stride + column, y); });
-    });
+    each_block([&](Range some) { write_plain(layer.qkv, some, stride, {0, stride}); });
     me_.wait();
     const auto [first, last] = me_.share(part_.tokens * heads.count);
     auto* out = space_.stage;
@@ -282,13 +283,13 @@ class Work {
   // Queries, keys and values of all heads.
   void project(const Layer& layer) {
     const long keys = layer.heads.count, values = keys + layer.heads.kv_count;
+    const long gates = values + layer.heads.kv_count;
     const Rotation& rotation = call_.rotations[layer.rotation_index];
     each_block([&](Range rows) {
       write(layer, layer.query_norm, rotation, rows, {0, keys});
       write(layer, layer.key_norm, rotation, rows, {keys, values});
-      write(layer, layer.value_norm, {nullptr, nullptr}, rows,
-            {values, values + layer.heads.kv_count});
-      if (layer.heads.gated) write_factors(layer, rows, values + layer.heads.kv_count);
+      write(layer, layer.value_norm, {nullptr, nullptr}, rows, {values, gates});
+      if (layer.heads.gated) write(layer, {}, {nullptr, nullptr}, rows, {gates, gates + keys});
     });
     me_.wait();
   }
@@ -302,10 +303,7 @@ class Work {
     const long stride = layer.heads.qkv_width();
     const int64_t* positions = call_.positions + part_.offset;
     auto* out = space_.qkv;
-    if (!rotation)
-      return product(
-          layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
-          [=](long row, long column, Floats y) { store(out + row * stride + column, y); });
+    if (!rotation) return write_plain(layer.qkv, rows, stride, wanted);
     product(layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
             [=, turning = rotation](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
@@ -314,14 +312,11 @@ class Work {
             });
   }
 
-  // The factors of the results of all heads, which follow the values.
-  void write_factors(const Layer& layer, Range rows, long first) {
-    const long size = layer.heads.size, stride = layer.heads.qkv_width();
+  // Columns of a product, in rows of `stride` columns.
+  void write_plain(const Matrix& matrix, Range rows, long stride, Range columns) {
     auto* out = space_.qkv;
-    product(layer.qkv, space_.narrow, rows, config_.hidden_size, {first * size, stride},
-            [=](long row, long column, Floats y) APART {
-              store(out + row * stride + column, 1.0f / (1.0f + exponential(-y)));
-            });
+    product(matrix, space_.narrow, rows, config_.hidden_size, columns,
+            [=](long row, long column, Floats y) { store(out + row * stride + column, y); });
   }
 
   void write_normalised(const Layer& layer, const Norm& norm, const Rotation& rotation, Range rows,
