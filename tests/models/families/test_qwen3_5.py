@@ -35,7 +35,7 @@ from tests.models.families.checkpoint import (
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
 
 TYPES = ["linear_attention", "full_attention", "linear_attention"]
-LENGTHS = (1, 2, 3, 64, 65, 200, 17, 130)
+LENGTHS = (1, 2, 3, 5, 7, 64, 65, 200, 17, 130)
 DELTA = {
     **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16},
     **{"linear_value_head_dim": 24, "linear_conv_kernel_dim": 4},
@@ -143,6 +143,16 @@ def test_published_options_are_read(tmp_path: Path) -> None:
     assert before.unread_keys == ()
     kinds = [type(layer.mixer) for layer in before.config.layers]
     assert kinds == [DeltaNetSpec, AttentionSpec, DeltaNetSpec]
+
+
+def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Path) -> None:
+    write(CASES[2], tmp_path)
+    before = families.read(tmp_path)
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    configure(tmp_path, rope_parameters=rope)
+    assert families.read(tmp_path) != before
+    configure(tmp_path, partial_rotary_factor=0.5)
+    assert families.read(tmp_path) == before
 
 
 @pytest.mark.parametrize(
