@@ -117,8 +117,10 @@ WHOLE = Case(
 )
 
 
-def test_texts_of_a_model_of_images_have_its_states(tmp_path: Path) -> None:
-    model: Any = write(WHOLE, tmp_path)
+@pytest.mark.parametrize("causal", [True, False])
+def test_texts_of_a_model_of_images_have_its_states(causal: bool, tmp_path: Path) -> None:
+    text = {**WHOLE.sizes["text_config"], "is_causal": causal}
+    model: Any = write(replace(WHOLE, sizes={**WHOLE.sizes, "text_config": text}), tmp_path)
     for mine, row in zip(states(encoder(tmp_path), texts(99), 3), texts(99), strict=True):
         with torch.inference_mode():
             assert_close(mine, model.model(input_ids=row[None]).last_hidden_state[0])
