@@ -9,7 +9,12 @@ from torch import Tensor
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
-from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, LayerSpec
+from embedwell_models.config.layer_spec import (
+    AttentionSpec,
+    ConvolutionSpec,
+    DeltaNetSpec,
+    LayerSpec,
+)
 from embedwell_models.positions.schemes import (
     Alibi,
     Buckets,
@@ -124,6 +129,18 @@ def convolving(config: EncoderConfig, width: int, *layers: int) -> EncoderConfig
     return replace(config, layers=tuple(changed))
 
 
+def recurrent(config: EncoderConfig, *layers: int, **different: int) -> EncoderConfig:
+    """Let some layers have Gated DeltaNets, and the others gated attention, as in Qwen3.5."""
+    sizes = {"heads": 6, "key_heads": 2, "size": 64, "key_size": 32, "width": 4}
+    delta_net = DeltaNetSpec(**{**sizes, **different})
+    gated = replace(config.attention, gated=True)
+    changed = (
+        replace(layer, mixer=delta_net if index in layers else gated)
+        for index, layer in enumerate(config.layers)
+    )
+    return replace(config, layers=tuple(changed))
+
+
 LONGROPE = Rotary(
     dim=48,
     scaling=Scaling(
@@ -178,6 +195,7 @@ KINDS = {
     "lfm2": convolving(llama(windows=()), 3, 0, 2),
     "lfm2.5": convolving(llama(windows=(), causal=False), 5, 1, 2),
     "convolutions alone": convolving(modern(windows=(), causal=True), 4, 0, 1, 2),
+    "qwen3.5": recurrent(llama(windows=()), 0, 2),
     "eva": eva(input_positions=Scheme(), positions=Rotary(dim=32)),
     "deberta": deberta(),
     "deberta without buckets": deberta(buckets=0, shared=False),
@@ -194,7 +212,7 @@ KINDS = {
     ),
 }
 # Each head of queries and keys is normalised.
-NORMED = {"llama", "one head of keys", "gemma", "gates", "lfm2", "lfm2.5"}
+NORMED = {"llama", "one head of keys", "gemma", "gates", "lfm2", "lfm2.5", "qwen3.5"}
 GATES = {"gates": 128}  # width of the gate of each layer by its input
 
 
@@ -208,10 +226,12 @@ def random_weights(config: EncoderConfig, normed: bool = False, gate: int = 0) -
     for name, size in _tables(config).items():
         scale = 0.5 if name in ("position_table", "segment_table") else 1.0
         weights[name] = torch.randn(size, generator=noise) * scale
-    for name, size in _matrices(config).items():
+    for name, sizes in _matrices(config).items():
         scale = 1.0 if name.endswith("convolution") else 0.1
-        weights[f"{name}.weight"] = torch.randn(size, generator=noise) * scale
-        weights[f"{name}.bias"] = torch.randn(size[0], generator=noise) * 0.3
+        weights[f"{name}.weight"] = torch.randn(sizes, generator=noise) * scale
+        # Without a bias, a token that is not attended to counts as zeros in a Gated DeltaNet.
+        if ".delta_" not in name or name.endswith("decay"):
+            weights[f"{name}.bias"] = torch.randn(sizes[0], generator=noise) * 0.3
     for name, width in _norms(config, normed).items():
         weights[f"{name}.weight"] = 1 + 0.3 * torch.randn(width, generator=noise)
         if config.norm == "layer":
@@ -282,12 +302,14 @@ def _tables(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
     return found
 
 
-def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, int]]:
+def _matrices(config: EncoderConfig) -> Mapping[str, tuple[int, ...]]:
     order = (  # of the random numbers
         *("query", "key", "value", "output", "up", "down", "gate"),
-        *("convolution_input", "convolution", "convolution_output"),
+        *("convolution_input", "convolution", "convolution_output", "attention_gate"),
+        *DeltaNetSpec.tensors,
     )
     layers = [layer.matrices(config.hidden_size) for layer in config.layers]
+    found: dict[str, tuple[int, ...]]
     found = _each([{name: each[name] for name in order if name in each} for each in layers])
     found |= _each([_relative(layer, config.hidden_size) for layer in config.layers])
     if config.embedding_size == config.hidden_size:

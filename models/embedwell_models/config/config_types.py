@@ -61,11 +61,12 @@ _KEYS: Mapping[Kind, str] = {
     "global_head_dim hidden_size_per_layer_input embedding_dim "
     "sliding_window_pattern num_latents_value cross_dim_head latent_dim "
     "embed_dim width head_width pt_hw_seq_len "
-    "truncate_dim block_size num_random_blocks d_head",
+    "truncate_dim block_size num_random_blocks d_head "
+    "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim",
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
     "num_attention_heads num_heads n_heads n_head num_key_value_heads num_global_key_value_heads "
     "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks "
-    "start_layer layer_sep",
+    "start_layer layer_sep linear_num_key_heads linear_num_value_heads full_attention_interval",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
     "model_max_length max_length rotary_emb_fraction rotary_scaling_factor mscale mscale_all_dim",
     _POSITIVE: "rope_theta rotary_emb_base global_rope_theta local_rope_theta "

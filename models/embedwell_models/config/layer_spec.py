@@ -9,6 +9,7 @@ from embedwell_models.positions.schemes import Rotary, Scheme
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
     "first_qkv": ("first_query", "first_key", "first_value"),
+    "attention_gate": ("attention_gate",),
     "output": ("output",),
     "gate": ("gate",),
     "up": ("up",),
@@ -28,6 +29,8 @@ class AttentionSpec:
     whole text.
     scale: factor of scores, usually 1 / sqrt(head_size). softcap: scores become softcap *
     tanh(scores / softcap). normed_values: whether each value head is normalised, without a weight.
+    gated: whether results are multiplied by the sigmoid of a linear projection (Qiu et al. 2025,
+    arXiv 2505.06708).
     global_first: whether all tokens see the first token, which sees all of them by matrices of its
     own, as in classifiers of Longformer.
 
@@ -42,12 +45,14 @@ class AttentionSpec:
     scale: float
     softcap: float = 0.0
     normed_values: bool = False
+    gated: bool = False
     global_first: bool = False
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """Our names of the tensors that only layers with this kind of attention have."""
-        return (*_ATTENTION, *(_OF_FIRST if self.global_first else ()))
+        gate = _GATE if self.gated else ()
+        return (*_ATTENTION, *gate, *(_OF_FIRST if self.global_first else ()))
 
     def matrices(self, width: int) -> dict[str, tuple[int, int]]:
         """Return the shapes (out, in) of the matrices, for states of `width` features."""
@@ -57,6 +62,7 @@ class AttentionSpec:
             "key": (key, width),
             "value": (key, width),
             "output": (width, query),
+            **(dict.fromkeys(_GATE, (query, width)) if self.gated else {}),
             **(dict.fromkeys(_OF_FIRST, (query, width)) if self.global_first else {}),
         }
 
@@ -83,7 +89,56 @@ class ConvolutionSpec:
         }
 
 
-Mixer = AttentionSpec | ConvolutionSpec
+@dataclass(frozen=True, kw_only=True)
+class DeltaNetSpec:
+    """Gated DeltaNet in place of attention (Yang et al. 2024, arXiv 2412.06464).
+
+    heads: number of heads of values. key_heads: number of heads of queries and keys, each shared by
+    several heads of values. size, key_size: numbers of features of such heads. width: number of
+    tokens of the causal convolution of queries, keys and values.
+
+    Raises ValueError if key_heads do not divide heads.
+    """
+
+    tensors: ClassVar = (
+        *("delta_input", "delta_convolution", "delta_gate", "delta_strength", "delta_decay"),
+        *("delta_rate", "delta_scale", "delta_output"),
+    )
+    heads: int
+    key_heads: int
+    size: int
+    key_size: int
+    width: int
+
+    def __post_init__(self) -> None:
+        if self.heads % self.key_heads:
+            raise ValueError(
+                f"{self.key_heads} key heads of linear attention do not divide its {self.heads} "
+                "value heads"
+            )
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Numbers of features of all queries, keys and values."""
+        keys = self.key_heads * self.key_size
+        return keys, keys, self.heads * self.size
+
+    def matrices(self, width: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of all weights, for states of `width` features."""
+        features, values = sum(self.sizes), self.heads * self.size
+        return {
+            "delta_input": (features, width),
+            "delta_convolution": (features, self.width),
+            "delta_gate": (values, width),
+            "delta_strength": (self.heads, width),
+            "delta_decay": (self.heads, width),
+            "delta_rate": (self.heads,),
+            "delta_scale": (self.size,),
+            "delta_output": (width, values),
+        }
+
+
+Mixer = AttentionSpec | ConvolutionSpec | DeltaNetSpec
 """Part of a layer that mixes tokens."""
 
 
@@ -135,11 +190,15 @@ class FeedForwardSpec:
 
 
 _ATTENTION = ("query", "key", "value", "output", "query_norm", "key_norm")
+_GATE = FUSED_MATRICES["attention_gate"]
 _OF_FIRST = FUSED_MATRICES["first_qkv"]
 _SINGLE = ("gate", "up", "down")
 _ADAPTER = ("adapter_up", "adapter_down")
 _EXPERTS = ("router", "experts_up", "experts_down", "experts")
-_OF_A_KIND = {*_ATTENTION, *_OF_FIRST, *ConvolutionSpec.tensors, *_SINGLE, *_ADAPTER, *_EXPERTS}
+_OF_A_KIND = {
+    *(*_ATTENTION, *_GATE, *_OF_FIRST, *ConvolutionSpec.tensors, *DeltaNetSpec.tensors),
+    *(*_SINGLE, *_ADAPTER, *_EXPERTS),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +221,10 @@ class LayerSpec:
         """Scheme of the attention; the scheme without positions for a layer without attention."""
         return self.mixer.positions if isinstance(self.mixer, AttentionSpec) else Scheme()
 
-    def matrices(self, width: int) -> dict[str, tuple[int, int]]:
+    def matrices(self, width: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the matrices, for states of `width` features."""
         mixer = self.mixer.matrices(width) if self.mixer else {}
-        return mixer | self.feed_forward.matrices(width)
+        return {**mixer, **self.feed_forward.matrices(width)}
 
     def has(self, tensor: str) -> bool:
         """Whether the layer has a tensor, by our name, such as 'query.weight'.

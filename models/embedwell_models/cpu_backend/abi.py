@@ -46,7 +46,7 @@ class InputGate(ctypes.Structure):
 class Heads(ctypes.Structure):
     """See layers.h."""
 
-    _fields_ = [(name, c_int64) for name in ("count", "kv_count", "size")]
+    _fields_ = [(name, c_int64) for name in ("count", "kv_count", "size", "gated")]
 
 
 class Expert(ctypes.Structure):
@@ -61,6 +61,23 @@ class Convolution(ctypes.Structure):
     _fields_ = [
         *((name, c_void_p) for name in ("weight", "bias")),
         *((name, c_int64) for name in ("width", "before")),
+    ]
+
+
+class DeltaHeads(ctypes.Structure):
+    """See delta.h."""
+
+    _fields_ = [(name, c_int64) for name in ("count", "key_count", "size", "key_size")]
+
+
+class DeltaNet(ctypes.Structure):
+    """See delta.h. Zeros mean no such layer."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("convolution", "rates")),
+        ("tokens", c_int64),
+        ("heads", DeltaHeads),
+        ("norm", Norm),
     ]
 
 
@@ -85,6 +102,7 @@ class Layer(ctypes.Structure):
     _fields_ = [
         *((name, Matrix) for name in ("qkv", "output", "up", "down")),
         ("convolution", Convolution),
+        ("delta_net", DeltaNet),
         ("experts", Experts),
         ("heads", Heads),
         *((name, Norm) for name in ("query_norm", "key_norm", "value_norm")),
@@ -102,6 +120,7 @@ class KernelConfig(ctypes.Structure):
     _fields_ = [
         ("hidden_size", c_int64),
         ("heads", Heads),
+        ("delta_heads", DeltaHeads),
         *(
             (name, c_int64)
             for name in ("intermediate_size", "gate_size", "experts", "top", "buckets", "convolves")
@@ -188,8 +207,18 @@ class RowMaximumCall(ctypes.Structure):
 
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
-        *(Matrix, Norm, PartNorms, InputGate, Heads, Convolution, Expert, Experts, Layer),
-        *(RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation),
+        *(Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads, DeltaNet),
+        *(
+            Expert,
+            Experts,
+            Layer,
+            RelativeTables,
+            KernelConfig,
+            EmbeddingTables,
+            PositionBias,
+            Distances,
+            Rotation,
+        ),
         ForwardCall,
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec
+from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, DeltaNetSpec
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import (
+    DeltaHeads,
     EmbeddingTables,
     ForwardCall,
     Heads,
@@ -21,7 +22,12 @@ from embedwell_models.cpu_backend.abi import (
 from embedwell_models.cpu_backend.disentangled import Distances, padded_buckets
 from embedwell_models.cpu_backend.factorized_input import FactorizedInput
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.layer_weights import NORMS, LayerWeights, padding_of
+from embedwell_models.cpu_backend.layer_weights import (
+    NORMS,
+    LayerWeights,
+    delta_heads_of,
+    padding_of,
+)
 from embedwell_models.cpu_backend.linear import ACTIVATIONS
 from embedwell_models.cpu_backend.position_bias import PositionBias, flat
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
@@ -66,6 +72,7 @@ class KernelEncoder:
         self._config = KernelConfig(
             hidden_size=config.hidden_size,
             heads=_most_heads(config),
+            delta_heads=_delta_heads(config),
             intermediate_size=network.inner + padding_of(network),
             gate_size=layers.gate_size,
             experts=max((each.experts for each in networks), default=0),
@@ -266,7 +273,14 @@ def _most_heads(config: EncoderConfig) -> Heads:
         max(each.heads for each in attentions),
         max(each.kv_heads for each in attentions),
         max(each.head_size for each in attentions),
+        max(each.gated for each in attentions),
     )
+
+
+def _delta_heads(config: EncoderConfig) -> DeltaHeads:
+    mixers = (layer.mixer for layer in config.layers)
+    specs = (mixer for mixer in mixers if isinstance(mixer, DeltaNetSpec))
+    return next(map(delta_heads_of, specs), DeltaHeads())
 
 
 def _rotation(tables: Floats) -> Rotation:

@@ -13,12 +13,15 @@ from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
     AttentionSpec,
     ConvolutionSpec,
+    DeltaNetSpec,
     FeedForwardSpec,
     LayerSpec,
 )
 from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.abi import (
     Convolution,
+    DeltaHeads,
+    DeltaNet,
     Expert,
     Experts,
     InputGate,
@@ -130,13 +133,15 @@ class _Builder:
     def _mixer(self, layer: str, index: int, spec: LayerSpec) -> dict[str, Any]:
         if isinstance(spec.mixer, ConvolutionSpec):
             return self._convolution(layer, spec.mixer)
+        if isinstance(spec.mixer, DeltaNetSpec):
+            return self._delta_net(layer, spec.mixer)
         attention = spec.mixer
         assert isinstance(attention, AttentionSpec)  # see kernels_support
         order = paired_order(attention.positions, attention.head_size)
         return {
             "qkv": self._heads(layer, attention, order),
             "output": self._matrix(layer, "output", reads_attention=True),
-            "heads": abi.Heads(attention.heads, attention.kv_heads, attention.head_size),
+            "heads": heads_of(attention),
             "query_norm": self.norm(f"{layer}.query_norm", order),
             "key_norm": self.norm(f"{layer}.key_norm", order),
             "value_norm": self._value_norm(attention),
@@ -154,6 +159,24 @@ class _Builder:
             "qkv": self._linear(f"{layer}.convolution_input"),
             "output": self._linear(f"{layer}.convolution_output", reads_attention=True),
             "convolution": Convolution(*parts, spec.width, before),
+        }
+
+    def _delta_net(self, layer: str, spec: DeltaNetSpec) -> dict[str, Any]:
+        names = (f"{layer}.delta_{part}" for part in ("input", "gate", "strength", "decay"))
+        weights, biases = zip(*map(self._biased, names), strict=True)
+        rates = -np.exp(self.weights[f"{layer}.delta_rate.weight"])
+        return {
+            "qkv": self.packer.matrix(
+                np.concatenate(weights), np.concatenate(biases), f"{layer}.delta_input"
+            ),
+            "output": self._linear(f"{layer}.delta_output", reads_attention=True),
+            "delta_net": DeltaNet(
+                convolution=self.packer.retain(self.weights[f"{layer}.delta_convolution.weight"].T),
+                rates=self.packer.retain(rates),
+                tokens=spec.width,
+                heads=delta_heads_of(spec),
+                norm=self.norm(f"{layer}.delta_scale"),
+            ),
         }
 
     def _linear(self, name: str, reads_attention: bool = False) -> Matrix:
@@ -178,6 +201,11 @@ class _Builder:
     def _heads(self, layer: str, attention: AttentionSpec, order: Integers) -> Matrix:
         # Scores do not depend on the order of features if queries and keys have the same order.
         weight, bias = self._fused(layer, "qkv")
+        if attention.gated:
+            gate = self._fused(layer, "attention_gate")
+            weight, bias = (
+                np.concatenate(parts) for parts in zip((weight, bias), gate, strict=True)
+            )
         rotated = attention.heads + attention.kv_heads
         features = np.arange(len(weight)).reshape(-1, attention.head_size)
         features[:rotated] = features[:rotated, order]
@@ -277,6 +305,16 @@ class _Builder:
         parts = (part if order is None else part[order] for part in (weight, bias))
         padded = (self.packer.retain(np.pad(part, (0, padding))) for part in parts)
         return Norm(*padded, self.config.norm == "layer", padding)
+
+
+def heads_of(attention: AttentionSpec) -> abi.Heads:
+    """Return the numbers of a layer's heads."""
+    return abi.Heads(attention.heads, attention.kv_heads, attention.head_size, attention.gated)
+
+
+def delta_heads_of(spec: DeltaNetSpec) -> DeltaHeads:
+    """Return the numbers of the heads of a Gated DeltaNet."""
+    return DeltaHeads(spec.heads, spec.key_heads, spec.size, spec.key_size)
 
 
 def has_input_gates(weights: Weights) -> bool:

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, LayerSpec
+from embedwell_models.config.layer_spec import (
+    AttentionSpec,
+    ConvolutionSpec,
+    DeltaNetSpec,
+    LayerSpec,
+)
 from embedwell_models.cpu_backend.layer_weights import NORMS
 from embedwell_models.positions.schemes import (
     Alibi,
@@ -39,6 +44,8 @@ def _attends(layer: LayerSpec) -> bool:
 
 def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> bool:
     attention = layer.mixer
+    if isinstance(attention, DeltaNetSpec):
+        return _delta_net_fits(attention)
     if not isinstance(attention, AttentionSpec):
         return isinstance(attention, ConvolutionSpec)
     size = attention.head_size
@@ -47,6 +54,10 @@ def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> boo
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
     same = (attention.scale, attention.softcap) == (usual.scale, usual.softcap)
     return fits and same and not attention.global_first
+
+
+def _delta_net_fits(spec: DeltaNetSpec) -> bool:
+    return spec.size % 32 == spec.key_size % 32 == spec.heads * spec.size % 64 == 0
 
 
 def _network_fits(layer: LayerSpec, config: EncoderConfig) -> bool:

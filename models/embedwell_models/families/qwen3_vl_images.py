@@ -3,6 +3,8 @@
 States of earlier layers are added to the text encoder's states (DeepStack; arXiv 2406.04334).
 """
 
+from collections.abc import Sequence
+
 from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
@@ -32,26 +34,35 @@ _MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
 _UNUSED = ("language_model.*", "model.language_model.*", "lm_head.weight")
 CHANNELS = 3
 EPS = 1e-6
-_SECTIONS = (24, 20, 20)
 _PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
 
-def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
+def image_tokens(
+    options: JsonConfig,
+    width: int,
+    *,
+    kinds: Sequence[str] = ("qwen3_vl_vision", "qwen3_vl"),
+    deepstack: Sequence[int] = (8, 16, 24),
+    sections: tuple[int, int, int] = (24, 20, 20),
+) -> ImageTokenSpec | None:
     """Build the spec from config.json; None for a file without vision_config.
 
-    width: of the text encoder's states. Raises ModelError for an option that is not supported.
+    width: of the text encoder's states. kinds: allowed model types of the image encoder.
+    deepstack, sections: the options by default.
+
+    Raises ModelError for an option that is not supported.
     """
     if not options.get("vision_config", {}):
         return None
     vision = options.nested("vision_config")
-    vision.require("model_type", "qwen3_vl_vision", "qwen3_vl")
+    vision.require("model_type", *kinds)
     vision.require("in_channels", CHANNELS)
     if vision.get("out_hidden_size", 3584) != width:
         raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
     config, grid = _config(vision), _grid(vision)
     patch, frames = vision.get("patch_size", 16), vision.get("temporal_patch_size", 2)
     merge = vision.get("spatial_merge_size", 2)
-    deepstack = tuple(vision.get("deepstack_visual_indexes", [8, 16, 24]))
+    deepstack = tuple(vision.get("deepstack_visual_indexes", [*deepstack]))
     if not all(index in range(config.num_layers) for index in deepstack):
         raise vision.unsupported("deepstack_visual_indexes", deepstack, "numbers of layers")
     names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(len(deepstack)))]
@@ -70,7 +81,7 @@ def image_tokens(options: JsonConfig, width: int) -> ImageTokenSpec | None:
         grid=grid,
         deepstack=deepstack,
         id=options.get("image_token_id", 151_655),
-        sections=_interleaved(options.nested("text_config")),
+        sections=_interleaved(options.nested("text_config"), sections),
         pixels=_PIXELS,
     )
 
@@ -142,9 +153,9 @@ def mrope_sections(
     return time, row, column
 
 
-def _interleaved(text: JsonConfig) -> tuple[int, int, int]:
+def _interleaved(text: JsonConfig, sections: tuple[int, int, int]) -> tuple[int, int, int]:
     _rope_settings(text).require("mrope_interleaved", True)
-    return mrope_sections(text, _SECTIONS)
+    return mrope_sections(text, sections)
 
 
 def _rope_settings(text: JsonConfig) -> JsonConfig:

@@ -76,8 +76,8 @@ bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long co
 extern "C" {
 
 int64_t encoder_abi(int64_t index) {
-  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Convolution, Expert, Experts, Layer,
-             RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation,
+  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads,
+             DeltaNet, Expert, Experts, Layer, RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation,
              ForwardCall>(index);
 }
 

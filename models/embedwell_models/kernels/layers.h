@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "convolution.h"
+#include "delta.h"
 #include "experts.h"
 #include "pool.h"
 #include "portions.h"
@@ -32,16 +33,18 @@ struct InputGate {
 // Heads of a layer's attention.
 struct Heads {
   int64_t count, kv_count, size;  // H, key heads, Dh
+  int64_t gated;                  // whether gates of the results follow the values
 
   long width() const { return count * size; }       // of the attention's output
   long shared() const { return count / kv_count; }  // heads that share a head of keys
-  long qkv_width() const { return (count + 2 * kv_count) * size; }
+  long qkv_width() const { return (count * (gated ? 2 : 1) + 2 * kv_count) * size; }
 };
 
 struct Layer {
-  Matrix qkv;                // of attention, or the input of a convolution
+  Matrix qkv;                // of attention, or the input of another mixer
   Matrix output, up, down;   // a gated up alternates panels of gate and up
   Convolution convolution;   // in place of attention, or none
+  DeltaNet delta_net;        // the same
   Experts experts;           // in place of up and down, or none
   Heads heads;
   Norm query_norm, key_norm, value_norm;  // norms of each head, or null
@@ -74,6 +77,7 @@ inline bool keeps_input(Arrangement arrangement) {
 struct KernelConfig {
   int64_t hidden_size;        // D
   Heads heads;                // the maximum of all layers
+  DeltaHeads delta_heads;     // of the layers that have them; zeros without such a layer
   int64_t intermediate_size;  // of the feed-forward network
   int64_t gate_size;          // P, features of an input gate; 0 without one
   int64_t experts, top;       // the maximum of all layers; 0 without experts
@@ -86,16 +90,16 @@ struct KernelConfig {
   double softcap;  // limit of the scores, or 0
   double norm_eps, inner_norm_eps;
 
-  // The widest operands of a product.
-  long widest() const {
-    const long convolved = convolves ? hidden_size : 0;
-    return std::max<long>({heads.width(), intermediate_size, gate_size, convolved});
+  // The widest results of attention or of another mixer.
+  long results() const {
+    return std::max<long>({heads.width(), convolves ? hidden_size : 0, delta_heads.width()});
   }
+  // The widest operands of a product.
+  long widest() const { return std::max<long>({results(), intermediate_size, gate_size}); }
   // The same in operands of a precision: in int8, the results of attention may have two bytes.
   template <typename Kind>
   long widest_operands() const {
-    const long mixed = std::max<long>(heads.width(), convolves ? hidden_size : 0);
-    return std::is_same_v<Kind, Int8> ? std::max(widest(), 2 * mixed) : widest();
+    return std::is_same_v<Kind, Int8> ? std::max(widest(), 2 * results()) : widest();
   }
 };
 
@@ -207,18 +211,18 @@ struct Space {
 
   Space(Arena& arena, const KernelConfig& config, const Extent& extent) {
     const long rows = extent.layers ? extent.tokens + SLACK : 0;
-    const long convolved = config.convolves ? config.hidden_size : 0;
-    const long mixed = std::max(config.heads.qkv_width(), 3 * convolved);
+    const long convolved = config.convolves ? 3 * config.hidden_size : 0;
+    const long mixed =
+        std::max({config.heads.qkv_width(), convolved, config.delta_heads.row_width()});
     // Experts collect rows of all threads.
     const long wide_rows = config.experts ? rows : extent.wide_rows();
-    const long results = std::max(config.heads.width(), convolved);
     x = arena.take<float>((extent.tokens + SLACK) * config.hidden_size);
     output_sum = keeps_input(config.arrangement) ? arena.take<float>(rows * config.hidden_size) : x;
     narrow = reads_sums(config.arrangement)
                  ? take_rows<Kind>(arena, rows, config.hidden_size, x)
                  : take_rows<Kind, void>(arena, rows, config.hidden_size);
     qkv = arena.take<Value>(rows * mixed);
-    const long numbers = std::max(rows * results, wide_rows * config.widest());
+    const long numbers = std::max(rows * config.results(), wide_rows * config.widest());
     stage = arena.take<typename Parts<Kind>::Stage>(numbers);
     wide = take_rows<Kind>(arena, wide_rows, config.widest_operands<Kind>(), stage);
     inputs = arena.take<float>(config.gate_size ? rows * config.hidden_size : 0);
@@ -236,6 +240,7 @@ struct Desk {
   using Attention = typename Parts<Kind>::Attention;
   Head<Attention> head;
   RelativeSpace relative;
+  DeltaSpace delta;
   float* row;     // (D,)
   float* logits;  // (experts,)
   float* aside;   // (BLOCK, 16 or Dh) results of incomplete rows
@@ -245,6 +250,7 @@ struct Desk {
   Desk(Arena& arena, const KernelConfig& config, const Extent& extent)
       : head(arena, extent.layers ? extent.longest : 0, config.heads.size),
         relative(arena, extent.layers ? extent.longest : 0, config.buckets),
+        delta(arena, config.delta_heads),
         row(arena.take<float>(config.hidden_size)),
         logits(arena.take<float>(config.experts)) {
     const long rows = extent.layers ? std::min(extent.tokens, BLOCK) + SLACK : 0;

@@ -67,9 +67,11 @@ class Work {
 
   // Single: of each sequence only the row of the pooled token continues.
   void mix(const Layer& layer, bool single) {
-    const long width = layer.convolution ? config_.hidden_size : layer.heads.width();
+    const long width = mixed_width(layer);
     if (layer.convolution)
       convolve(layer, single);
+    else if (layer.delta_net)
+      recall(layer, single);
     else
       attend_heads(layer, single);
     me_.wait();
@@ -83,6 +85,11 @@ class Work {
         if (!layer.output.scales) return add<Attention>(layer.output, staged, rows, width);
       add(layer.output, staged, rows, width);
     });
+  }
+
+  long mixed_width(const Layer& layer) const {
+    if (layer.convolution) return config_.hidden_size;
+    return layer.delta_net ? layer.delta_net.heads.width() : layer.heads.width();
   }
 
   Range wanted_rows(long sequence, bool single) const {
@@ -113,6 +120,7 @@ class Work {
     const Heads& heads = layer.heads;
     const long stride = heads.qkv_width(), size = heads.size, width = heads.width();
     const Value *keys = rows + width + key * size, *values = keys + heads.kv_count * size;
+    const Value* gates = rows + width + 2 * heads.kv_count * size;
     auto space = desk_.head;
     space.size = size;
     long packed = -1;
@@ -124,7 +132,15 @@ class Work {
       attend_head(layer, head, {rows + head * size, keys, values, stride}, mine, cost.mask(),
                   space, packed,
                   [=](long row, long d, Floats y) { store(results + row * width + d, y); });
+      if (!heads.gated) continue;
+      for (long row = mine.first; row < mine.last; row++)
+        gate_result(results + row * width, gates + row * stride + head * size, size);
     }
+  }
+
+  static void gate_result(Stage* y, const Value* gates, long size) {
+    for (long d = 0; d < size; d += W)
+      store(y + d, load(y + d) / (1.0f + exponential(-load(gates + d))));
   }
 
   AttentionMask mask(const Layer& layer, long sequence) const {
@@ -163,6 +179,49 @@ class Work {
           store(out + d, sequence.convolve(layer.convolution, row, d));
       rows += sequence.length * stride;
     }
+  }
+
+  // A thread computes whole heads of sequences.
+  void recall(const Layer& layer, bool single) {
+    const DeltaHeads& heads = layer.delta_net.heads;
+    const long stride = heads.row_width(), width = heads.width();
+    auto* rows = space_.qkv;
+    each_block([&](Range some) { write_plain(layer.qkv, some, stride, {0, stride}); });
+    me_.wait();
+    const auto [first, last] = me_.share(part_.tokens * heads.count);
+    auto* out = space_.stage;
+    long cost = 0;
+    for (long i = part_.first; i < part_.last; i++) {
+      const Range wanted = wanted_rows(i, single);
+      for (long head = 0; head < heads.count; head++, cost += call_.lengths[i])
+        if (cost >= first && cost < last)
+          recall_head(layer.delta_net, head, rows, {wanted, call_.key_count(i)}, out);
+      rows += call_.lengths[i] * stride;
+      out += (wanted.last - wanted.first) * width;
+    }
+  }
+
+  struct RecalledRows {
+    Range wanted;
+    long attended;  // the first ones; the results of others are zeros
+  };
+
+  void recall_head(const DeltaNet& net, long head, const Value* rows, RecalledRows recalled,
+                   Stage* out) {
+    const long width = net.heads.width(), size = net.heads.size;
+    const Range wanted = recalled.wanted;
+    const auto write = [&](long row, auto&& result) {
+      if (row < wanted.first) return;
+      Stage* place = out + (row - wanted.first) * width + head * size;
+      for (long d = 0; d < size; d += W) store(place + d, result(d));
+    };
+    const long end = std::min(wanted.last, recalled.attended);
+    DeltaHead<Value>(net, head, rows, desk_.delta)
+        .run(end, eps(), [&](long row, const float* result) {
+          write(row, [&](long d) { return load(result + d); });
+        });
+    for (long row = std::max(wanted.first, end); row < wanted.last; row++)
+      write(row, [](long) { return Floats{}; });
   }
 
   struct HeadRows {  // of a head within a sequence
@@ -224,12 +283,13 @@ class Work {
   // Queries, keys and values of all heads.
   void project(const Layer& layer) {
     const long keys = layer.heads.count, values = keys + layer.heads.kv_count;
+    const long gates = values + layer.heads.kv_count;
     const Rotation& rotation = call_.rotations[layer.rotation_index];
     each_block([&](Range rows) {
       write(layer, layer.query_norm, rotation, rows, {0, keys});
       write(layer, layer.key_norm, rotation, rows, {keys, values});
-      write(layer, layer.value_norm, {nullptr, nullptr}, rows,
-            {values, values + layer.heads.kv_count});
+      write(layer, layer.value_norm, {nullptr, nullptr}, rows, {values, gates});
+      if (layer.heads.gated) write(layer, {}, {nullptr, nullptr}, rows, {gates, gates + keys});
     });
     me_.wait();
   }
@@ -243,16 +303,20 @@ class Work {
     const long stride = layer.heads.qkv_width();
     const int64_t* positions = call_.positions + part_.offset;
     auto* out = space_.qkv;
-    if (!rotation)
-      return product(
-          layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
-          [=](long row, long column, Floats y) { store(out + row * stride + column, y); });
+    if (!rotation) return write_plain(layer.qkv, rows, stride, wanted);
     product(layer.qkv, space_.narrow, rows, config_.hidden_size, wanted,
             [=, turning = rotation](long row, long column, Floats y) {
               const long feature = static_cast<uint32_t>(column) % size;
               store(out + row * stride + column,
                     turning.turn(y, positions[row] * size + feature));
             });
+  }
+
+  // Columns of a product, in rows of `stride` columns.
+  void write_plain(const Matrix& matrix, Range rows, long stride, Range columns) {
+    auto* out = space_.qkv;
+    product(matrix, space_.narrow, rows, config_.hidden_size, columns,
+            [=](long row, long column, Floats y) { store(out + row * stride + column, y); });
   }
 
   void write_normalised(const Layer& layer, const Norm& norm, const Rotation& rotation, Range rows,

@@ -35,16 +35,21 @@ class ShortConvolution:
         if layout.limits_keys and self.causal:
             x = torch.where(layout.attended[:, None], x, 0.0)
         before, after, values = self.input(x).chunk(3, dim=1)
-        mixed = after * self._convolve(before * values, layout.positions)
-        return self.output(mixed, residual)
-
-    def _convolve(self, x: Tensor, positions: Tensor) -> Tensor:
         size = self.weight.shape[1]
         first = 1 - size if self.causal else (1 - size) // 2
-        total = self.bias.expand_as(x)
-        for column, weight in enumerate(self.weight.T):
-            offset = first + column
-            # The row at this offset, or zeros if it is in another text or past the end.
-            in_text = positions.roll(-offset) == positions + offset
-            total = total + torch.where(in_text[:, None], x.roll(-offset, 0), 0.0) * weight
-        return total
+        convolved = convolve(before * values, self.weight, self.bias, layout.positions, first)
+        return self.output(after * convolved, residual)
+
+
+def convolve(x: Tensor, weight: Tensor, bias: Tensor, positions: Tensor, first: int) -> Tensor:
+    """Compute a depthwise convolution within each text: (T, D) -> (T, D).
+
+    weight: (D, K), in the order of the tokens. bias: (D,). positions: (T,) of the tokens in their
+    texts. first: offset of the window's first token.
+    """
+    total = bias.expand_as(x)
+    for offset, column in enumerate(weight.T, start=first):
+        # The row at this offset, or zeros if it is in another text or past the end.
+        in_text = positions.roll(-offset) == positions + offset
+        total = total + torch.where(in_text[:, None], x.roll(-offset, 0), 0.0) * column
+    return total

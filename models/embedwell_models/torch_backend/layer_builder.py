@@ -14,6 +14,7 @@ from embedwell_models.config.layer_spec import (
     FUSED_MATRICES,
     AttentionSpec,
     ConvolutionSpec,
+    DeltaNetSpec,
     FeedForwardSpec,
     LayerSpec,
     Mixer,
@@ -24,6 +25,7 @@ from embedwell_models.torch_backend.attention import (
     padded_attention,
 )
 from embedwell_models.torch_backend.convolution import ShortConvolution
+from embedwell_models.torch_backend.delta_net import DeltaNet
 from embedwell_models.torch_backend.gpu_attention import (
     FlashAttention,
     PackedAttention,
@@ -226,12 +228,15 @@ class _Builder:
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
 
-    def mixer(self, name: str, spec: Mixer | None) -> Attention | ShortConvolution:
-        if isinstance(spec, ConvolutionSpec):
-            return self.convolution(f"{name}.convolution")
-        if isinstance(spec, AttentionSpec):
-            return self.attention(name, spec)
-        raise ValueError(f"layers of {self.config.family} have neither attention nor convolution")
+    def mixer(self, name: str, spec: Mixer | None) -> Attention | ShortConvolution | DeltaNet:
+        match spec:
+            case ConvolutionSpec():
+                return self.convolution(f"{name}.convolution")
+            case DeltaNetSpec():
+                return self.delta_net(f"{name}.delta", spec)
+            case AttentionSpec():
+                return self.attention(name, spec)
+        raise ValueError(f"layers of {self.config.family} have no mixer that torch computes")
 
     def convolution(self, name: str) -> ShortConvolution:
         parts = {part: self.biased(f"{name}{part}") for part in ("_input", "", "_output")}
@@ -242,6 +247,28 @@ class _Builder:
             weight=weight,
             bias=bias,
             causal=self.config.causal,
+        )
+
+    def delta_net(self, name: str, spec: DeltaNetSpec) -> DeltaNet:
+        def linear(part: str, activation: str = "none", reads: str = "input") -> Linear:
+            # The name is that of the input, which the kernels multiply once for all that read it.
+            parts = self.biased(f"{name}_{part}")
+            return self.linear_factory(*parts, activation, name=f"{name}_{reads}")
+
+        rate, scale = (
+            self.weights[f"{name}_{part}.weight"].to(self.device) for part in ("rate", "scale")
+        )
+        convolution = self.weights[f"{name}_convolution.weight"]
+        return DeltaNet(
+            spec=spec,
+            input=linear("input"),
+            convolution=convolution.to(self.device, self.linear_factory.dtype),
+            gate=linear("gate", "silu"),
+            strength=linear("strength"),
+            decay=linear("decay"),
+            rate=-rate.exp(),
+            norm=RMSNorm(scale, self.config.norm_eps),
+            output=self.last(linear("output", reads="output")),
         )
 
     def biased(self, name: str) -> tuple[Tensor, Tensor]:
@@ -261,7 +288,12 @@ class _Builder:
             attend=self.operators.attention(options, spec.head_size, self.linear_factory.dtype),
             mixed_norm=self.norm(f"{name}.mixed_norm"),
             first_qkv=self.linear(name, "first_qkv") if spec.global_first else None,
+            gate=self.attention_gate(name) if spec.gated else None,
         )
+
+    def attention_gate(self, layer: str) -> Linear:
+        parts = fused_weight_and_bias(self.weights, layer, "attention_gate")
+        return self.linear_factory(*parts, name=f"{layer}.qkv")  # which has the same input
 
     def options(self, name: str, spec: AttentionSpec) -> AttentionOptions:
         like = torch.empty(0, dtype=self.linear_factory.dtype, device=self.device)

@@ -16,6 +16,7 @@ from embedwell_models.torch_backend.attention import (
     attend_from_first,
 )
 from embedwell_models.torch_backend.convolution import ShortConvolution
+from embedwell_models.torch_backend.delta_net import DeltaNet
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, identity
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -27,7 +28,8 @@ class Attention:
 
     qkv: (T, D) -> (T, (H + 2 * key heads) * Dh). output: (T, H * Dh) -> (T, D). heads: numbers of
     query, key and value heads. mixed_norm: norm of what `output` reads. first_qkv: as `qkv`, for
-    what the first token of a text reads; None if it reads what the others read.
+    what the first token of a text reads; None if it reads what the others read. gate: (T, D) ->
+    (T, H * Dh), whose sigmoid multiplies what `output` reads; None without a gate.
     """
 
     qkv: Linear
@@ -40,6 +42,7 @@ class Attention:
     attend: AttentionFunction
     mixed_norm: Norm = identity
     first_qkv: Linear | None = None
+    gate: Linear | None = None
 
     def __call__(self, x: Tensor, layout: SequenceLayout, residual: Tensor | None = None) -> Sum:
         """Apply it to packed rows: (T, D) -> (T, D)."""
@@ -50,7 +53,10 @@ class Attention:
         if self.first_qkv is not None:
             heads = self.first_qkv(x).view(qkv.shape).chunk(3, dim=1)
             attend_from_first(mixed, heads, layout, self.options.scale)
-        return self.output(self.mixed_norm(mixed), residual)
+        mixed = self.mixed_norm(mixed)
+        if self.gate is not None:
+            mixed = mixed * torch.sigmoid(self.gate(x))
+        return self.output(mixed, residual)
 
     def _query_and_key(self, qkv: Tensor, layout: SequenceLayout) -> Sequence[Tensor]:
         rotate, sizes = self.options.positions.rotate, list(self.heads[:2])
@@ -118,13 +124,13 @@ class MixtureOfExperts:
 
 @dataclass(frozen=True)
 class Layer(ABC):
-    """Layer of attention (or a convolution), feed-forward network and norms.
+    """Layer of attention (or another mixer of tokens), feed-forward network and norms.
 
     Subclasses arrange these parts. A norm that the model lacks is `identity`. A sum of hidden
     states and a branch goes to the norm that follows, maybe that of the next layer.
     """
 
-    attention: Attention | ShortConvolution
+    attention: Attention | ShortConvolution | DeltaNet
     attention_norm: Norm
     ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm

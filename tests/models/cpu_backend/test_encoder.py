@@ -35,9 +35,11 @@ from tests.models.shapes import (
     VOCABULARY,
     deberta,
     eva,
+    llama,
     mixture,
     modern,
     random_weights,
+    recurrent,
     shape,
 )
 from tests.models.threads import use_threads
@@ -162,6 +164,7 @@ def test_the_one_token_that_is_pooled_has_the_bits_of_its_state(
     [
         *("bert", "biased", "experts", "modern", "llama", "gemma", "gates", "deberta"),
         *("umt5", "xlnet", "jina code", "gpt-neox", "gpt-j", "gemma 2", "lfm2", "lfm2.5"),
+        "qwen3.5",
     ],
 )
 @pytest.mark.full(after=7)
@@ -391,6 +394,8 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         modern(positions=Alibi()),
         modern(local={"positions": Alibi()}),
         modern(local={"positions": replace(LONGROPE, dim=32)}),
+        *(recurrent(llama(windows=()), 0, **size) for size in ({"size": 48}, {"key_size": 48})),
+        recurrent(llama(windows=()), 0, heads=3, key_heads=1, size=32),
     ],
 )
 def test_what_the_kernels_cannot_compute_is_left_to_torch(config: EncoderConfig) -> None:

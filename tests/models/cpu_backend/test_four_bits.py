@@ -17,7 +17,7 @@ from tests.models.threads import use_threads
 
 INT8 = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "int8"]
 each_isa = pytest.mark.parametrize("isa", INT8)
-KINDS = ["bert", "gemma", "experts", "lfm2"]
+KINDS = ["bert", "gemma", "experts", "lfm2", "qwen3.5"]
 
 
 def numbers(*shape: int) -> Floats:

@@ -14,7 +14,17 @@ from tests.models.threads import use_threads
 CLOSE = {"float32": 3e-6, "bfloat16": 0.015, "int8": 0.05}  # of the length of what is expected
 PACKED = 1024  # keys of a block, see attention.h
 LONG = ["modern", "llama", "one head of keys", "gemma 2", "t5", "jina", "deberta", "xlnet"]
-MANY = [*LONG, "eva", "gates", "lfm2", "lfm2.5", "experts", "gpt-neox", "relative window"]
+MANY = [
+    *LONG,
+    "eva",
+    "gates",
+    "lfm2",
+    "lfm2.5",
+    "qwen3.5",
+    "experts",
+    "gpt-neox",
+    "relative window",
+]
 
 
 @layouts

@@ -35,6 +35,7 @@ _TESTED = (
         "qwen",
         "qwen2_vl",
         "qwen2_5_vl",
+        "qwen3_5",
         "qwen3_vl",
         "roberta",
         "t5",

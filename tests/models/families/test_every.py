@@ -84,6 +84,7 @@ def test_there_is_a_case_for_every_family() -> None:
         "mistral3",
         "qwen2_vl",
         "qwen2_5_vl",
+        "qwen3_5",
         "qwen3_vl",
     }
     others |= {"metaclip_2"}  # see test_image_embedder

@@ -10,7 +10,7 @@ from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
+from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, LayerSpec
 from embedwell_models.cpu_backend.support import kernels_support
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
@@ -60,4 +60,6 @@ def _resized(layer: LayerSpec, width: int) -> LayerSpec:
     if isinstance(mixer, AttentionSpec):
         heads = width // HEAD_SIZE
         mixer = replace(mixer, heads=heads, kv_heads=heads, head_size=HEAD_SIZE)
+    if isinstance(mixer, DeltaNetSpec):
+        mixer = replace(mixer, size=2 * HEAD_SIZE, key_size=HEAD_SIZE)
     return replace(layer, mixer=mixer, feed_forward=replace(layer.feed_forward, inner=64))

@@ -1,0 +1,70 @@
+"""ColQwen3.5 (ColPali; Faysse et al. 2024, arXiv 2407.01449): a Qwen3.5 with vectors of tokens."""
+
+from dataclasses import replace
+
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families import qwen3_5
+from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.qwen3_vl_images import image_tokens
+
+_CODE = "ColQwen3_5"
+_HEAD = "custom_text_proj"
+_AUGMENTATION = "<|endoftext|>"
+_FORMAT = PageFormat(  # of colpali-engine
+    placeholder="<|image_pad|>",
+    page="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+    f"<|im_end|>{_AUGMENTATION}",
+    query_prefix="",
+    augmentation=_AUGMENTATION,
+)
+_WIDTHS = ("dim", "embed_dim", "dims")  # keys of the number of dimensions, 128 by default
+
+
+def read(options: JsonConfig) -> CheckpointLayout:
+    """Build the spec of a model as colpali-engine saves it: a Qwen3.5 and a projection."""
+    options.require("mask_non_image_embeddings", False)
+    for each in (options, options.nested("text_config")):
+        each.require("retrieval_attention_contract", "causal", None)
+    spec = qwen3_5.read(options.without("architectures"))
+    images = image_tokens(
+        options.with_defaults({"image_token_id": 248_056}),
+        spec.config.hidden_size,
+        kinds=("qwen3_5_vision", "qwen3_5"),
+        deepstack=(),
+        sections=(11, 11, 10),
+    )
+    if images is None:
+        raise options.unsupported("vision_config", None, "the options of the image encoder")
+    encoder = images.encoder
+    unused = (*encoder.unused, f"{_HEAD}.*", "mtp.*")
+    width = next((width for key in _WIDTHS if (width := options.get(key, 0))), 128)
+    return replace(
+        spec,
+        unused=(*spec.unused, f"{_HEAD}.*"),
+        image_tokens=replace(images, encoder=replace(encoder, unused=unused), pixels=None),
+        page_format=_FORMAT,
+        token_projection=Projection(tensor=f"{_HEAD}.weight", width=width, bias=True),
+    )
+
+
+def _is_of_colpali_engine(options: JsonConfig) -> bool:
+    return _CODE in options.get("architectures", ())
+
+
+FAMILIES = (
+    Family(
+        model_types=(Variant("qwen3_5", _CODE, _is_of_colpali_engine),),
+        name="colqwen3_5",
+        read=read,
+        ignored_keys=(*qwen3_5.IGNORED, "padding_side"),  # nothing attends to padding
+        rows=(
+            Row(
+                family="ColQwen3.5, [texts and pages](multi-vector.md#images-of-pages)",
+                models="colqwen3.5-4.5B-v3",
+                positions="rotary",
+                layers="as Qwen3.5",
+            ),
+        ),
+    ),
+)
