@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from embedwell import __version__
-from embedwell.cli.env_file import advice, unknown_settings
+from embedwell.cli.env_file import advice, settings_of_tei, unknown_settings
 from embedwell.cli.extras import require_tracing
 from embedwell.cli.options import (
     ENGINE,
@@ -107,6 +107,9 @@ def serve(**flags: Any) -> None:
 
     for name in unknown_settings(os.environ):
         message = f"warning: {name} is not a setting and has no effect; {advice(name)}"
+        announce(message, logging.WARNING, settings.log_format)
+    for name, ours in settings_of_tei(os.environ, settings):
+        message = f"warning: {name} has no effect; embedwell reads {ours}"
         announce(message, logging.WARNING, settings.log_format)
     try:
         served = [each for model in models for each in expand_adapters(model, model_folder(model))]

@@ -11,6 +11,11 @@ from dotenv.parser import parse_stream
 
 from embedwell.settings.settings import FILE, PREFIX, Settings
 
+_OF_TEI = {
+    "MODEL_ID": "model",
+    "API_KEY": "api_key",
+}  # ignored, they change the model or protection
+
 
 def has_byte_order_mark(file: str = FILE) -> bool:
     """Whether a .env file begins with a mark that makes its first name another one."""
@@ -42,6 +47,15 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
         if name.upper().startswith(PREFIX)
         and name.upper().removeprefix(PREFIX).lower() not in Settings.model_fields
     )
+
+
+def settings_of_tei(environment: Mapping[str, str], settings: Settings) -> list[tuple[str, str]]:
+    """Pair variables of text-embeddings-inference with those of ours that are needed and not set."""
+    return [
+        (name, f"{PREFIX}{ours.upper()}")
+        for name, ours in _OF_TEI.items()
+        if name in environment and ours not in settings.model_fields_set
+    ]
 
 
 def advice(name: str) -> str:

@@ -8,7 +8,7 @@ from click import UsageError
 from click.testing import CliRunner
 
 from embedwell.cli.commands import main
-from embedwell.cli.env_file import unknown_settings
+from embedwell.cli.env_file import settings_of_tei, unknown_settings
 from embedwell.cli.options import read
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
@@ -159,6 +159,14 @@ def test_a_tilde_in_a_path_is_the_home_directory(monkeypatch: pytest.MonkeyPatch
 def test_an_empty_value_is_the_default(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"EMBEDWELL_{name.upper()}", "")
     assert getattr(read({}), name) == getattr(Settings.model_construct(), name)
+
+
+def test_variables_of_tei_are_named_unless_ours_is_set() -> None:
+    theirs = {"MODEL_ID": "BAAI/bge-m3", "API_KEY": "secret", "PORT": "80"}
+    pairs = [("MODEL_ID", "EMBEDWELL_MODEL"), ("API_KEY", "EMBEDWELL_API_KEY")]
+    assert settings_of_tei(theirs, read({})) == pairs
+    assert settings_of_tei(theirs, read({"api_key": "mine"})) == pairs[:1]
+    assert settings_of_tei({}, read({})) == []
 
 
 def test_an_env_file_whose_first_setting_a_byte_order_mark_would_hide_is_refused(
