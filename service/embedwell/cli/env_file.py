@@ -50,7 +50,7 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
 
 
 def settings_of_tei(environment: Mapping[str, str], settings: Settings) -> list[tuple[str, str]]:
-    """Pair variables of text-embeddings-inference with those of ours that are needed and not set."""
+    """Pair variables of text-embeddings-inference with the unset ones that are needed here."""
     return [
         (name, f"{PREFIX}{ours.upper()}")
         for name, ours in _OF_TEI.items()
