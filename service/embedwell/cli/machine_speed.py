@@ -30,14 +30,16 @@ _VOCABULARY, _HEAD = 1000, 64
 _MIN_RUNS = 10
 _BASE_MEGABYTES = 120  # of the processes of a server, with its tokenizer
 _BYTES = {"float32": 4, "bfloat16": 2}
+_LEAST_BYTES = 2  # of weights that a file has in 16 bits
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Expected values of a server of one model.
 
-    memory_mb: least and most. The tables of a model stay in a mapped file, whose rows are read when
-    they are used, or in memory as float32: this depends on the format of the file.
+    memory_mb: least and most, by the format of a model's file. Its tables stay in a mapped file,
+    whose rows are read when they are used, or in memory as float32. In float32, matrices take 16
+    bits a number if the file has them so.
     passages_per_second: passages of PASSAGE tokens. query_ms: time of a single text of QUERY
     tokens. Both are without tokenization and HTTP.
     """
@@ -86,9 +88,10 @@ class MachineSpeed:
 
     def estimate(self, matrices: float, tables: float) -> Estimate:
         """Estimate the values of a model by the parameters of its parts, in millions."""
-        memory = _BASE_MEGABYTES + matrices * _BYTES[self.dtype]
+        least = _BASE_MEGABYTES + matrices * _LEAST_BYTES
+        most = _BASE_MEGABYTES + matrices * _BYTES[self.dtype] + tables * _BYTES["float32"]
         return Estimate(
-            memory_mb=(round(memory), round(memory + tables * _BYTES["float32"])),
+            memory_mb=(round(least), round(most)),
             passages_per_second=float(f"{1 / self._seconds(self.passage, matrices):.2g}"),
             query_ms=float(f"{1000 * self._seconds(self.query, matrices):.2g}"),
         )

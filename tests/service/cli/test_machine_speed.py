@@ -20,8 +20,8 @@ def test_the_time_is_proportional_to_the_matrices_beyond_the_measured_sizes(
     assert (estimate.passages_per_second, estimate.query_ms) == (passages, query)
 
 
-def test_the_memory_has_the_tables_in_a_file_at_least_and_in_float32_at_most() -> None:
-    assert SPEED.estimate(100, 20).memory_mb == (520, 600)
+def test_the_memory_is_that_of_a_file_of_16_bits_at_least_and_all_in_float32_at_most() -> None:
+    assert SPEED.estimate(100, 20).memory_mb == (320, 600)
 
 
 def test_encoders_of_each_shape_are_measured() -> None:
