@@ -91,8 +91,7 @@ def _positions(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, 
             return weights["position_table"], -1
         case schemes.Learned(padding=padding):
             return weights["position_table"][padding:], padding
-        case schemes.Sinusoidal(base=base):
-            return tables.sinusoidal(
-                np.arange(config.max_positions), config.embedding_size, base
-            ), -1
+        case schemes.Sinusoidal() as scheme:
+            rows, width = config.max_positions, config.embedding_size
+            return tables.sinusoidal_table(scheme, rows, width), scheme.padding
     return None, -1

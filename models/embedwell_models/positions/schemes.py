@@ -31,10 +31,21 @@ class Learned(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinusoidal(Scheme):
-    """Sines and cosines of the position (Vaswani et al. 2017, arXiv 1706.03762)."""
+    """Sines and cosines of the position (Vaswani et al. 2017, arXiv 1706.03762).
+
+    halves: whether all sines precede all cosines, with the frequencies of tensor2tensor. offset:
+    see Learned; the vector of the padding token is zero.
+    """
 
     name = "sinusoidal"
     base: float = 10_000.0
+    halves: bool = False
+    offset: int = 0
+
+    @property
+    def padding(self) -> int:
+        """Id of the padding token; -1 for none."""
+        return self.offset - 1
 
 
 @dataclass(frozen=True, kw_only=True)

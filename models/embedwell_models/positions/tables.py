@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.positions.schemes import GridRotary, Rotary, Scaling
+from embedwell_models.positions.schemes import GridRotary, Rotary, Scaling, Sinusoidal
 from embedwell_models.vectors import Doubles, Floats
 
 Ints = npt.NDArray[np.int64]
@@ -29,6 +29,27 @@ def sinusoidal(positions: Ints, dim: int, base: float = 10000.0) -> Floats:
     table[:, 0::2] = np.sin(radians)
     table[:, 1::2] = np.cos(radians)[:, : dim // 2]
     return table
+
+
+def sinusoidal_of(scheme: Sinusoidal, positions: Ints, dim: int) -> Floats:
+    """Return the vectors that a scheme adds at some positions: (P, dim)."""
+    positions = positions + scheme.offset
+    if not scheme.halves:
+        return sinusoidal(positions, dim, scheme.base)
+    count = dim // 2
+    frequencies = scheme.base ** (-np.arange(count, dtype=np.float64) / max(count - 1, 1))
+    radians = positions[:, None] * frequencies
+    odd = np.zeros((len(positions), dim % 2))
+    return np.concatenate([np.sin(radians), np.cos(radians), odd], axis=1).astype(np.float32)
+
+
+def sinusoidal_table(scheme: Sinusoidal, rows: int, dim: int) -> Floats:
+    """Return the vectors of the first positions, after that of the padding token if there is one.
+
+    -> (rows, dim) or (1 + rows, dim).
+    """
+    table = sinusoidal_of(scheme, np.arange(rows), dim)
+    return table if scheme.padding < 0 else np.pad(table, ((1, 0), (0, 0)))
 
 
 def transformer_xl(positions: Ints, dim: int, base: float = 10000.0) -> Floats:

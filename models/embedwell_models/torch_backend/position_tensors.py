@@ -1,6 +1,5 @@
 """Construction of position hooks from a scheme and the tensors of a checkpoint."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -35,10 +34,12 @@ def input_position_hooks(
             return PositionTable(weights["position_table"].to(device))
         case schemes.Learned(padding=padding):
             return PaddedPositionTable(weights["position_table"][padding:].to(device), padding)
-        case schemes.Sinusoidal(base=base):
-            rows = np.arange(config.max_positions)
-            table = tables.sinusoidal(rows, config.embedding_size, base)
-            return PositionTable(torch.from_numpy(table).to(device))
+        case schemes.Sinusoidal() as scheme:
+            rows, width = config.max_positions, config.embedding_size
+            table = torch.from_numpy(tables.sinusoidal_table(scheme, rows, width)).to(device)
+            if scheme.padding < 0:
+                return PositionTable(table)
+            return PaddedPositionTable(table, scheme.padding)
     return PositionHooks()
 
 

@@ -255,8 +255,8 @@ def compute_tables(encoding: PositionEncoding) -> PositionTables:  # noqa: PLR09
     """Compute the tables of a scheme; none for one that a model has trained, or without any."""
     positions, dim = encoding.positions, encoding.dim
     match encoding.scheme:
-        case Sinusoidal(base=base):
-            return {"vectors": tables.sinusoidal(positions, dim, base)}
+        case Sinusoidal() as scheme:
+            return {"vectors": tables.sinusoidal_of(scheme, positions, dim)}
         case Rotary() as scheme:
             columns = np.arange(dim)
             halves = np.stack(np.split(columns, 2), 1)

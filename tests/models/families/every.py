@@ -25,7 +25,7 @@ _TESTED = (
         "electra",
         "ernie",
     ),
-    *("embedding_gemma2", "esm", "eurobert", "lfm2", "longformer", "luke", "roformer"),
+    *("embedding_gemma2", "esm", "eurobert", "lfm2", "longformer", "luke", "m2m_100", "roformer"),
     *("gemma", "gpt2", "gpt_neo", "gpt_neox", "gptj", "gte", "jina_v3", "llama", "modernbert"),
     *(
         "mpnet",

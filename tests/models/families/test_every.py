@@ -48,6 +48,7 @@ SIZES = {
     *("vocab_size", "max_position_embeddings", "n_positions", "max_seq_len"),
     *("hidden_size", "dim", "d_model", "n_embd", "embedding_size", "head_dim", "d_kv", "d_head"),
     *("num_hidden_layers", "num_layers", "n_layers", "n_layer"),
+    *("encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"),
     *("num_attention_heads", "num_heads", "n_heads", "n_head", "num_key_value_heads"),
     *("intermediate_size", "hidden_dim", "d_ff", "d_inner"),
     *("layer_types", "attention_types", "attention_layers", "per_layer_config", "model_type"),
