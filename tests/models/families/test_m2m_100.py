@@ -23,7 +23,7 @@ SIZES = {
     "vocab_size": 99,
     "d_model": 64,
     "encoder_layers": 3,
-    "encoder_attention_heads": 4,
+    "encoder_attention_heads": 2,
     "encoder_ffn_dim": 96,
     "max_position_embeddings": 64,
 }
