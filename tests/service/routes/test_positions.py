@@ -191,6 +191,13 @@ MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+def test_sinusoids_are_those_that_the_model_adds() -> None:
+    scheme = Sinusoidal(halves=True, offset=2)
+    encoding = PositionsRequest(positions=[0, 5]).encoding(config(input_positions=scheme))
+    table = tables.sinusoidal_table(scheme, 6, 64)
+    np.testing.assert_array_equal(compute_tables(encoding)["vectors"], table[[1, 6]])
+
+
 @pytest.mark.parametrize(("model", "parameters"), MODELS, ids=lambda part: str(part)[:60])
 def test_absent_options_are_the_models(model: dict[str, Any], parameters: dict[str, Any]) -> None:
     served = config(**model)
