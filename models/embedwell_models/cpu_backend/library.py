@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from embedwell_models.cpu_backend import abi
-from embedwell_models.cpu_backend.processor import processor_features
+from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16, processor_features
 from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.errors import ModelError
 
@@ -93,15 +93,20 @@ def best_isa(
     available: CPU features; by default those of this CPU.
     """
     available = features() if available is None else available
-    usable = (name for name, needed in ISAS.items() if needed <= available)
-    return next((name for name in usable if supports(name, dtype, folder)), None)
+    return next((name for name in _by_speed(available) if supports(name, dtype, folder)), None)
+
+
+def has_fast_bfloat16(available: frozenset[str]) -> bool:
+    """Whether products in bfloat16 are faster than in float32. available: CPU features."""
+    return best_isa("bfloat16", available) is not None and SLOW_BFLOAT16 not in available
 
 
 def lower_caps() -> list[str]:
     """Return the caps below the instruction set in use, the fastest first."""
     available = features()
     usable = [name for name in ISAS if ISAS[name] <= available and supports(name, "float32")]
-    return [*usable, "none"][1:]
+    best = best_isa("float32", available)
+    return [*(usable[usable.index(best) + 1 :] if best else ()), "none"]
 
 
 def processor_has_kernels(available: frozenset[str] | None = None) -> bool:
@@ -178,6 +183,14 @@ def _usable(isa: str, folder: Path) -> ctypes.CDLL | None:
     except OSError as error:
         _warn(folder, isa, str(error))
     return None
+
+
+def _by_speed(available: frozenset[str]) -> list[str]:
+    # Usable instruction sets, the fastest first.
+    usable = [name for name, needed in ISAS.items() if needed <= available]
+    if SLOW_BFLOAT16 not in available:
+        return usable
+    return sorted(usable, key=lambda name: name in BFLOAT16_PRODUCTS)
 
 
 def _warn(folder: Path, isa: str, reason: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
@@ -82,7 +83,9 @@ class ImageEmbedder:
         parts = ImageParts(description, spec, table, tensors, backend)
         factory = backend.image_encoders(layers, backend.inputs(spec.encoder, layers))
         chosen, encoder = _choose(
-            factory, dtype, ReferenceImageEmbedder(spec.image_size, parts.embed)
+            factory,
+            dtype_of_images(dtype, cpu_features),
+            ReferenceImageEmbedder(spec.image_size, parts.embed),
         )
         return cls(spec, parts, encoder, chosen, backend.reason)
 
@@ -92,6 +95,13 @@ class ImageEmbedder:
         If blocks of patches become tokens of a text: (B * tokens, D), image by image.
         """
         return self._parts.embed(self._encoder, images)
+
+
+def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
+    """Return the precision of an image encoder. dtype: that of texts; some are of texts alone."""
+    if dtype not in QUANTIZED:
+        return dtype
+    return "bfloat16" if library.has_fast_bfloat16(cpu_features) else "float32"
 
 
 class ImageParts:
@@ -192,8 +202,6 @@ def _channels_first(weight: Floats, side: int) -> Floats:
 def _choose(
     factory: EncoderFactoryProtocol, dtype: str, references: ReferenceImageEmbedder
 ) -> tuple[str, Encoder]:
-    if dtype in QUANTIZED:
-        dtype = "bfloat16" if "bfloat16" in factory.supported() else "float32"
     choice = build_in_precision(factory, dtype, references)
     if all(trial.cosine >= MIN_COSINE for trial in choice.trials):
         return dtype, choice.encoder

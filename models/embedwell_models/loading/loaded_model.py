@@ -28,7 +28,7 @@ from embedwell_models.loading.backends import (
     choose_device,
     why_torch_of_own_layers,
 )
-from embedwell_models.loading.image_embedder import ImageEmbedder
+from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
 from embedwell_models.loading.without_torch import TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.reference_sentences import (
@@ -170,13 +170,6 @@ class LoadedModel:
             linear=linear,
             images=None,
         )
-
-
-def dtype_of_images(dtype: str, cpu_features: frozenset[str]) -> str:
-    """Return the precision of an image encoder. dtype: that of texts; some are of texts alone."""
-    if dtype not in QUANTIZED:
-        return dtype
-    return "bfloat16" if library.best_isa("bfloat16", cpu_features) else "float32"
 
 
 def _warn_of_unread_keys(description: ModelDescription) -> None:

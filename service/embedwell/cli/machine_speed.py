@@ -78,7 +78,7 @@ class MachineSpeed:
         features = library.features() if features is None else features
         if library.best_isa("float32", features) is None:
             raise ModelError("there are no compiled kernels for this processor to measure")
-        dtype = "bfloat16" if library.best_isa("bfloat16", features) else "float32"
+        dtype = "bfloat16" if library.has_fast_bfloat16(features) else "float32"
         measured = []
         for width, layers in shapes:
             encoder = _random_encoder(dtype, width, layers, features)

@@ -20,9 +20,11 @@ from embedwell_models.cpu_backend.library import (
     X86,
     best_isa,
     features,
+    has_fast_bfloat16,
     kernels_missing,
     release_scratch,
 )
+from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.free_memory import return_free_memory
 from embedwell_models.errors import ModelError
@@ -52,6 +54,16 @@ def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
     assert best_isa("float32", ISAS[LOWEST] | ISAS[HIGHER]) == (HIGHER if COMPILED else None)
     assert best_isa("bfloat16", ISAS[LOWEST] | ISAS[HIGHER]) is None
     assert best_isa("float32", frozenset()) is None
+
+
+@pytest.mark.skipif(KIND is ARM or not COMPILED, reason="only x86-64 has the slow kernels")
+def test_kernels_for_a_slow_bfloat16_compute_this_precision_alone() -> None:
+    available = ISAS["bf16"] | ISAS["avx512"] | {SLOW_BFLOAT16}
+    best = [best_isa(dtype, available) for dtype in ("float32", "int8", "bfloat16")]
+    assert best == ["vnni", "vnni", "bf16"]
+    assert not has_fast_bfloat16(available)
+    assert has_fast_bfloat16(available - {SLOW_BFLOAT16})
+    assert not has_fast_bfloat16(ISAS["avx512"])
 
 
 def below(cap: str, names: list[str]) -> set[str]:

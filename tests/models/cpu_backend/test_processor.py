@@ -8,9 +8,11 @@ import pytest
 
 from embedwell_models.cpu_backend.library import ARM
 from embedwell_models.cpu_backend.processor import (
+    SLOW_BFLOAT16,
     apple_features,
     arm_features,
     processor_features,
+    x86_features,
 )
 
 
@@ -38,8 +40,27 @@ def test_the_names_of_macos_say_which_kernels_a_processor_can_run() -> None:
     assert m1 == ARM["dotprod"] and m2 == ARM["mmla"]
 
 
+def is_slow(vendor: str, flags: str, other: str = "") -> bool:
+    lines = [f"vendor_id\t: {vendor}", f"flags\t\t: {flags}", "", f"flags\t\t: {other}"]
+    features = x86_features(lines)
+    assert features - {SLOW_BFLOAT16} == {*flags.split()}  # of the first processor
+    return SLOW_BFLOAT16 in features
+
+
+def test_bfloat16_is_slow_on_intels_processors_without_their_matrix_unit() -> None:
+    assert is_slow("GenuineIntel", "fma avx512_bf16", "amx_bf16")
+    assert not is_slow("GenuineIntel", "fma avx512_bf16 amx_bf16")
+    assert not is_slow("GenuineIntel", "fma")
+    assert not is_slow("AuthenticAMD", "fma avx512_bf16")
+    assert x86_features([]) == frozenset()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/cpuinfo")
 def test_this_processor_has_what_linux_lists() -> None:
     text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     found = processor_features()
-    assert found <= {*text.split()} if platform.machine() == "x86_64" else "asimd" in found
+    assert (
+        found <= {*text.split(), SLOW_BFLOAT16}
+        if platform.machine() == "x86_64"
+        else "asimd" in found
+    )
