@@ -22,6 +22,7 @@ from embedwell_models.cpu_backend.library import (
     features,
     has_fast_bfloat16,
     kernels_missing,
+    lower_caps,
     release_scratch,
 )
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
@@ -64,6 +65,13 @@ def test_kernels_for_a_slow_bfloat16_compute_this_precision_alone() -> None:
     assert not has_fast_bfloat16(available)
     assert has_fast_bfloat16(available - {SLOW_BFLOAT16})
     assert not has_fast_bfloat16(ISAS["avx512"])
+
+
+def test_lower_caps_are_below_the_instruction_set_in_use() -> None:
+    *lower, none = lower_caps()
+    assert none == "none"
+    assert lower == sorted(lower, key=CAPS.index)
+    assert all(CAPS.index(cap) > CAPS.index(best_isa("float32") or "none") for cap in lower)
 
 
 def below(cap: str, names: list[str]) -> set[str]:
