@@ -114,6 +114,7 @@ class Supervisor:
         self._child, self._on_report, self._on_restart = child, on_report, on_restart
         self._tick, self._watchdog = tick, Watchdog(child.limits, tick)
         self._process: Process | None = None
+        self._group: int | None = None  # of the process, until both are killed
         self.ready = False  # whether the current process is ready
         self._stopping = self._was_ready = False
         self._kill_level = logging.ERROR  # of the line which says that a process is killed
@@ -161,9 +162,9 @@ class Supervisor:
 
     def kill(self) -> None:
         """Kill the process and its children."""
-        if self._process is not None:
+        if self._group is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+                os.killpg(self._group, signal.SIGKILL)
 
     def _reap(self) -> None:
         """Collect zombies of the last process group, which process 1 of a container inherits."""
@@ -185,6 +186,7 @@ class Supervisor:
             return await self._attend(process)
         finally:
             self.kill()  # children that it left behind
+            self._group = None  # another process may get the number
             if self._process is not None:  # which a cancelled call leaves running
                 await self._process.wait()
             reports.close()
@@ -196,7 +198,7 @@ class Supervisor:
         finally:
             os.close(output)
         self._reap()
-        self._process = process
+        self._process, self._group = process, process.pid
         self._write(self._child.config() + b"\n")
         return process
 

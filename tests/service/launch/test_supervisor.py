@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from embedwell.launch.reports import Report
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE
 from embedwell.launch.supervisor import (
     ChildSpec,
+    Process,
     Supervisor,
     describe_end,
 )
@@ -316,6 +318,46 @@ def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
         script = f"sleep 600 & echo $! > {output}; exit {EXIT_PERMANENT_FAILURE}"
         await Supervisor(child(program(tmp_path / "python", script))).run()
         await wait_until(lambda: not is_alive(int(output.read_text())))
+
+    asyncio.run(run())
+
+
+class EndedProcess:
+    """A process that has ended, whose number another one may have by now."""
+
+    returncode, stdin = 1, None
+
+    def __init__(self) -> None:
+        self.pid = 1 << 30  # above the highest number
+
+    async def wait(self) -> int:
+        return self.returncode
+
+
+def test_a_process_with_the_number_of_an_ended_one_is_left_alone() -> None:
+    ended, spawned = EndedProcess(), list[None]()
+
+    async def spawn(output: int) -> Process:
+        spawned.append(None)
+        if len(spawned) > 1:
+            raise OSError("no free process")
+        return ended
+
+    async def run() -> None:
+        supervisor = Supervisor(ChildSpec("the thing", spawn, bytes))
+        running = asyncio.create_task(supervisor.run())
+        await wait_until(lambda: spawned)
+        other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        ended.pid = other.pid
+        try:
+            await wait_until(lambda: len(spawned) == 3)
+            supervisor.kill()
+            assert other.poll() is None
+        finally:
+            other.kill()
+            other.wait()
+        running.cancel()
+        await asyncio.wait([running])
 
     asyncio.run(run())
 
