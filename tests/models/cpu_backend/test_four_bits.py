@@ -17,6 +17,7 @@ from tests.models.threads import use_threads
 
 INT8 = [isa for isa, dtype in (case.values for case in BUILT) if dtype == "int8"]
 each_isa = pytest.mark.parametrize("isa", INT8)
+WHOLE = 0  # of `Stored` in kernels/kinds.h
 KINDS = ["bert", "gemma", "experts", "lfm2", "qwen3.5"]
 
 
@@ -37,7 +38,7 @@ def test_a_product_has_the_bytes_of_that_of_8_bit_integers(
     result = linear(x)
     matrix = linear.struct.matrix  # type: ignore[attr-defined] # of the kernels' own class
     expanded = eight_bits(matrix.panels, depth * width, isa)
-    matrix.panels, matrix.levels = expanded.ctypes.data, None
+    matrix.panels, matrix.stored = expanded.ctypes.data, WHOLE
     assert result.any() and result.tobytes() == linear(x).tobytes()
 
 
