@@ -139,7 +139,7 @@ def test_published_options_are_read(tmp_path: Path) -> None:
         tmp_path,
         **{"attn_output_gate": True, "mamba_ssm_dtype": "float32", "mlp_only_layers": []},
         **{"mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False},
-        full_attention_interval=4,
+        **{"full_attention_interval": 4, "output_gate_type": "swish"},
     )
     assert families.read(tmp_path) == before
     assert before.unread_keys == ()
@@ -165,6 +165,7 @@ def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Pat
         {"attn_output_gate": False},
         {"attention_bias": True},
         {"hidden_act": "gelu"},
+        {"output_gate_type": "sigmoid"},
         {"linear_num_key_heads": 3},
         {"linear_conv_kernel_dim": 0},
         {"architectures": ["OwnModel"]},
