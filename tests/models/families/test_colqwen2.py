@@ -17,6 +17,7 @@ from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.model_files.options import TRANSFORMER
 from tests.models.page_models import (
     assert_close_pages,
     assert_near,
@@ -163,6 +164,14 @@ def test_tokens_without_a_vector_are_refused(
     save(tmp_path / "theirs" / "1_MultiVectorMask", "config.json", mask)
     with pytest.raises(ModelError, match=named):
         ModelDescription.read(tmp_path / "theirs")
+
+
+def test_a_projection_after_that_of_the_model_is_refused(tmp_path: Path) -> None:
+    write_config(write_processor(tmp_path), tmp_path)
+    dense = {"name": "1", "type": "sentence_transformers.models.Dense", "path": "1_Dense"}
+    save(tmp_path, "modules.json", [TRANSFORMER, dense])
+    with pytest.raises(ModelError, match=r"\['Transformer', 'Dense'\] of a multi-vector model"):
+        ModelDescription.read(tmp_path)
 
 
 def test_missing_tensors_are_named(tmp_path: Path) -> None:
