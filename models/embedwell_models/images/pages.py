@@ -180,8 +180,8 @@ def page_prompt(folder: Path, page_format: PageFormat) -> str:
     processor, key = read_processor(folder), "visual_prompt_prefix"
     processor.require("passage_prefix", page_format.passage_prefix)
     before, after = page_format.around_page
-    after = processor.get("visual_prompt_suffix", "") or after
-    prompt: str = before + (processor.get(key, "") or page_format.page) + after
+    after = processor.get("visual_prompt_suffix", after)
+    prompt: str = before + processor.get(key, page_format.page) + after
     if prompt.count(page_format.placeholder) != 1:
         raise processor.unsupported(key, prompt, f"one {page_format.placeholder}")
     return prompt

@@ -118,6 +118,13 @@ def test_the_files_of_a_processor_replace_the_texts(tmp_path: Path) -> None:
     assert_near(embedder.embed_tokens("work"), expected)
 
 
+def test_no_text_may_follow_the_prompt_of_a_page(tmp_path: Path) -> None:
+    model = write_colqwen3(tmp_path)
+    edit_processor(tmp_path, visual_prompt_suffix="")
+    page = model.vectors(model.of.processor["visual_prompt_prefix"], PICTURES[0])
+    assert_near(load(tmp_path).embed_pages(PAGES[:1])[0], page)
+
+
 def test_a_query_may_have_no_prefix(tmp_path: Path) -> None:
     write_colqwen3(tmp_path, "nemotron")
     edit_processor(tmp_path, query_prefix="")
