@@ -77,10 +77,6 @@ def of_authors(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _is_of_authors(options: JsonConfig) -> bool:
-    return _CODES[options["model_type"]] in options.get("architectures", ())
-
-
 _IGNORED = ("vocab_size", "in_chans", "spatial_patch_size")  # stated by other keys, too
 FAMILIES = (
     Family(
@@ -97,7 +93,7 @@ FAMILIES = (
         ),
     ),
     Family(
-        model_types=tuple(Variant(name, code, _is_of_authors) for name, code in _CODES.items()),
+        model_types=tuple(Variant.by_class(name, code) for name, code in _CODES.items()),
         name="colqwen2_of_authors",
         read=of_authors,
         ignored_keys=(*_IGNORED, "tokens_per_second"),  # of videos

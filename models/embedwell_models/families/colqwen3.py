@@ -133,10 +133,6 @@ def _beside(images: ImageTokenSpec, head: str, inside: str) -> ImageTokenSpec:
     return replace(images, encoder=encoder)
 
 
-def _is_of_colpali_engine(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
-
-
 def _row(family: str, models: str, layers: str = "as Qwen3-VL") -> tuple[Row, ...]:
     pages = f"{family}, [texts and pages](multi-vector.md#colqwen3-and-nemotron-colembed)"
     return (Row(family=pages, models=models, positions="rotary", layers=layers),)
@@ -159,7 +155,7 @@ FAMILIES = (
         ignored_keys=_IGNORED,
     ),
     Family(
-        model_types=(Variant("qwen3_vl", _CODE, _is_of_colpali_engine),),
+        model_types=(Variant.by_class("qwen3_vl", _CODE),),
         name="colqwen3_of_colpali_engine",
         read=of_colpali_engine,
         rows=_row("ColQwen3 of colpali-engine", "SauerkrautLM-ColQwen3"),

@@ -48,13 +48,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _is_of_colpali_engine(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
-
-
 FAMILIES = (
     Family(
-        model_types=(Variant("qwen3_5", _CODE, _is_of_colpali_engine),),
+        model_types=(Variant.by_class("qwen3_5", _CODE),),
         name="colqwen3_5",
         read=read,
         ignored_keys=(*qwen3_5.IGNORED, "padding_side"),  # nothing attends to padding

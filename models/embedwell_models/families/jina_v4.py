@@ -64,15 +64,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _is_of_authors(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
-
-
 FAMILIES = (
     Family(
-        model_types=tuple(
-            Variant(name, _CODE, _is_of_authors) for name in (_TYPE, f"{_TYPE}_text", "")
-        ),
+        model_types=tuple(Variant.by_class(name, _CODE) for name in (_TYPE, f"{_TYPE}_text", "")),
         name="jina_v4",
         read=read,
         published_pooling="mean",
