@@ -24,13 +24,13 @@ class Projection:
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
     end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
     the last token ends it. padded: whether texts are padded to the maximum length, as in training.
-    always: whether the model has no other vectors. kept: how many of a vector's first numbers are
-    kept; None for all.
+    always: whether the model has no other vectors. outputs: how many of the first of these
+    numbers a vector has; None for all.
     """
 
     tensor: str
     width: int
-    kept: int | None = None
+    outputs: int | None = None
     end: int | None = None
     always: bool = True
     bias: bool = False

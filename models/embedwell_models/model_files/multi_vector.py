@@ -154,8 +154,8 @@ def _projection_modules(
 ) -> tuple[Module, ...]:
     if projection is None:
         return ()
-    dense, kept = projection_module(path, hidden_size, projection), projection.kept
-    return (dense,) if kept is None else (dense, Truncate(kept))
+    dense, outputs = projection_module(path, hidden_size, projection), projection.outputs
+    return (dense,) if outputs is None else (dense, Truncate(outputs))
 
 
 def _of_pages(
