@@ -67,8 +67,8 @@ def test_a_vector_does_not_depend_on_others(tmp_path: Path) -> None:
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
     skip_without_kernels(dtype)
     write_nemotron_vl(tmp_path)
-    exact, found = (load(tmp_path, dtype=each).embed_images(IMAGES) for each in ("float32", dtype))
-    assert (exact * found).sum(1).min() > 0.98
+    exact = load(tmp_path).embed_images(IMAGES)
+    assert (exact * load(tmp_path, dtype=dtype).embed_images(IMAGES)).sum(1).min() > 0.98
 
 
 SIZES = [
@@ -95,10 +95,9 @@ def test_pixels_have_the_numbers_of_the_processor(
     assert isinstance(tiles, TilePreprocessing) and table is not None
     image = picture(*size)
     pixels = tiles.pixels(encoded(image), 1 << 20)
-    found = table[
-        np.arange(3)[:, None, None], np.stack(tiles.tiles([pixels])).transpose(0, 3, 1, 2)
-    ]
-    assert np.array_equal(found, reference.pixels(image).numpy())
+    channels, values = np.arange(3)[:, None, None], np.stack(tiles.tiles([pixels]))
+    numbers = table[channels, values.transpose(0, 3, 1, 2)]
+    assert np.array_equal(numbers, reference.pixels(image).numpy())
 
 
 def test_the_normalisation_of_imagenet_is_that_of_the_processor(tmp_path: Path) -> None:
@@ -188,23 +187,20 @@ def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(
-            [
-                ("pooling", "last"),
-                ("pooling", None),
-                ("downsample_ratio", 0.25),
-                ("select_layer", -2),
-            ]
-        ),
-        *([("ps_version", "v1"), ("force_image_size", 448), ("use_llm_lora", 8)]),
-        *([("query_prefix", "q:"), ("passage_prefix", "p:")]),
+        ("pooling", "last"),
+        ("pooling", None),
+        ("downsample_ratio", 0.25),
+        ("select_layer", -2),
+        ("ps_version", "v1"),
+        ("force_image_size", 448),
+        ("use_llm_lora", 8),
+        ("query_prefix", "q:"),
+        ("passage_prefix", "p:"),
     ],
 )
 def test_other_models_are_refused_by_name(key: str, value: Any, tmp_path: Path) -> None:
     write_nemotron_vl(tmp_path)
-    edit(tmp_path, key, **({} if value is None else {key: value}))
-    if value is not None:
-        edit(tmp_path, **{key: value})
+    edit(tmp_path, *[key] * (value is None), **{key: value})
     with pytest.raises(ModelError, match=key):
         families.read(tmp_path)
 
@@ -221,15 +217,14 @@ def test_other_parts_are_refused_by_name(part: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(
-            [
-                ("image_size", 48),
-                ("num_image_token", 16),
-                ("max_input_tiles", 13),
-                ("num_channels", 1),
-            ]
-        ),
-        *([("norm_type", "own"), ("system_message", "Hi"), ("passage_prefix", "p:"), ("new", 1)]),
+        ("image_size", 48),
+        ("num_image_token", 16),
+        ("max_input_tiles", 13),
+        ("num_channels", 1),
+        ("norm_type", "own"),
+        ("system_message", "Hi"),
+        ("passage_prefix", "p:"),
+        ("new", 1),
     ],
 )
 def test_other_processors_are_refused_by_name(key: str, value: Any, tmp_path: Path) -> None:
@@ -249,10 +244,10 @@ def test_the_reranker_scores_texts_in_the_format_of_its_code(
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     assert embedder.classifier is not None and embedder.classifier.reranks
     assert ModelDescription.read(tmp_path).spec.unread_keys == ()
-    for (query, document), found in zip(PAIRS, embedder.score(PAIRS), strict=True):
+    for (query, document), scores in zip(PAIRS, embedder.score(PAIRS), strict=True):
         states = reference.states(f"question:{query} \n \n passage:{document}")
         expected = (score @ states.mean(dim=0) / temperature).numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-4 * abs(expected).max() + 1e-5)
+        np.testing.assert_allclose(scores, expected, atol=1e-4 * abs(expected).max() + 1e-5)
     edit(tmp_path, prompt_template="v2")
     with pytest.raises(ModelError, match="prompt_template"):
         families.read(tmp_path)
