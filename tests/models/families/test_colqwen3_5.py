@@ -17,6 +17,7 @@ from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import assert_close_pages, assert_near, assert_same_alone, load
+from tests.models.page_projection import head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import MARKS, PROCESSOR, TEMPLATE, save
 
@@ -43,7 +44,7 @@ VISION: dict[str, Any] = {
     **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
     **{"out_hidden_size": 64, "num_position_embeddings": 16},
 }
-_HEAD = torch.nn.Linear(64, WIDTH)
+_HEAD = random_projection(WIDTH)
 both = pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
 
 
@@ -63,10 +64,7 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
     }
     case = Case("qwen3_5", {}, sizes, model=Qwen3_5ForConditionalGeneration)
     model = write(case, folder)
-    torch.nn.init.normal_(_HEAD.weight, std=0.3, generator=torch.Generator().manual_seed(1))
-    torch.nn.init.normal_(_HEAD.bias, std=0.3, generator=torch.Generator().manual_seed(2))
-    head = {f"custom_text_proj.{part}": each.detach() for part, each in _HEAD.named_parameters()}
-    relabel(folder, lambda name: name.removeprefix("model."), head)
+    relabel(folder, lambda name: name.removeprefix("model."), head_tensors(_HEAD))
     edit(folder, architectures=["ColQwen3_5"], dim=WIDTH)
     return model
 
@@ -74,8 +72,7 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
 @torch.inference_mode()
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, WIDTH)."""
-    states = states_of_page(folder, model, text, page)
-    return torch.nn.functional.normalize(_HEAD(states), dim=-1).numpy()
+    return projected(states_of_page(folder, model, text, page), _HEAD)
 
 
 @both
