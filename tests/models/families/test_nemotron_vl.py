@@ -131,7 +131,8 @@ def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
     method = {"method": "forward", "method_output_name": ["hidden_states", -1]}
     layout: dict[str, Any] = {"modality_config": {"text": method, "image": method}}
     layout |= {"module_output_name": "token_embeddings", "transformer_task": "feature-extraction"}
-    save(tmp_path, "sentence_bert_config.json", layout)
+    save(tmp_path, "sentence_bert_config.json", {**layout, "max_seq_length": 500})
+    assert ModelDescription.read(tmp_path).sentence.max_length == 400  # p_max_length
     embedder = load(tmp_path)
     (vector,) = embedder.embed(["the license"], prompt_name="document")
     assert_near(vector, reference.vector("passage: the license"))
@@ -152,6 +153,20 @@ def test_images_have_to_fit_and_the_text_after_them_is_cut(tmp_path: Path) -> No
         embedder.embed_contents([[IMAGES[1], "<IMG_CONTEXT>"]])
     with pytest.raises(ImageError, match=f"{4 * SIDE} x {SIDE} pixels, the limit is 10000"):
         embedder.embed_images(encoded(picture(200, 50)), max_pixels=10_000)
+
+
+@pytest.mark.parametrize(
+    ("stated", "positions", "length"), [(40, 512, 40), (1000, 512, 512), (None, 20_480, 10_240)]
+)
+def test_the_length_of_a_text_is_the_least_that_the_files_state(
+    stated: int | None, positions: int, length: int, tmp_path: Path
+) -> None:
+    write_nemotron_vl(tmp_path)
+    save(tmp_path, "tokenizer_config.json", {"model_max_length": 16_384})
+    text = read_json(tmp_path / "config.json")["llm_config"]
+    text = {**text, "max_position_embeddings": positions}
+    edit(tmp_path, p_max_length=stated, llm_config=text)
+    assert ModelDescription.read(tmp_path).sentence.max_length == length
 
 
 def test_wrong_calls_name_the_right_one(tmp_path: Path) -> None:
