@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from transformers import Qwen3_5ForConditionalGeneration
+from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
 from embedwell_models import families
+from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
@@ -108,6 +110,25 @@ def test_the_description_is_that_of_the_files(tmp_path: Path) -> None:
     assert description.spec.unread_keys == ()
     parts = [*model.model.parameters(), *_HEAD.parameters()]
     assert Footprint.of(description).parameters == sum(part.numel() for part in parts)
+
+
+def test_other_parts_of_a_published_model_are_not_read(tmp_path: Path) -> None:
+    write_colqwen3_5(tmp_path)
+    expected = load(tmp_path).embed_pages(PAGES[:1])[0]
+    change(tmp_path, lambda tensors: {**tensors, "mtp.fc.weight": torch.ones(2, 2)})
+    assert np.array_equal(load(tmp_path).embed_pages(PAGES[:1])[0], expected)
+
+
+def test_missing_options_are_those_of_the_code(tmp_path: Path) -> None:
+    write_colqwen3_5(tmp_path)
+    text = read_json(tmp_path / "config.json")["text_config"]
+    del text["rope_parameters"]["mrope_section"]
+    edit(tmp_path, "dim", "image_token_id", text_config=text)
+    spec = families.read(tmp_path)
+    assert spec.token_projection is not None and spec.image_tokens is not None
+    assert spec.token_projection.width == 128
+    assert spec.image_tokens.id == Qwen3_5Config().image_token_id
+    assert spec.image_tokens.sections == (11, 11, 10)
 
 
 @pytest.mark.parametrize("key", ["embed_dim", "dims"])
