@@ -7,8 +7,9 @@ whole text.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen3_vl
 from embedwell_models.families.family import Family, Row, Variant
 from embedwell_models.families.page_projection import COLPALI_ENGINE, project_tokens

@@ -8,10 +8,10 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import (
     Adapters,
     CheckpointLayout,
-    PageFormat,
     Projection,
 )
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import Family, Row, Variant
 

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.page_format import PageFormat
 
 _AUGMENTATION = "<|endoftext|>"
 COLPALI_ENGINE = PageFormat(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec, PageFormat
+from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.patches import Row

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
 from embedwell_models.images.pages import read_processor
 from embedwell_models.model_files import modules
