@@ -145,7 +145,7 @@ class ModelDescription:
             classifier=classifier,
             preprocessing=image_options.read_preprocessing(images, spec),
             patches=image_options.read_patches(path, entries[0], spec, text_format),
-            pages=image_options.read_pages(images, spec),
+            pages=image_options.read_pages(path, entries[0], spec),
             multi_vector=multi_vector,
         )
         if has_other:

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.models.families.checkpoint import relabel
 from tests.models.families.files import edit
+from tests.models.page_projection import NAME, head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import PROCESSOR, TEMPLATE, save, write_qwen3_vl
 
@@ -35,7 +36,7 @@ class Publication:
 
     config: Mapping[str, Any]
     prefix: str
-    head: str = "custom_text_proj"
+    head: str = NAME
     width: int = 64
     query: str = f"{{}}{_TEN}"
     document: str = "{}"
@@ -118,8 +119,7 @@ class ColQwen3:
         """The vectors of a text or a page: (tokens, dim)."""
         size = dict(self.of.size)
         states = states_of_page(self._folder, self.model, text, page, size=size)
-        projected = self.head(states)[:, : self.of.config.get("dims")]
-        return torch.nn.functional.normalize(projected, dim=-1).numpy()
+        return projected(states, self.head, self.of.config.get("dims"))
 
 
 def write_colqwen3(
@@ -130,18 +130,14 @@ def write_colqwen3(
     model = write_qwen3_vl(folder, max_length=max_length, ends=False, **text)
     save(folder, "preprocessor_config.json", PROCESSOR)
     save(folder, "processor_config.json", {"processor_class": "any", **of.processor})
-    head = torch.nn.Linear(64, of.width)
-    for part, seed in ((head.weight, 1), (head.bias, 2)):
-        torch.nn.init.normal_(part, std=0.3, generator=torch.Generator().manual_seed(seed))
-    parts = head.named_parameters() if of.head else ()
-    added = {f"{of.head}.{part}": each.detach() for part, each in parts}
+    head = random_projection(of.width)
 
     def published(tensor: str) -> str:
         if tensor.startswith("lm_head."):
             return of.prefix.removesuffix("model.") + tensor
         return of.prefix + tensor.removeprefix("model.")
 
-    relabel(folder, published, added)
+    relabel(folder, published, head_tensors(head, of.head) if of.head else {})
     edit(folder, **of.config)
     if name == "nemotron":
         _change_attention(model.model.language_model)

@@ -1,9 +1,7 @@
 """A server of GME: texts, images and both, within its limits."""
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,25 +9,12 @@ import pytest
 from embedwell_models import Embedder
 from tests.models.image_models import encoded, picture
 from tests.models.qwen2_vl import OF_KERNELS, write_gme
+from tests.service.image_inputs import content, image
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 WIDE, SMALL, TEXT = encoded(picture(150, 60)), encoded(picture(40, 70, 1), "JPEG"), "the license"
-
-
-def data_url(data: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
-
-
-def content(parts: list[str | bytes]) -> dict[str, Any]:
-    given = [
-        {"type": "image_url", "image_url": {"url": data_url(part)}}
-        if isinstance(part, bytes)
-        else {"type": "text", "text": part}
-        for part in parts
-    ]
-    return {"content": given}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +33,7 @@ def server(folder: Path) -> Iterator[HttpServer]:
 def test_texts_images_and_both_have_the_vectors_of_the_library(
     server: HttpServer, folder: Path
 ) -> None:
-    inputs = [TEXT, {"image": data_url(WIDE)}, content([SMALL, TEXT])]
+    inputs = [TEXT, image(WIDE), content([SMALL, TEXT])]
     found = vectors(server.post("/embed", {"inputs": inputs, "prompt": "Find it."}))
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     contents: list[list[str | bytes]] = [[TEXT], [WIDE], [SMALL, TEXT]]
@@ -57,7 +42,7 @@ def test_texts_images_and_both_have_the_vectors_of_the_library(
 
 
 def test_large_images_are_refused(server: HttpServer) -> None:
-    large = {"image": data_url(encoded(picture(400, 400)))}
+    large = image(encoded(picture(400, 400)))
     fault = error(server.post("/embed", {"inputs": ["a", large]}), 400)
     assert fault["code"] == "invalid_image" and fault["index"] == 1
     assert "the limit is 131072" in fault["message"]

@@ -20,6 +20,7 @@ from embedwell_models import Embedder
 from embedwell_models.vectors import Floats, normalize
 from tests.models.image_models import encoded, picture, write_siglip, write_siglip2
 from tests.service.bulk.jobs import vectors_of
+from tests.service.image_inputs import data_url
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -31,10 +32,6 @@ TEXTS = ["a cat", "the license"]
 
 def plain(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def data_url(data: bytes) -> str:
-    return f"data:image/png;base64,{plain(data)}"
 
 
 FIRST, SECOND = (data_url(data) for data in FILES)

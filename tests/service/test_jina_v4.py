@@ -1,6 +1,5 @@
 """A server of Jina v4: vectors of texts and images, and of their tokens, by task."""
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from embedwell_models.vectors import maxsim
 from tests.models.image_models import encoded, picture
 from tests.models.jina_v4 import write_jina_v4
 from tests.models.qwen2_vl import OF_KERNELS
+from tests.service.image_inputs import image
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 PAGES, TEXT = [encoded(picture(150, 60)), encoded(picture(90, 200, 1))], "the license"
-IMAGES = [{"image": f"data:image/png;base64,{base64.b64encode(p).decode()}"} for p in PAGES]
+IMAGES = [image(page) for page in PAGES]
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,7 @@
 """A server of Llama Nemotron Embed VL: texts, images and both, by role."""
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,26 +9,12 @@ import pytest
 from embedwell_models import Embedder
 from tests.models.image_models import encoded, picture
 from tests.models.nemotron_vl import write_nemotron_vl
+from tests.service.image_inputs import content, image
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
 
 WIDE, SMALL, TEXT = encoded(picture(150, 60)), encoded(picture(40, 70, 1), "JPEG"), "the license"
-
-
-def data_url(data: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
-
-
-def content(*parts: str | bytes) -> dict[str, Any]:
-    return {
-        "content": [
-            {"type": "image_url", "image_url": {"url": data_url(part)}}
-            if isinstance(part, bytes)
-            else {"type": "text", "text": part}
-            for part in parts
-        ]
-    }
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +33,7 @@ def server(folder: Path) -> Iterator[HttpServer]:
 def test_texts_images_and_both_have_the_vectors_of_the_library(
     server: HttpServer, folder: Path
 ) -> None:
-    inputs = [TEXT, {"image": data_url(WIDE)}, content(SMALL, TEXT)]
+    inputs = [TEXT, image(WIDE), content([SMALL, TEXT])]
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     contents: list[list[str | bytes]] = [[TEXT], [WIDE], [SMALL, TEXT]]
     for role in ("query", "document"):
@@ -60,18 +44,16 @@ def test_texts_images_and_both_have_the_vectors_of_the_library(
 
 def test_large_images_are_refused(server: HttpServer) -> None:
     fault = error(
-        server.post("/embed", {"inputs": ["a", {"image": data_url(encoded(picture(400, 400)))}]}),
+        server.post("/embed", {"inputs": ["a", image(encoded(picture(400, 400)))]}),
         400,
     )
     assert fault["code"] == "invalid_image" and fault["index"] == 1
-    fault = error(server.post("/embed", {"inputs": content(*[WIDE] * 40)}), 400)
+    fault = error(server.post("/embed", {"inputs": content([WIDE] * 40)}), 400)
     assert fault["code"] == "input_too_long"
 
 
 def test_a_tile_counts_as_its_tokens(server: HttpServer, folder: Path) -> None:
-    usage = server.post(
-        "/v1/embeddings", {"input": [{"image": data_url(WIDE)}], "model": "nemotron"}
-    )
+    usage = server.post("/v1/embeddings", {"input": [image(WIDE)], "model": "nemotron"})
     embedder = Embedder.load(folder, device="cpu", dtype="float32")
     assert embedder.patches is not None
     pixels = embedder.patches.pixels(WIDE, 1 << 17)

@@ -1,6 +1,5 @@
 """Images of pages in the requests of each API, against the model's own vectors."""
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,16 +17,13 @@ from tests.models.colpali import write_colpali
 from tests.models.colqwen2 import write_colqwen2
 from tests.models.colqwen3 import write_colqwen3
 from tests.models.image_models import encoded, picture
+from tests.service.image_inputs import image
 from tests.service.local_server import local_server
 from tests.service.responses import error
 from tests.service.server import HttpServer
 
 PAGES = [encoded(picture(150, 61)), encoded(picture(64, 64, 1), "JPEG")]
 QUERY, TEXT = "the license", "a work of any kind"
-
-
-def image(data: bytes) -> dict[str, str]:
-    return {"image": f"data:image/png;base64,{base64.b64encode(data).decode()}"}
 
 
 INPUTS: list[Any] = [TEXT, image(PAGES[0]), image(PAGES[1]), QUERY]

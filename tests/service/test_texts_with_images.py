@@ -1,6 +1,5 @@
 """Inputs of texts and images in the requests of each API, against the model's own vectors."""
 
-import base64
 import json
 import re
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from embedwell_models import Embedder
 from embedwell_models.vectors import Floats
 from tests.models.image_models import encoded, picture
 from tests.models.qwen3_vl import OF_KERNELS, PROCESSOR, save, write_qwen3_vl
+from tests.service.image_inputs import content, data_url, image
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -21,22 +21,6 @@ from tests.service.server import HttpServer
 WIDE, SMALL = encoded(picture(150, 60)), encoded(picture(40, 70, 1), "JPEG")
 TEXT = "the license"
 CONTENTS: list[list[str | bytes]] = [[TEXT], [WIDE], [SMALL, TEXT], [TEXT, WIDE, "any", SMALL]]
-
-
-def data_url(data: bytes) -> str:
-    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
-
-
-def image_url(data: bytes) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": data_url(data)}}
-
-
-def text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def content(parts: list[str | bytes]) -> dict[str, Any]:
-    return {"content": [text_part(p) if isinstance(p, str) else image_url(p) for p in parts]}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +49,7 @@ def server(folder: Path) -> Iterator[HttpServer]:
 
 
 def test_embed_takes_texts_images_and_both(server: HttpServer, expected: Floats) -> None:
-    inputs = [TEXT, {"image": data_url(WIDE)}, content(CONTENTS[2]), content(CONTENTS[3])]
+    inputs = [TEXT, image(WIDE), content(CONTENTS[2]), content(CONTENTS[3])]
     found = vectors(server.post("/embed", {"inputs": inputs}))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for item, vector in zip(inputs, found, strict=True):
@@ -101,7 +85,7 @@ def test_an_instruction_precedes_texts_and_images(server: HttpServer, embedder: 
 
 def voyage(part: str | bytes) -> dict[str, Any]:
     if isinstance(part, str):
-        return text_part(part)
+        return {"type": "text", "text": part}
     return {"type": "image_base64", "image_base64": data_url(part)}
 
 
@@ -142,7 +126,7 @@ def test_inputs_that_do_not_fit_are_refused(server: HttpServer) -> None:
     assert "has the token" in fault["message"]
     many = content([WIDE] * 40)
     assert "400 tokens, of which" in refusal(inputs=[many])["message"]
-    large = {"image": data_url(encoded(picture(400, 400)))}
+    large = image(encoded(picture(400, 400)))
     assert "the limit is 131072" in refusal(inputs=large)["message"]
     assert refusal(inputs=[content([SMALL, TEXT])], outputs=["sparse"])["code"] == "not_offered"
 

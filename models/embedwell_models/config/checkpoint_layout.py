@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from embedwell_models.config import tensor_names
 from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
 
 LARGEST = -1
@@ -24,13 +25,13 @@ class Projection:
     tensor: name of the matrix in the checkpoint, (width, D). bias: whether a vector is added.
     end: the id whose first occurrence ends a text; LARGEST for the largest id of the text; None if
     the last token ends it. padded: whether texts are padded to the maximum length, as in training.
-    always: whether the model has no other vectors. kept: how many of a vector's first numbers are
-    kept; None for all.
+    always: whether the model has no other vectors. outputs: how many of the first of these
+    numbers a vector has; None for all.
     """
 
     tensor: str
     width: int
-    kept: int | None = None
+    outputs: int | None = None
     end: int | None = None
     always: bool = True
     bias: bool = False
@@ -123,7 +124,7 @@ class CheckpointLayout:
     norm_shift: float = 0.0
     projection: Projection | None = None
     token_projection: Projection | None = None
-    page_format: "PageFormat | None" = None
+    page_format: PageFormat | None = None
     spare_rows: int = 0
     placeholders: Mapping[int, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -276,38 +277,6 @@ class LatentSpec:
     def size(self) -> int:
         """Number of parameters in the computed matrices, see encoder.latents."""
         return self.width * (2 * self.heads * self.count + 3 * self.inner)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageFormat:
-    """Texts around queries and around images of pages, in a model with a vector for each token.
-
-    placeholder: text of a token of an image. page: text of a page, which the processor's file may
-    replace. around_page: text before and after it. Together they have one placeholder, for the
-    image. tiles: whether a page of the encoder `images` is cut to tiles; otherwise it becomes one
-    square. passage_prefix: the file's option for the text that `around_page` has after an image.
-    query_start: text before a query. query_prefix: text after that one, which the file may
-    replace. query_prefix_end: text between the prefix and the query. query_length: maximum number
-    of tokens of a query, which the file may replace; None for the model's. augmentation: token that
-    follows a query `augmentations` times; None for the token of padding. query_end: text after
-    these tokens. formats_documents: whether texts that are documents have all of this around them,
-    too. special_tokens: whether texts have those of the tokenizer, too.
-    """
-
-    placeholder: str
-    page: str
-    around_page: tuple[str, str] = ("", "")
-    passage_prefix: str = ""
-    tiles: bool = False
-    query_start: str = ""
-    query_prefix: str
-    query_prefix_end: str = ""
-    query_length: int | None = None
-    augmentation: str | None
-    augmentations: int = 10
-    query_end: str = ""
-    formats_documents: bool = False
-    special_tokens: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

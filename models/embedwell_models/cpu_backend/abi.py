@@ -208,18 +208,8 @@ class RowMaximumCall(ctypes.Structure):
 _STRUCTS: Mapping[str, list[type[ctypes.Structure]]] = {  # C function -> structs of its sizes
     "encoder_abi": [
         *(Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads, DeltaNet),
-        *(
-            Expert,
-            Experts,
-            Layer,
-            RelativeTables,
-            KernelConfig,
-            EmbeddingTables,
-            PositionBias,
-            Distances,
-            Rotation,
-        ),
-        ForwardCall,
+        *(Expert, Experts, Layer, RelativeTables, KernelConfig, EmbeddingTables, PositionBias),
+        *(Distances, Rotation, ForwardCall),
     ],
     "linear_abi": [Matrix, Linear, LinearCall, RowMaximumCall],
     "threads_abi": [],

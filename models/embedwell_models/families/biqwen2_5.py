@@ -24,13 +24,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, unused=(*spec.unused, _UNUSED), image_tokens=images)
 
 
-def _is_of_authors(options: JsonConfig) -> bool:
-    return CODE in options.get("architectures", ())
-
-
 FAMILIES = (
     Family(
-        model_types=(Variant("qwen2_5_vl", CODE, _is_of_authors),),
+        model_types=(Variant.by_class("qwen2_5_vl", CODE),),
         name="biqwen2_5",
         read=read,
         published_pooling="lasttoken",

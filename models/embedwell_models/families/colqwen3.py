@@ -7,33 +7,24 @@ whole text.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import (
-    CheckpointLayout,
-    ImageTokenSpec,
-    PageFormat,
-    Projection,
-)
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen3_vl
 from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.page_projection import COLPALI_ENGINE, project_tokens
 
 _IMAGE = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 _AUGMENTATION = "<|endoftext|>"
-_FORMAT = PageFormat(  # of colpali-engine
-    placeholder="<|image_pad|>",
-    page=f"{_IMAGE}Describe the image.<|im_end|>{_AUGMENTATION}",
-    query_prefix="",
-    augmentation=_AUGMENTATION,
-)
 _TOMORO = replace(
-    _FORMAT,
+    COLPALI_ENGINE,
     page=f"{_IMAGE}Describe the image.",
     around_page=("", f"<|im_end|>{_AUGMENTATION}"),
     augmentation=None,
     formats_documents=True,
 )
 _OPS = replace(
-    _FORMAT,
+    COLPALI_ENGINE,
     page=f"{_IMAGE}Describe the image.<|im_end|><|im_start|>assistant\n{_AUGMENTATION}",
     query_prefix="Query: ",
 )
@@ -63,7 +54,7 @@ def tomoro(options: JsonConfig) -> CheckpointLayout:
     area = (images.patch_size * images.merge) ** 2
     images = replace(images, pixels=(None, _MAX_TOKENS * area))
     width, tensor = options.get("embed_dim", 320), "embedding_proj_layer"
-    return _projected(replace(spec, image_tokens=images), _TOMORO, tensor, width, inside="vlm.")
+    return project_tokens(replace(spec, image_tokens=images), _TOMORO, tensor, width, inside="vlm.")
 
 
 def ops(options: JsonConfig) -> CheckpointLayout:
@@ -74,15 +65,15 @@ def ops(options: JsonConfig) -> CheckpointLayout:
     dims = options.get("dims", width)
     if not 0 < dims <= width:
         raise options.unsupported("dims", dims, f"1 to {width}")
-    spec = _projected(spec, _OPS, "custom_text_proj", width)
+    spec = project_tokens(spec, _OPS, "custom_text_proj", width)
     assert spec.token_projection is not None
-    return replace(spec, token_projection=replace(spec.token_projection, kept=dims))
+    return replace(spec, token_projection=replace(spec.token_projection, outputs=dims))
 
 
 def of_colpali_engine(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model as colpali-engine saves it: a Qwen3-VL and a projection."""
     width = options.get("dim", 128)
-    return _projected(_qwen3_vl(options), _FORMAT, "custom_text_proj", width)
+    return project_tokens(_qwen3_vl(options), COLPALI_ENGINE, "custom_text_proj", width)
 
 
 def nemotron(options: JsonConfig) -> CheckpointLayout:
@@ -104,37 +95,6 @@ def _qwen3_vl(options: JsonConfig) -> CheckpointLayout:
     if spec.image_tokens is None:
         raise options.unsupported("vision_config", None, "that of a Qwen3-VL")
     return replace(spec, image_tokens=replace(spec.image_tokens, pixels=None))
-
-
-def _projected(
-    spec: CheckpointLayout, page_format: PageFormat, head: str, width: int, inside: str = ""
-) -> CheckpointLayout:
-    """Add a projection of each token's state. head: its name. inside: prefix of all other names."""
-    assert spec.image_tokens is not None
-    prefixes = spec.prefixes
-    return replace(
-        spec,
-        prefixes=tuple(f"{inside}{prefix}" for prefix in (*prefixes, *[""] * bool(inside))),
-        unused=(*spec.unused, f"{head}.*"),
-        image_tokens=_beside(spec.image_tokens, head, inside),
-        page_format=page_format,
-        token_projection=Projection(tensor=f"{head}.weight", width=width, bias=True),
-    )
-
-
-def _beside(images: ImageTokenSpec, head: str, inside: str) -> ImageTokenSpec:
-    # The names of the image encoder in the larger checkpoint.
-    encoder = images.encoder
-    encoder = replace(
-        encoder,
-        prefixes=tuple(f"{inside}{prefix}" for prefix in encoder.prefixes),
-        unused=(*(f"{inside}{pattern}" for pattern in encoder.unused), f"{head}.*"),
-    )
-    return replace(images, encoder=encoder)
-
-
-def _is_of_colpali_engine(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
 
 
 def _row(family: str, models: str, layers: str = "as Qwen3-VL") -> tuple[Row, ...]:
@@ -159,7 +119,7 @@ FAMILIES = (
         ignored_keys=_IGNORED,
     ),
     Family(
-        model_types=(Variant("qwen3_vl", _CODE, _is_of_colpali_engine),),
+        model_types=(Variant.by_class("qwen3_vl", _CODE),),
         name="colqwen3_of_colpali_engine",
         read=of_colpali_engine,
         rows=_row("ColQwen3 of colpali-engine", "SauerkrautLM-ColQwen3"),

@@ -2,22 +2,14 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import qwen3_5
 from embedwell_models.families.family import Family, Row, Variant
+from embedwell_models.families.page_projection import COLPALI_ENGINE, project_tokens
 from embedwell_models.families.qwen3_vl_images import image_tokens
 
 _CODE = "ColQwen3_5"
-_HEAD = "custom_text_proj"
-_AUGMENTATION = "<|endoftext|>"
-_FORMAT = PageFormat(  # of colpali-engine
-    placeholder="<|image_pad|>",
-    page="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
-    f"<|im_end|>{_AUGMENTATION}",
-    query_prefix="",
-    augmentation=_AUGMENTATION,
-)
 _WIDTHS = ("dim", "embed_dim", "dims")  # keys of the number of dimensions, 128 by default
 
 
@@ -36,25 +28,15 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
     if images is None:
         raise options.unsupported("vision_config", None, "the options of the image encoder")
-    encoder = images.encoder
-    unused = (*encoder.unused, f"{_HEAD}.*", "mtp.*")
     width = next((width for key in _WIDTHS if (width := options.get(key, 0))), 128)
-    return replace(
-        spec,
-        unused=(*spec.unused, f"{_HEAD}.*"),
-        image_tokens=replace(images, encoder=replace(encoder, unused=unused), pixels=None),
-        page_format=_FORMAT,
-        token_projection=Projection(tensor=f"{_HEAD}.weight", width=width, bias=True),
-    )
-
-
-def _is_of_colpali_engine(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
+    encoder = replace(images.encoder, unused=(*images.encoder.unused, "mtp.*"))
+    spec = replace(spec, image_tokens=replace(images, encoder=encoder, pixels=None))
+    return project_tokens(spec, COLPALI_ENGINE, "custom_text_proj", width)
 
 
 FAMILIES = (
     Family(
-        model_types=(Variant("qwen3_5", _CODE, _is_of_colpali_engine),),
+        model_types=(Variant.by_class("qwen3_5", _CODE),),
         name="colqwen3_5",
         read=read,
         ignored_keys=(*qwen3_5.IGNORED, "padding_side"),  # nothing attends to padding

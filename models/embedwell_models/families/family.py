@@ -36,6 +36,11 @@ class Variant:
         """Return the variant with this position_embedding_type."""
         return cls(model_type, positions, lambda options: options.get(_POSITIONS, "") == positions)
 
+    @classmethod
+    def by_class(cls, model_type: str, name: str) -> "Variant":
+        """Return the variant whose architectures name this class."""
+        return cls(model_type, name, lambda options: name in options.get("architectures", ()))
+
 
 _POSITIONS = "position_embedding_type"
 

@@ -20,13 +20,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     return replace(spec, unused=(*spec.unused, "projector.*"))
 
 
-def _ranks_lists(options: JsonConfig) -> bool:
-    return _CLASS in options.get("architectures", ())
-
-
 FAMILIES = (
     Family(
-        model_types=(Variant("qwen3", _CLASS, _ranks_lists),),
+        model_types=(Variant.by_class("qwen3", _CLASS),),
         name="jina_reranker_v3",
         read=read,
         reads_lists=True,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from embedwell_models.config.checkpoint_layout import (
     Adapters,
     CheckpointLayout,
-    PageFormat,
     Projection,
 )
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen2_5_vl
 from embedwell_models.families.family import Family, Row, Variant
 
@@ -64,15 +64,9 @@ def read(options: JsonConfig) -> CheckpointLayout:
     )
 
 
-def _is_of_authors(options: JsonConfig) -> bool:
-    return _CODE in options.get("architectures", ())
-
-
 FAMILIES = (
     Family(
-        model_types=tuple(
-            Variant(name, _CODE, _is_of_authors) for name in (_TYPE, f"{_TYPE}_text", "")
-        ),
+        model_types=tuple(Variant.by_class(name, _CODE) for name in (_TYPE, f"{_TYPE}_text", "")),
         name="jina_v4",
         read=read,
         published_pooling="mean",

@@ -50,6 +50,7 @@ def _text_only(options: JsonConfig) -> CheckpointLayout:
     options.require("attn_output_gate", True)
     options.require("attention_bias", False)
     options.require("hidden_act", "silu")  # also of the convolutions
+    options.require("output_gate_type", "swish", "silu")  # of the Gated DeltaNets
     options = options.with_defaults({"num_key_value_heads": 4})
     share = options.get("partial_rotary_factor", 0.25)
     config = llama.config(

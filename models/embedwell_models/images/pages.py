@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedwell_models.config.checkpoint_layout import ImageSpec, PageFormat
+from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.patches import Row
@@ -180,8 +181,8 @@ def page_prompt(folder: Path, page_format: PageFormat) -> str:
     processor, key = read_processor(folder), "visual_prompt_prefix"
     processor.require("passage_prefix", page_format.passage_prefix)
     before, after = page_format.around_page
-    after = processor.get("visual_prompt_suffix", "") or after
-    prompt: str = before + (processor.get(key, "") or page_format.page) + after
+    after = processor.get("visual_prompt_suffix", after)
+    prompt: str = before + processor.get(key, page_format.page) + after
     if prompt.count(page_format.placeholder) != 1:
         raise processor.unsupported(key, prompt, f"one {page_format.placeholder}")
     return prompt

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedwell_models.config.checkpoint_layout import ImageSpec, PageFormat
+from embedwell_models.config.checkpoint_layout import ImageSpec
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.images.pages import check_tokens, page_prompt
 from embedwell_models.images.patches import Row
 from embedwell_models.images.preprocessing import Pixels, Preprocessing

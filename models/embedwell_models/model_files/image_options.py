@@ -31,23 +31,23 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
 
 
 def read_pages(
-    encoder: Path, spec: CheckpointLayout
+    folder: Path, encoder: ModuleEntry, spec: CheckpointLayout
 ) -> PagePreprocessing | SquarePages | PatchPages | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
-    encoder: folder of the image encoder. Raises ModelError for an option that is not supported.
+    Raises ModelError for an option that is not supported.
     """
-    page_format = spec.page_format
+    page_format, images, path = spec.page_format, spec.image_tokens, folder / encoder.path
     if page_format is None:
         return None
     if spec.images is not None:
         kind = PagePreprocessing if page_format.tiles else SquarePages
-        return kind.read(encoder, spec.images, page_format)
-    if spec.image_tokens is None or _lacks_torch(encoder):
+        return kind.read(path, spec.images, page_format)
+    if images is None or _lacks_torch(path):
         return None
-    before, after = page_prompt(encoder, page_format).split(page_format.placeholder)
-    bounds = spec.image_tokens.pixels or (None, None)
-    patches = PatchPreprocessing.read(encoder, spec.image_tokens, (before, after), bounds)
+    before, after = page_prompt(path, page_format).split(page_format.placeholder)
+    bounds = _bounds(folder, encoder, images.pixels)
+    patches = PatchPreprocessing.read(path, images, (before, after), bounds)
     return PatchPages(patches) if patches else None
 
 
@@ -67,18 +67,26 @@ def read_patches(
     if _lacks_torch(folder):
         return None
     own_code = by_own_code(folder, encoder)
-    stated = read_options(folder, encoder.path).nested("processor_kwargs")
-    bounds = images.pixels if own_code else None
     before, after = text_format.image.split(images.placeholder)
     patches = PatchPreprocessing.read(
         folder / encoder.path,
         images,
         (before, after),
-        bounds or (stated.get("min_pixels"), stated.get("max_pixels")),
+        _bounds(folder, encoder, images.pixels if own_code else None),
         images.earlier_pixels if own_code else None,
     )
     takes_prompt, single = text_format.instructs_images, text_format.single_images
     return patches and replace(patches, takes_prompt=takes_prompt, single=single)
+
+
+def _bounds(
+    folder: Path, encoder: ModuleEntry, pixels: tuple[int | None, int | None] | None
+) -> tuple[int | None, int | None]:
+    # Least and most pixels that replace those of the processor's file: of the authors' code, or of
+    # the options of sentence-transformers.
+    stated = read_options(folder, encoder.path).nested("processor_kwargs")
+    least, most = pixels or (None, None)
+    return least or stated.get("min_pixels"), most or stated.get("max_pixels")
 
 
 def _lacks_torch(folder: Path) -> bool:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, PageFormat, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
 from embedwell_models.images.pages import read_processor
 from embedwell_models.model_files import modules
@@ -32,6 +33,7 @@ ROLES: tuple[TextRole, TextRole] = ("query", "document")
 _TENSOR = "linear.weight"  # Stanford's projection, in the encoder's file
 _PUNCTUATION = tuple(string.punctuation)
 _KINDS = {"Dense", "Normalize", "MultiVectorMask"}
+_KINDS_OF_PAGES = _KINDS - {"Dense"}  # the model's own projection is in its checkpoint
 _LENGTH = 32  # default number of tokens of an expanded query
 
 
@@ -110,7 +112,7 @@ class MultiVectorOptions:
         if spec.page_format is not None:
             if projection is not None and not projection.always:
                 return None
-            _check_kinds(folder, entries)
+            _check_kinds(folder, entries, _KINDS_OF_PAGES)
             if _skipped(folder, entries)[0]:
                 raise ModelError(f"{folder}: skiplist_words of a model of pages are not supported")
             following = _projection_modules(entries[0].path, hidden_size, projection)
@@ -153,8 +155,8 @@ def _projection_modules(
 ) -> tuple[Module, ...]:
     if projection is None:
         return ()
-    dense, kept = projection_module(path, hidden_size, projection), projection.kept
-    return (dense,) if kept is None else (dense, Truncate(kept))
+    dense, outputs = projection_module(path, hidden_size, projection), projection.outputs
+    return (dense,) if outputs is None else (dense, Truncate(outputs))
 
 
 def _of_pages(
@@ -182,7 +184,7 @@ def _read_modules(
     # A folder of sentence-transformers, or of PyLate, which writes no modules for the last two
     # steps.
     card = read_card(folder)
-    _check_kinds(folder, entries)
+    _check_kinds(folder, entries, _KINDS)
     kinds = [entry.kind for entry in entries[1:]]
     following = modules.read_vector_modules(folder, entries[1:], hidden_size, TOKENS)
     normalize = following[-1:] == [Normalize()]
@@ -207,12 +209,13 @@ def _read_modules(
     )
 
 
-def _check_kinds(folder: Path, entries: Sequence[ModuleEntry]) -> None:
+def _check_kinds(folder: Path, entries: Sequence[ModuleEntry], following: set[str]) -> None:
+    # following: allowed kinds of all modules but the first.
     kinds = [entry.kind for entry in entries]
-    if kinds[0] != "Transformer" or not {*kinds[1:]} <= _KINDS:
+    if kinds[0] != "Transformer" or not {*kinds[1:]} <= following:
         raise ModelError(
             f"{folder / 'modules.json'}: modules {kinds} of a multi-vector model are not "
-            f"supported; supported: a Transformer, then {sorted(_KINDS)}"
+            f"supported; supported: a Transformer, then {sorted(following)}"
         )
 
 

@@ -63,8 +63,12 @@ def test_vectors_are_those_of_transformers(sizes: dict[str, Any], tmp_path: Path
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"query_prefix": "Find: ", "visual_prompt_prefix": "Read it."}],
-    ids=["own", "stated"],
+    [
+        {},
+        {"query_prefix": "Find: ", "visual_prompt_prefix": "Read it."},
+        {"query_prefix": "", "visual_prompt_prefix": ""},
+    ],
+    ids=["own", "stated", "empty"],
 )
 def test_ids_and_pixels_are_those_of_the_processor(options: dict[str, Any], tmp_path: Path) -> None:
     processor = write_processor(tmp_path, **options)

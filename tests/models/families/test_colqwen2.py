@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sentence_transformers import MultiVectorEncoder
+from transformers import Qwen2VLImageProcessorPil
 
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
@@ -13,10 +14,11 @@ from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.images.patch_pages import PatchPages
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from tests.models.colqwen2 import write_colqwen2, write_config, write_processor
+from tests.models.colqwen2 import AREA, write_colqwen2, write_config, write_processor
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
+from tests.models.model_files.options import TRANSFORMER
 from tests.models.page_models import (
     assert_close_pages,
     assert_near,
@@ -151,6 +153,21 @@ def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
         assert_near(vectors, np.asarray(theirs.encode_document(page)))
 
 
+def test_the_files_of_sentence_transformers_may_state_sizes(tmp_path: Path) -> None:
+    write_config(write_processor(tmp_path), tmp_path)
+    save(tmp_path, "modules.json", [TRANSFORMER])
+    bounds = {"min_pixels": 4 * AREA, "max_pixels": 6 * AREA}
+    save(tmp_path, "sentence_bert_config.json", {"processor_kwargs": bounds})
+    pages = ModelDescription.read(tmp_path).pages
+    assert isinstance(pages, PatchPages)
+    size = {"shortest_edge": 4 * AREA, "longest_edge": 6 * AREA}
+    processor: Any = Qwen2VLImageProcessorPil.from_pretrained(tmp_path, size=size)
+    for page, data in zip(PICTURES, PAGES, strict=True):
+        cut = pages.patches.cut(pages.images(data, 1 << 20)[0])
+        expected = processor(page, return_tensors="pt")["pixel_values"]
+        assert np.array_equal(cut.values, expected.numpy())
+
+
 @pytest.mark.parametrize(
     ("mask", "named"),
     [({"skiplist_words": ["."]}, "skiplist_words"), ({"keep_only_token_ids": [1]}, "keep_only")],
@@ -163,6 +180,14 @@ def test_tokens_without_a_vector_are_refused(
     save(tmp_path / "theirs" / "1_MultiVectorMask", "config.json", mask)
     with pytest.raises(ModelError, match=named):
         ModelDescription.read(tmp_path / "theirs")
+
+
+def test_a_projection_after_that_of_the_model_is_refused(tmp_path: Path) -> None:
+    write_config(write_processor(tmp_path), tmp_path)
+    dense = {"name": "1", "type": "sentence_transformers.models.Dense", "path": "1_Dense"}
+    save(tmp_path, "modules.json", [TRANSFORMER, dense])
+    with pytest.raises(ModelError, match=r"\['Transformer', 'Dense'\] of a multi-vector model"):
+        ModelDescription.read(tmp_path)
 
 
 def test_missing_tensors_are_named(tmp_path: Path) -> None:

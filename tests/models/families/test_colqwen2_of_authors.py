@@ -19,6 +19,7 @@ from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_processor
 from tests.models.page_models import assert_near, assert_same_alone, load
+from tests.models.page_projection import head_tensors, projected, random_projection
 from tests.models.qwen2_vl import (
     OF_KERNELS,
     PROCESSOR,
@@ -32,7 +33,7 @@ from tests.models.qwen3_vl import save
 QUERIES = ["the license", "", "ends. "]
 PICTURES = [picture(150, 61), picture(21, 50, 1), picture(333, 190, 2)]
 PAGES = [encoded(each) for each in PICTURES]
-_HEAD = torch.nn.Linear(64, 128)
+_HEAD = random_projection(128)
 
 both = pytest.mark.parametrize("sizes", [SIZES, OF_KERNELS], ids=["torch", "kernels"])
 bases = pytest.mark.parametrize("base", ["qwen2_vl", "qwen2_5_vl"])
@@ -48,10 +49,7 @@ def write_original(folder: Path, **sizes: Any) -> Any:
     model = write_qwen2_vl(folder, **sizes)
     bounds = {"min_pixels": 4 * AREA, "max_pixels": 40 * AREA}
     save(folder, "preprocessor_config.json", {**PROCESSOR, **bounds, "size": bounds})
-    torch.nn.init.normal_(_HEAD.weight, std=0.3, generator=torch.Generator().manual_seed(1))
-    torch.nn.init.normal_(_HEAD.bias, std=0.3, generator=torch.Generator().manual_seed(2))
-    head = {f"custom_text_proj.{part}": each.detach() for part, each in _HEAD.named_parameters()}
-    relabel(folder, str, head)
+    relabel(folder, str, head_tensors(_HEAD))
     code = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
     edit(folder, architectures=[code[model.config.model_type]])
     return model
@@ -60,8 +58,7 @@ def write_original(folder: Path, **sizes: Any) -> Any:
 @torch.inference_mode()
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, 128)."""
-    states = states_of_page(folder, model, text, page)
-    return torch.nn.functional.normalize(_HEAD(states), dim=-1).numpy()
+    return projected(states_of_page(folder, model, text, page), _HEAD)
 
 
 @both

@@ -92,6 +92,16 @@ def test_the_first_numbers_of_a_vector_are_kept(tmp_path: Path) -> None:
     assert description.dim == description.token_dim == 24
 
 
+@pytest.mark.parametrize(("name", "width"), [("tomoro", 320), ("ops", 64), ("engine", 128)])
+def test_a_vector_has_the_width_of_the_code_by_default(
+    name: str, width: int, tmp_path: Path
+) -> None:
+    write_colqwen3(tmp_path, name)
+    edit(tmp_path, "embed_dim", "dims", "dim")
+    description = ModelDescription.read(tmp_path)
+    assert description.dim == description.token_dim == width
+
+
 @pytest.mark.parametrize("size", [(1900, 1400), (700, 350), (30, 40)], ids=str)
 @pytest.mark.parametrize("name", ["tomoro", "ops"])
 def test_pixels_are_those_of_the_code(name: str, size: tuple[int, int], tmp_path: Path) -> None:
@@ -116,6 +126,13 @@ def test_the_files_of_a_processor_replace_the_texts(tmp_path: Path) -> None:
     expected = model.vectors(model.query("Find: work"))
     assert_near(embedder.embed_tokens("work", "query"), expected)
     assert_near(embedder.embed_tokens("work"), expected)
+
+
+def test_no_text_may_follow_the_prompt_of_a_page(tmp_path: Path) -> None:
+    model = write_colqwen3(tmp_path)
+    edit_processor(tmp_path, visual_prompt_suffix="")
+    page = model.vectors(model.of.processor["visual_prompt_prefix"], PICTURES[0])
+    assert_near(load(tmp_path).embed_pages(PAGES[:1])[0], page)
 
 
 def test_a_query_may_have_no_prefix(tmp_path: Path) -> None:
@@ -211,6 +228,7 @@ def test_a_missing_projection_is_named(name: str, tmp_path: Path) -> None:
     ("name", "options", "named"),
     [
         ("ops", {"dims": 65}, "dims = 65"),
+        ("ops", {"dims": 0}, "dims = 0"),
         ("ops", {"mask_non_image_embeddings": True}, "mask_non_image_embeddings"),
         ("nemotron", {"pooling": "avg"}, "pooling"),
         ("nemotron", {"vision_config": None}, "vision_config"),

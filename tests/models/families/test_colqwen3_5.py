@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from transformers import Qwen3_5ForConditionalGeneration
+from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
 from embedwell_models import families
+from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
@@ -17,6 +19,7 @@ from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.page_models import assert_close_pages, assert_near, assert_same_alone, load
+from tests.models.page_projection import head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import MARKS, PROCESSOR, TEMPLATE, save
 
@@ -43,7 +46,7 @@ VISION: dict[str, Any] = {
     **{"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48},
     **{"out_hidden_size": 64, "num_position_embeddings": 16},
 }
-_HEAD = torch.nn.Linear(64, WIDTH)
+_HEAD = random_projection(WIDTH)
 both = pytest.mark.parametrize("sizes", [{}, OF_KERNELS], ids=["torch", "kernels"])
 
 
@@ -63,10 +66,7 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
     }
     case = Case("qwen3_5", {}, sizes, model=Qwen3_5ForConditionalGeneration)
     model = write(case, folder)
-    torch.nn.init.normal_(_HEAD.weight, std=0.3, generator=torch.Generator().manual_seed(1))
-    torch.nn.init.normal_(_HEAD.bias, std=0.3, generator=torch.Generator().manual_seed(2))
-    head = {f"custom_text_proj.{part}": each.detach() for part, each in _HEAD.named_parameters()}
-    relabel(folder, lambda name: name.removeprefix("model."), head)
+    relabel(folder, lambda name: name.removeprefix("model."), head_tensors(_HEAD))
     edit(folder, architectures=["ColQwen3_5"], dim=WIDTH)
     return model
 
@@ -74,8 +74,7 @@ def write_colqwen3_5(folder: Path, **text: Any) -> Any:
 @torch.inference_mode()
 def theirs(folder: Path, model: Any, text: str, page: Any = None) -> Any:
     """The vectors of a text or a page, by the steps of the code: (tokens, WIDTH)."""
-    states = states_of_page(folder, model, text, page)
-    return torch.nn.functional.normalize(_HEAD(states), dim=-1).numpy()
+    return projected(states_of_page(folder, model, text, page), _HEAD)
 
 
 @both
@@ -111,6 +110,25 @@ def test_the_description_is_that_of_the_files(tmp_path: Path) -> None:
     assert description.spec.unread_keys == ()
     parts = [*model.model.parameters(), *_HEAD.parameters()]
     assert Footprint.of(description).parameters == sum(part.numel() for part in parts)
+
+
+def test_other_parts_of_a_published_model_are_not_read(tmp_path: Path) -> None:
+    write_colqwen3_5(tmp_path)
+    expected = load(tmp_path).embed_pages(PAGES[:1])[0]
+    change(tmp_path, lambda tensors: {**tensors, "mtp.fc.weight": torch.ones(2, 2)})
+    assert np.array_equal(load(tmp_path).embed_pages(PAGES[:1])[0], expected)
+
+
+def test_missing_options_are_those_of_the_code(tmp_path: Path) -> None:
+    write_colqwen3_5(tmp_path)
+    text = read_json(tmp_path / "config.json")["text_config"]
+    del text["rope_parameters"]["mrope_section"]
+    edit(tmp_path, "dim", "image_token_id", text_config=text)
+    spec = families.read(tmp_path)
+    assert spec.token_projection is not None and spec.image_tokens is not None
+    assert spec.token_projection.width == 128
+    assert spec.image_tokens.id == Qwen3_5Config().image_token_id
+    assert spec.image_tokens.sections == (11, 11, 10)
 
 
 @pytest.mark.parametrize("key", ["embed_dim", "dims"])

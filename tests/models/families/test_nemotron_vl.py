@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from embedwell_models import families, model_fingerprint
 from embedwell_models.config.json_config import read_json
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.compiled import skip_without_kernels
@@ -67,49 +65,8 @@ def test_a_vector_does_not_depend_on_others(tmp_path: Path) -> None:
 def test_other_precisions_are_close(dtype: str, tmp_path: Path) -> None:
     skip_without_kernels(dtype)
     write_nemotron_vl(tmp_path)
-    exact, found = (load(tmp_path, dtype=each).embed_images(IMAGES) for each in ("float32", dtype))
-    assert (exact * found).sum(1).min() > 0.98
-
-
-SIZES = [
-    *((64, 64), (9, 9), (130, 64), (64, 200), (301, 299), (700, 33), (33, 700), (500, 333)),
-    *((83, 279), (307, 104), (215, 215)),  # the last is ambiguous with 8 tiles
-]
-
-
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({}, {"max_input_tiles": 8}, {"max_input_tiles": 1}, {"use_thumbnail": False}),
-        {"dynamic_image_size": False},
-    ],
-    ids=str,
-)
-def test_pixels_have_the_numbers_of_the_processor(
-    options: dict[str, Any], size: tuple[int, int], tmp_path: Path
-) -> None:
-    reference = write_nemotron_vl(tmp_path, **options)
-    description = ModelDescription.read(tmp_path)
-    tiles, table = description.patches, description.value_table
-    assert isinstance(tiles, TilePreprocessing) and table is not None
-    image = picture(*size)
-    pixels = tiles.pixels(encoded(image), 1 << 20)
-    found = table[
-        np.arange(3)[:, None, None], np.stack(tiles.tiles([pixels])).transpose(0, 3, 1, 2)
-    ]
-    assert np.array_equal(found, reference.pixels(image).numpy())
-
-
-def test_the_normalisation_of_imagenet_is_that_of_the_processor(tmp_path: Path) -> None:
-    write_nemotron_vl(tmp_path, norm_type="imagenet")
-    table = ModelDescription.read(tmp_path).value_table
-    values = torch.arange(256).float().div(255)
-    mean, std = (
-        torch.tensor(each)[:, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    )
-    expected = ((values - mean) / std).bfloat16().float()
-    assert table is not None and np.array_equal(table, expected.numpy())
+    exact = load(tmp_path).embed_images(IMAGES)
+    assert (exact * load(tmp_path, dtype=dtype).embed_images(IMAGES)).sum(1).min() > 0.98
 
 
 def test_the_published_names_of_tensors_are_read(tmp_path: Path) -> None:
@@ -132,7 +89,8 @@ def test_the_files_of_sentence_transformers_are_read(tmp_path: Path) -> None:
     method = {"method": "forward", "method_output_name": ["hidden_states", -1]}
     layout: dict[str, Any] = {"modality_config": {"text": method, "image": method}}
     layout |= {"module_output_name": "token_embeddings", "transformer_task": "feature-extraction"}
-    save(tmp_path, "sentence_bert_config.json", layout)
+    save(tmp_path, "sentence_bert_config.json", {**layout, "max_seq_length": 500})
+    assert ModelDescription.read(tmp_path).sentence.max_length == 400  # p_max_length
     embedder = load(tmp_path)
     (vector,) = embedder.embed(["the license"], prompt_name="document")
     assert_near(vector, reference.vector("passage: the license"))
@@ -153,6 +111,20 @@ def test_images_have_to_fit_and_the_text_after_them_is_cut(tmp_path: Path) -> No
         embedder.embed_contents([[IMAGES[1], "<IMG_CONTEXT>"]])
     with pytest.raises(ImageError, match=f"{4 * SIDE} x {SIDE} pixels, the limit is 10000"):
         embedder.embed_images(encoded(picture(200, 50)), max_pixels=10_000)
+
+
+@pytest.mark.parametrize(
+    ("stated", "positions", "length"), [(40, 512, 40), (1000, 512, 512), (None, 20_480, 10_240)]
+)
+def test_the_length_of_a_text_is_the_least_that_the_files_state(
+    stated: int | None, positions: int, length: int, tmp_path: Path
+) -> None:
+    write_nemotron_vl(tmp_path)
+    save(tmp_path, "tokenizer_config.json", {"model_max_length": 16_384})
+    text = read_json(tmp_path / "config.json")["llm_config"]
+    text = {**text, "max_position_embeddings": positions}
+    edit(tmp_path, p_max_length=stated, llm_config=text)
+    assert ModelDescription.read(tmp_path).sentence.max_length == length
 
 
 def test_wrong_calls_name_the_right_one(tmp_path: Path) -> None:
@@ -188,23 +160,20 @@ def test_the_preprocessing_is_part_of_the_fingerprint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(
-            [
-                ("pooling", "last"),
-                ("pooling", None),
-                ("downsample_ratio", 0.25),
-                ("select_layer", -2),
-            ]
-        ),
-        *([("ps_version", "v1"), ("force_image_size", 448), ("use_llm_lora", 8)]),
-        *([("query_prefix", "q:"), ("passage_prefix", "p:")]),
+        ("pooling", "last"),
+        ("pooling", None),
+        ("downsample_ratio", 0.25),
+        ("select_layer", -2),
+        ("ps_version", "v1"),
+        ("force_image_size", 448),
+        ("use_llm_lora", 8),
+        ("query_prefix", "q:"),
+        ("passage_prefix", "p:"),
     ],
 )
 def test_other_models_are_refused_by_name(key: str, value: Any, tmp_path: Path) -> None:
     write_nemotron_vl(tmp_path)
-    edit(tmp_path, key, **({} if value is None else {key: value}))
-    if value is not None:
-        edit(tmp_path, **{key: value})
+    edit(tmp_path, *[key] * (value is None), **{key: value})
     with pytest.raises(ModelError, match=key):
         families.read(tmp_path)
 
@@ -218,26 +187,6 @@ def test_other_parts_are_refused_by_name(part: str, tmp_path: Path) -> None:
         families.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(
-            [
-                ("image_size", 48),
-                ("num_image_token", 16),
-                ("max_input_tiles", 13),
-                ("num_channels", 1),
-            ]
-        ),
-        *([("norm_type", "own"), ("system_message", "Hi"), ("passage_prefix", "p:"), ("new", 1)]),
-    ],
-)
-def test_other_processors_are_refused_by_name(key: str, value: Any, tmp_path: Path) -> None:
-    write_nemotron_vl(tmp_path, **{key: value})
-    with pytest.raises(ModelError, match=key):
-        ModelDescription.read(tmp_path)
-
-
 PAIRS = [("any", "the license"), ("work of", "a copyright of this work"), ("", "x")]
 
 
@@ -249,10 +198,10 @@ def test_the_reranker_scores_texts_in_the_format_of_its_code(
     embedder = Embedder.load(tmp_path, device="cpu", dtype="float32")
     assert embedder.classifier is not None and embedder.classifier.reranks
     assert ModelDescription.read(tmp_path).spec.unread_keys == ()
-    for (query, document), found in zip(PAIRS, embedder.score(PAIRS), strict=True):
+    for (query, document), scores in zip(PAIRS, embedder.score(PAIRS), strict=True):
         states = reference.states(f"question:{query} \n \n passage:{document}")
         expected = (score @ states.mean(dim=0) / temperature).numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-4 * abs(expected).max() + 1e-5)
+        np.testing.assert_allclose(scores, expected, atol=1e-4 * abs(expected).max() + 1e-5)
     edit(tmp_path, prompt_template="v2")
     with pytest.raises(ModelError, match="prompt_template"):
         families.read(tmp_path)

@@ -1,12 +1,13 @@
 """Tests of Qwen3.5 for texts against transformers."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen3_5ForConditionalGeneration
+from transformers import Qwen3_5ForConditionalGeneration, Qwen3_5TextConfig
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
@@ -33,6 +34,7 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.compiled import assert_kernels_are_faithful, needs_kernels
+from tests.models.qwen3_vl import save
 
 TYPES = ["linear_attention", "full_attention", "linear_attention"]
 LENGTHS = (1, 2, 3, 5, 7, 64, 65, 200, 17, 130)
@@ -40,6 +42,7 @@ DELTA = {
     **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16},
     **{"linear_value_head_dim": 24, "linear_conv_kernel_dim": 4},
 }
+ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 SMALL = {**SIZES, **DELTA, "num_key_value_heads": 2, "head_dim": 32}
 OTHERS = {
     **{"linear_num_key_heads": 3, "linear_num_value_heads": 3, "linear_conv_kernel_dim": 2},
@@ -139,7 +142,7 @@ def test_published_options_are_read(tmp_path: Path) -> None:
         tmp_path,
         **{"attn_output_gate": True, "mamba_ssm_dtype": "float32", "mlp_only_layers": []},
         **{"mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False},
-        full_attention_interval=4,
+        **{"full_attention_interval": 4, "output_gate_type": "swish"},
     )
     assert families.read(tmp_path) == before
     assert before.unread_keys == ()
@@ -147,11 +150,20 @@ def test_published_options_are_read(tmp_path: Path) -> None:
     assert kinds == [DeltaNetSpec, AttentionSpec, DeltaNetSpec]
 
 
+def test_missing_options_are_those_of_transformers(tmp_path: Path) -> None:
+    stated = json.loads(Qwen3_5TextConfig(rope_parameters={**ROPE}).to_json_string(use_diff=False))
+    save(tmp_path, "config.json", stated)
+    before = families.read(tmp_path)
+    optional = {"layer_types", "num_key_value_heads", "head_dim", *DELTA}
+    required = {key: value for key, value in stated.items() if key not in optional}
+    save(tmp_path, "config.json", {**required, "rope_parameters": ROPE})
+    assert families.read(tmp_path) == before
+
+
 def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Path) -> None:
     write(CASES[2], tmp_path)
     before = families.read(tmp_path)
-    rope = {"rope_type": "default", "rope_theta": 10_000.0}
-    configure(tmp_path, rope_parameters=rope)
+    configure(tmp_path, rope_parameters=ROPE)
     assert families.read(tmp_path) != before
     configure(tmp_path, partial_rotary_factor=0.5)
     assert families.read(tmp_path) == before
@@ -165,6 +177,7 @@ def test_the_share_of_rotated_features_may_be_beside_the_rotations(tmp_path: Pat
         {"attn_output_gate": False},
         {"attention_bias": True},
         {"hidden_act": "gelu"},
+        {"output_gate_type": "sigmoid"},
         {"linear_num_key_heads": 3},
         {"linear_conv_kernel_dim": 0},
         {"architectures": ["OwnModel"]},
