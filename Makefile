@@ -26,10 +26,11 @@ serve: .venv/runtime           ## set up, fetch the model, serve on http://127.0
 
 torch: .venv/runtime .venv/torch ## add PyTorch, for GPUs and what the kernels do not compute
 
-# Tests of a file run one after the other, in one process: they share its servers.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+# Tests of a file run one after the other, in one process: they share its servers. A crash of such a
+# process ends them all, because pytest-xdist may wait forever after it started another.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0
 # Those of servers wait for half of their time.
-WAITING ?= -n 4 --dist loadfile
+WAITING ?= -n 4 --dist loadfile --max-worker-restart 0
 
 test: .venv/test               ## set up, fetch the model, run the quick tests
 	$(CHECK_KERNELS)
