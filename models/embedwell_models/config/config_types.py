@@ -50,7 +50,8 @@ _REPEATED = Kind(
 )
 _KEYS: Mapping[Kind, str] = {
     _SIZE: "vocab_size hidden_size n_embed n_embd dim d_model embedding_size head_dim d_kv "
-    "intermediate_size hidden_dim d_ff d_inner local_attention global_attn_every_n_layers "
+    "intermediate_size hidden_dim d_ff d_inner encoder_ffn_dim "
+    "local_attention global_attn_every_n_layers "
     "max_position_embeddings n_positions seq_length max_seq_len r "
     "relative_attention_num_buckets lora_rank sliding_window window_size in_features out_features "
     "dimension image_size img_size patch_size projection_dim projection_size "
@@ -64,7 +65,8 @@ _KEYS: Mapping[Kind, str] = {
     "truncate_dim block_size num_random_blocks d_head "
     "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim",
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
-    "num_attention_heads num_heads n_heads n_head num_key_value_heads num_global_key_value_heads "
+    "num_attention_heads num_heads n_heads n_head encoder_attention_heads encoder_layers "
+    "num_key_value_heads num_global_key_value_heads "
     "layers num_cross_heads num_experts moe_top_k num_hash_functions num_feedforward_networks "
     "start_layer layer_sep linear_num_key_heads linear_num_value_heads full_attention_interval",
     _LIMIT: "layer_norm_eps layer_norm_epsilon norm_eps rms_norm_eps max_seq_length "
