@@ -21,6 +21,7 @@ SCHEMES = {  # the first position scheme of each family; that of the others is r
     **dict.fromkeys(("bloom", "mpt"), "alibi"),
     **dict.fromkeys(("mt5", "t5", "umt5"), "relative"),
     **dict.fromkeys(("deberta", "deberta-v2"), "disentangled"),
+    "m2m_100": "sinusoidal",
     "xlnet": "transformer_xl",
 }
 
@@ -65,7 +66,7 @@ def test_every_family_is_served(case: Case, tmp_path: Path) -> None:
     if biases is not None:
         expected = biases[0][:, [[0], [1], [9], [300]], [0, 1, 9, 300]].detach()
         np.testing.assert_array_equal(np.array(relative["bias"], dtype=np.float32), expected)
-    has_position_part = SCHEMES.get(case.model_type) == "learned"
+    has_position_part = SCHEMES.get(case.model_type) in ("learned", "sinusoidal")
     assert (
         position_part.status_code == 200
         if has_position_part

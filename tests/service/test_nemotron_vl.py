@@ -1,5 +1,7 @@
 """A server of Llama Nemotron Embed VL: texts, images and both, by role."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from embedwell_models import Embedder
 from tests.models.image_models import encoded, picture
 from tests.models.nemotron_vl import write_nemotron_vl
-from tests.service.image_inputs import content, image
+from tests.service.image_inputs import content, data_url, image
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer
@@ -40,6 +42,14 @@ def test_texts_images_and_both_have_the_vectors_of_the_library(
         found = vectors(server.post("/embed", {"inputs": inputs, "input_type": role}))
         expected = embedder.embed_contents(contents, prompt_name=role)
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_examples_of_the_page_run(server: HttpServer) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
+    section = page.split("### Llama Nemotron Embed VL")[1].split("## ")[0]
+    bodies = re.findall(r"```json\n(.*?)```", section, re.DOTALL)
+    inputs = [json.loads(body.replace("data:…", data_url(WIDE))) for body in bodies]
+    assert [len(vectors(server.post("/embed", each))) for each in inputs] == [1, 2]
 
 
 def test_large_images_are_refused(server: HttpServer) -> None:

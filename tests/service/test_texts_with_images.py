@@ -64,7 +64,7 @@ def test_embed_takes_texts_images_and_both(server: HttpServer, expected: Floats)
 @pytest.mark.full
 def test_the_examples_of_the_page_run(server: HttpServer, folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "image-inputs.md").read_text(encoding="utf-8")
-    [body] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    body, *_ = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     inputs = json.loads(body.replace("data:…", data_url(WIDE)))
     assert len(vectors(server.post("/embed", inputs))) == 3
     programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
