@@ -1,4 +1,4 @@
-"""What models of texts and pages over a Qwen-VL have in common."""
+"""Projection of token states in models of texts and pages, such as ColQwen2, and their format."""
 
 from dataclasses import replace
 

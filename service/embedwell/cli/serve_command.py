@@ -38,7 +38,10 @@ FLAGS_OF_OTHERS: Mapping[str, str] = {
     "--allowed-origins": "--cors-origins",
     "--runner": _NOTHING,
 }
-"""What to use here for the flags of other servers, which the pages on moving list."""
+"""Replacement of each flag of another server.
+
+The tables of docs/migrate-tei.md and docs/client-differences.md list the same.
+"""
 
 
 class ServeCommand(click.Command):

@@ -57,7 +57,10 @@ def test_the_best_instruction_set_of_a_processor_is_chosen() -> None:
     assert best_isa("float32", frozenset()) is None
 
 
-@pytest.mark.skipif(KIND is ARM or not COMPILED, reason="only x86-64 has the slow kernels")
+@pytest.mark.skipif(
+    not all((FOLDER / f"libencoder-{isa}.so").exists() for isa in ("bf16", "vnni")),
+    reason="the kernels for AVX-512 with BF16 and VNNI are not compiled here",
+)
 def test_kernels_for_a_slow_bfloat16_compute_this_precision_alone() -> None:
     available = ISAS["bf16"] | ISAS["avx512"] | {SLOW_BFLOAT16}
     best = [best_isa(dtype, available) for dtype in ("float32", "int8", "bfloat16")]
