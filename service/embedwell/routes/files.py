@@ -21,7 +21,7 @@ from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, 
 from embedwell.routes.common.router import api_router
 
 UPLOAD = "/v1/files"
-MULTIPART = "multipart/form-data"
+_MULTIPART = "multipart/form-data"
 _ID = Path(examples=["file-000000000000000000000000"])
 _FORM = {
     "type": "object",
@@ -95,19 +95,12 @@ def router(service: BatchService | None) -> APIRouter:
         summary="Upload a file of requests for a batch",
         responses=route_responses((*BODY_ERRORS, 507), OpenAIError),
         openapi_extra={
-            "requestBody": {"content": {MULTIPART: {"schema": _FORM}}, "required": True}
+            "requestBody": {"content": {_MULTIPART: {"schema": _FORM}}, "required": True}
         },
     )
     async def upload_file(request: Request) -> StoredFile:
         store = require_enabled(service).files
-        kind, _, parameters = request.headers.get("content-type", "").partition(";")
-        if kind.strip().lower() != MULTIPART or not parameters:
-            raise Unsupported(
-                f"send the file as {MULTIPART}, with the fields file and purpose",
-                code="unsupported_type",
-                header="accept",
-                supported=MULTIPART,
-            )
+        _check_multipart(request.headers.get("content-type", ""))
         receiving = await access_files_in_thread(store.upload)
         try:
             return await _receive(request, receiving)
@@ -141,9 +134,8 @@ def router(service: BatchService | None) -> APIRouter:
         responses=responses,
     )
     def file_content(id: Annotated[str, _ID]) -> JsonLinesResponse:
-        return JsonLinesResponse(
-            require_enabled(service).files.content(id), media_type=JsonLinesResponse.media_type
-        )
+        content = require_enabled(service).files.content(id)
+        return JsonLinesResponse(content, media_type=JsonLinesResponse.media_type)
 
     @routes.delete(
         "/v1/files/{id}",
@@ -155,6 +147,18 @@ def router(service: BatchService | None) -> APIRouter:
         return {"id": id, "object": "file", "deleted": True}
 
     return routes
+
+
+def _check_multipart(content_type: str) -> None:
+    """Raise Unsupported for a type other than a form with parameters."""
+    kind, _, parameters = content_type.partition(";")
+    if kind.strip().lower() != _MULTIPART or not parameters:
+        raise Unsupported(
+            f"send the file as {_MULTIPART}, with the fields file and purpose",
+            code="unsupported_type",
+            header="accept",
+            supported=_MULTIPART,
+        )
 
 
 async def _receive(request: Request, receiving: Upload) -> StoredFile:

@@ -11,7 +11,7 @@ import pytest
 
 from embedwell.batches.batch import Batch
 from embedwell.batches.route_calls import RouteResponse
-from embedwell.batches.runner import BatchRunner
+from embedwell.batches.service import BatchRunner
 from embedwell.errors import EngineUnavailable
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from tests.service.batches.stores import ENDPOINT, Stores, requests

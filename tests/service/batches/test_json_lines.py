@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches import request_lines
 from embedwell.batches.batch import MAX_LINES, MAX_REQUESTS
-from embedwell.batches.request_lines import check_requests, request_groups
+from embedwell.batches.json_lines import check_requests, request_groups
 from embedwell.errors import ServiceError
 
 ENDPOINT = "/v1/embeddings"
@@ -136,4 +135,4 @@ def test_windows_hold_whole_requests_and_start_where_one_ended(tmp_path: Path) -
 
 def test_a_request_larger_than_a_window_is_one(tmp_path: Path) -> None:
     path = write(tmp_path, *[line(name) for name in "ab"])
-    assert [len(window) for window in request_lines.request_groups(path, 0, 1, 1000)] == [1, 1]
+    assert [len(window) for window in request_groups(path, 0, 1, 1000)] == [1, 1]
