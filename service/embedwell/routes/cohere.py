@@ -15,11 +15,11 @@ from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
-from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
+from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE, MULTI
 from embedwell_models.vectors import Floats

@@ -279,13 +279,11 @@ def server_info(
 
     adapters: the adapters that a request can choose by its task.
     """
-    sentence, classifier = model.sentence, model.classifier
-    description, length = engine.description, sentence.max_length
-    connections = settings.max_connections * settings.workers
+    sentence, classifier, description = model.sentence, model.classifier, engine.description
+    length = sentence.max_length
     # TEI's clients send as many texts at once as this allows, however long they are.
     client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
     batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
-    queued_texts = settings.max_wait * engine.rate.latest / length
     info: Info = {
         "version": __version__,
         "model": settings.name,
@@ -315,7 +313,7 @@ def server_info(
         "model_dtype": None if description is None else description.dtype,
         "model_type": _tei_model_type(sentence, classifier),
         "served_model_name": settings.name,
-        "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
+        "max_concurrent_requests": _concurrent_requests(settings, engine, length),
         "max_input_length": length,
         "max_batch_tokens": max(batch_tokens, length),  # a longer text gets a batch of its own
         "max_batch_requests": None,
@@ -328,6 +326,13 @@ def server_info(
             for device, each in engine.engines.items()
         ]
     return info
+
+
+def _concurrent_requests(settings: Settings, engine: Engine, length: int) -> int:
+    """Return how many requests with a text of the maximum length fit into queue and connections."""
+    connections = settings.max_connections * settings.workers
+    queued_texts = settings.max_wait * engine.rate.latest / length
+    return min(connections, max(1, int(queued_texts)))
 
 
 def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:

@@ -16,8 +16,7 @@ from embedwell.inputs.options import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.comparisons import Comparisons
-from embedwell.routes.similarity import compare_tokens
-from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell.routes.similarity import SimilarityRequest, compare_tokens
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.tokenizer.steps import Steps

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from embedwell.inputs.prompts import Role
-from embedwell.routes.common.array_format import OutputType
+from embedwell.routes.common.response_body import OutputType
 from embedwell.tools.evaluation.variants import Result, variants
 from embedwell_models.vectors import Floats
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import click
 import numpy as np
 
-from embedwell.routes.common.array_format import OutputType
+from embedwell.routes.common.response_body import OutputType
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 _BITS = {"float32": 32, "float16": 16, "int8": 8, "uint8": 8, "binary": 1, "ubinary": 1}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from embedwell.routes.common.array_format import OutputType
+from embedwell.routes.common.response_body import OutputType
 from embedwell.tools.evaluation.variants import Variant, variants
 from embedwell_models.vectors import normalize
 
