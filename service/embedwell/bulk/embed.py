@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.bulk.text_encoder import TextEncoder
     from embedwell.settings.settings import Settings
 
-_FORMATS = ("parquet", "npy")  # those of part_files, which loads pyarrow
+_FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
@@ -195,8 +195,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
 
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
-    from embedwell.bulk import embed_file
-    from embedwell.bulk.errors import BulkError
+    from embedwell.bulk import BulkError, embed_file
 
     if len(sources) > 1:
         raise click.UsageError(
@@ -251,7 +250,7 @@ def _embed_folder(
     flags: Mapping[str, Any],
 ) -> None:
     require("pyarrow", "fsspec")
-    from embedwell.bulk.errors import BulkError
+    from embedwell.bulk import BulkError
     from embedwell.bulk.progress import EmbedProgress
     from embedwell.bulk.run import run
 
@@ -279,7 +278,7 @@ def _embed_folder(
 
 def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
     from embedwell.bulk.columns import Columns
-    from embedwell.bulk.part_files import PARQUET
+    from embedwell.bulk.parts import PARQUET
     from embedwell.bulk.run import BulkJob, Shard
 
     return BulkJob(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalModel, load_local_model
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalTokenModel, load_text_model
 from embedwell.cli.commands import main
 from embedwell.settings.settings import Settings

@@ -1,4 +1,4 @@
-"""The application for Ray Serve: `serve run embedwell.bulk.ray_serve:build dtype=bfloat16 cpus=4`.
+"""The application for Ray Serve: `serve run embedwell.bulk.ray.serve:build dtype=bfloat16 cpus=4`.
 
 Each replica has an engine of its own. Serve adds and removes replicas by their queued work.
 """

@@ -23,7 +23,7 @@ from tests.service.server import MAX_ISA
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ARGUMENTS = {
     "cpus": 1,
     "max_replicas": 2,
