@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from embedwell.cli.atomic_file import replacing, writing
-from embedwell.cli.extras import require
-from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read
+from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read, require
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.bulk.run import BulkJob

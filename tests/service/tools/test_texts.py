@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from embedwell.tools.plots.texts import read_texts
+from embedwell.tools.texts import read_texts
 
 
 def written(folder: Path, name: str, content: str | bytes) -> Path:

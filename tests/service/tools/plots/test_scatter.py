@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from embedwell.tools.plots.coloring import Categories, Numbers, color_by_cluster, color_by_column
+from embedwell.tools.plots.scatter import Categories, Numbers, color_by_cluster, color_by_column
 
 
 def categories(*values: object) -> Categories:

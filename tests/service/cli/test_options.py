@@ -1,11 +1,11 @@
-"""Messages about packages that are not installed."""
+"""Packages that a command needs and that are not installed."""
 
 import sys
 
 import click
 import pytest
 
-from embedwell.cli.extras import require, require_torch, require_tracing
+from embedwell.cli.options import require, require_torch, require_tracing
 
 
 def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
