@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.panicking_tokenizer import panicking
-from tests.models.tiny import write_bert
+from tests.models.tiny import panicking, write_bert
 from tests.service.local_server import local_server
 
 

@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.convert import gensim_pickle
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 
 Read = Callable[[Path], object]
 READERS: dict[str, Read] = {

@@ -13,7 +13,7 @@ from embedwell_models.convert.words.word_embeddings import Choices
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 from tests.models.laser_files import write_laser2
 from tests.models.word_files import vectors, write_text
 

@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from embedwell_models.embedder import Embedder
-from tests.nginx import free_port
-from tests.service.readiness import wait_ready
-from tests.service.server import MAX_ISA
+from tests.gateways import free_port
+from tests.service.server import MAX_ISA, wait_ready
 
 pytestmark = pytest.mark.full
 
