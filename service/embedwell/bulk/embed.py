@@ -21,6 +21,10 @@ _FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
+_FOLDER_FLAGS = (
+    *("column", "image_column", "id_column", "keep"),
+    *("format", "part_rows", "shard", "resume"),
+)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -139,19 +143,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     .txt; lines also compressed). Parts appear atomically, and --resume continues after a kill. A
     folder needs packages: pip install pyarrow fsspec.
     """
-    folder_flags = {
-        name: flags.pop(name)
-        for name in (
-            "column",
-            "image_column",
-            "id_column",
-            "keep",
-            "format",
-            "part_rows",
-            "shard",
-            "resume",
-        )
-    }
+    folder_flags = {name: flags.pop(name) for name in _FOLDER_FLAGS}
     _check_workers(flags)
     if folder_flags["image_column"]:
         _check_images(flags)

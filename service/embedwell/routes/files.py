@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
 from embedwell.batches.batch import MAX_NAME, Batch
-from embedwell.batches.file_store import Purpose, StoredFile, Upload
+from embedwell.batches.file_store import FileStore, Purpose, StoredFile, Upload
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_body import OpenAIError, forbid_extra
@@ -99,14 +99,7 @@ def router(service: BatchService | None) -> APIRouter:
         },
     )
     async def upload_file(request: Request) -> StoredFile:
-        store = require_enabled(service).files
-        _check_multipart(request.headers.get("content-type", ""))
-        receiving = await access_files_in_thread(store.upload)
-        try:
-            return await _receive(request, receiving)
-        except BaseException:
-            receiving.discard()
-            raise
+        return await _upload(require_enabled(service).files, request)
 
     @routes.get(
         UPLOAD,
@@ -147,6 +140,17 @@ def router(service: BatchService | None) -> APIRouter:
         return {"id": id, "object": "file", "deleted": True}
 
     return routes
+
+
+async def _upload(store: FileStore, request: Request) -> StoredFile:
+    """Store the file of a form; raises ServiceError."""
+    _check_multipart(request.headers.get("content-type", ""))
+    receiving = await access_files_in_thread(store.upload)
+    try:
+        return await _receive(request, receiving)
+    except BaseException:
+        receiving.discard()
+        raise
 
 
 def _check_multipart(content_type: str) -> None:

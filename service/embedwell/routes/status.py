@@ -193,8 +193,38 @@ def router(
     registry: ModelRegistry,
 ) -> APIRouter:
     """Create the routes of health checks, and /info and /metrics."""
+    routes = api_router("status", ())
+    _add_health_checks(routes, models, shutting_down)
     described = registry.choice(lambda model: model)
-    routes, ready_responses = api_router("status", ()), route_responses((429, 500, 503))
+
+    @routes.get(
+        "/info",
+        summary="Describe the model, its precision, and the limits",
+        responses=route_responses((*AUTH_ERRORS, 404)),
+    )
+    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
+        chosen = described.choose(model)
+        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
+        return server_info(*parts, registry.tasks_of(chosen))
+
+    @routes.get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses=route_responses((500,)),
+        name="metrics",
+    )
+    async def get_metrics() -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _add_health_checks(
+    routes: APIRouter, models: Sequence[ModelHealth], shutting_down: Callable[[], bool]
+) -> None:
+    """Add /live, and /ready with its other paths."""
+    ready_responses = route_responses((429, 500, 503))
 
     @routes.get(
         "/live", summary="Check that the HTTP process responds", responses=route_responses((500,))
@@ -222,28 +252,6 @@ def router(
         if (down := models[0].engines_down) is not None:
             response["engines_down"] = down
         return response
-
-    @routes.get(
-        "/info",
-        summary="Describe the model, its precision, and the limits",
-        responses=route_responses((*AUTH_ERRORS, 404)),
-    )
-    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
-        chosen = described.choose(model)
-        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
-        return server_info(*parts, registry.tasks_of(chosen))
-
-    @routes.get(
-        "/metrics",
-        summary="Prometheus metrics",
-        response_class=PlainTextResponse,
-        responses=route_responses((500,)),
-        name="metrics",
-    )
-    async def get_metrics() -> Response:
-        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
-    return routes
 
 
 def check_ready(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> None:

@@ -143,18 +143,18 @@ def draw_map(  # noqa: PLR0913 - options
             f"{file} has {len(table.texts)} texts, but this plot needs at least {least}"
         )
     with _drawing(output, dark, flags) as (source, write):
-        from embedwell.tools.plots import projection, scatter
+        from embedwell.tools.plots import scatter
+        from embedwell.tools.plots.projection import cluster, project
         from embedwell_models.vectors import normalize
 
-        vectors = normalize(source.embed(table.texts))
-        colors: scatter.Coloring | None = None
+        vectors, colors = normalize(source.embed(table.texts)), None
         if color_by:
             colors = scatter.color_by_column(color_by, table.values)
-        if clusters:
-            groups = projection.cluster(vectors, clusters)
+        elif clusters:
+            groups = cluster(vectors, clusters)
             colors = scatter.color_by_cluster(table.texts, vectors, groups)
         title = f"{file.name} · {len(table.texts)} texts · {source.model}"
-        points = projection.project(vectors, method)
+        points = project(vectors, method)
         write(scatter.draw_map(points, table.texts, title, colors, label), title)
 
 
