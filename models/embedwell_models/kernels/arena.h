@@ -25,11 +25,11 @@ class Arena {
   }
   // Reserves memory for a T, and returns whether there was enough; invalidates earlier pieces.
   template <typename T, typename... Arguments>
-  bool room(const Arguments&... arguments) {
+  bool reserve(const Arguments&... arguments) {
     used_ = size<T>(arguments...);
     // The memory of an unusually long text is freed.
     const bool vast = size_ > VAST && used_ < size_ / 8;
-    return (used_ <= size_ && !vast) || allot();
+    return (used_ <= size_ && !vast) || allocate();
   }
   // The bytes of a T; invalidates earlier pieces.
   template <typename T, typename... Arguments>
@@ -40,7 +40,7 @@ class Arena {
   }
   // A T whose constructor takes pieces.
   template <typename T, typename... Arguments>
-  T lay(const Arguments&... arguments) {
+  T lay_out(const Arguments&... arguments) {
     used_ = 0;
     return T(*this, arguments...);
   }
@@ -54,7 +54,7 @@ class Arena {
  private:
   static constexpr long HUGE_PAGE = 2 << 20, VAST = 256 << 20;
 
-  bool allot() {
+  bool allocate() {
     release();
     size_ = round_up(used_, HUGE_PAGE);
     memory_ = static_cast<char*>(std::aligned_alloc(HUGE_PAGE, size_));

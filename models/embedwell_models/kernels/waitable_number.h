@@ -1,4 +1,4 @@
-// What a thread does by the operating system: it waits for another one, and has a name.
+// A number for which a thread waits, and the names of threads, by the operating system.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 inline void name_thread(const char* name) { prctl(PR_SET_NAME, name); }
 
 // Where one thread sleeps while a number is what it was.
-class Bed {
+class WaitQueue {
  public:
   void sleep_while(std::atomic<unsigned>& number, unsigned old) {
     while (number.load() == old) futex(number, FUTEX_WAIT_PRIVATE, old);
@@ -39,7 +39,7 @@ inline void name_thread([[maybe_unused]] const char* name) {
 }
 
 // Of C's types, which no destructor waits for: at the end of a process, threads still sleep here.
-class Bed {
+class WaitQueue {
  public:
   void sleep_while(std::atomic<unsigned>& number, unsigned old) {
     pthread_mutex_lock(&mutex_);
@@ -59,7 +59,7 @@ class Bed {
 #endif
 
 // A number for which one thread waits, and which another sets.
-class Word {
+class WaitableNumber {
  public:
   unsigned wait_while(unsigned old) {
     for (int spins = 0; spins < SPINS; spins++) {
@@ -67,14 +67,14 @@ class Word {
       relax();
     }
     sleepers_++;  // a count, because the sleeper before may not have left yet
-    bed_.sleep_while(number_, old);
+    queue_.sleep_while(number_, old);
     sleepers_--;
     return number_.load();
   }
   // Either this thread sees the sleeper, or the sleeper sees the new number, as both are ordered.
   void set(unsigned now) {
     number_.store(now);
-    if (sleepers_.load()) bed_.wake(number_);
+    if (sleepers_.load()) queue_.wake(number_);
   }
 
  private:
@@ -82,5 +82,5 @@ class Word {
 
   alignas(64) std::atomic<unsigned> number_{0};
   std::atomic<unsigned> sleepers_{0};
-  Bed bed_;
+  WaitQueue queue_;
 };
