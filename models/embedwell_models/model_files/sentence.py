@@ -12,29 +12,27 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import default_prompt, read_card
-from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.model_files.layer_weights import (
-    LayerWeights,
-    read_layer_weights_options,
+from embedwell_models.model_files.chat_template import (
+    TEXT_FORMATS,
+    TEXT_VARIABLES,
+    read_text_format,
 )
+from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
 from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, projection_module
 from embedwell_models.model_files.multi_vector_rules import stated_max_length
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
     SPLADE,
+    LayerWeights,
     PoolingChoice,
     Source,
     choose_pooling,
     has_pooling,
+    read_layer_weights,
 )
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.sparse import Sparse, read_sparse
-from embedwell_models.model_files.text_template import (
-    FORMATS,
-    VARIABLES,
-    read_text_format,
-)
 from embedwell_models.model_files.transformer import Output, TransformerOptions
 from embedwell_models.model_files.vector_modules import (
     Dense,
@@ -141,7 +139,7 @@ class VectorRecipe:
             normalize=own.normalize if own else normalize or bool(instruction or as_code),
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
-            layer_weights=read_layer_weights_options(folder, entries, encoder),
+            layer_weights=read_layer_weights(folder, entries, encoder),
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
@@ -222,7 +220,9 @@ def _text_format(
     """Read the format of texts. published: the family that states it in place of the files."""
     template = options.chat_template
     if published:
-        return FORMATS.get(published.text_format) or read_text_format(encoder, VARIABLES, None)
+        return TEXT_FORMATS.get(published.text_format) or read_text_format(
+            encoder, TEXT_VARIABLES, None
+        )
     if template is None:
         return None
     return read_text_format(encoder, template.variables, template.format)
