@@ -1,4 +1,4 @@
-"""Chat templates around texts, and rendered with slots for a query, a document and an instruction."""
+"""Tests of chat templates around texts, queries and documents, and their instructions."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
-from embedwell_models.model_files.rerank_formats import CHOICES, TEXT_FORMATS
+from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
 from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, SeparateFormat, around
 from embedwell_models.tokenizer.text_format import TextFormat
 from tests.models.qwen3_vl import TEMPLATE, rendered
@@ -143,9 +143,9 @@ def test_a_name_that_the_folder_lacks_is_refused(tmp_path: Path) -> None:
         chat_template.read_pair_format(tmp_path, {"chat_template": "score"}, None, "")
 
 
-@pytest.mark.parametrize("name", TEXT_FORMATS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_every_named_format_has_one_place_for_each_text(name: str) -> None:
-    pair_format = TEXT_FORMATS[name].pair_format()
+    pair_format = FORMATS[name].pair_format()
     assert name in CHOICES
     if isinstance(pair_format, SeparateFormat):  # it has them by its fields
         return
