@@ -19,8 +19,8 @@ from embedwell_models.checkpoint.safetensors_files import StoredTensor, to_finit
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.names import TABLE
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
+from embedwell_models.tables.stored import TABLE
+from embedwell_models.tables.table import QuantizedMatrix, Stored, decoded
 from embedwell_models.vectors import Floats
 
 FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

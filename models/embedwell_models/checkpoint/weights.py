@@ -21,9 +21,8 @@ from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
-from embedwell_models.tables.names import TABLE, is_part
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
-from embedwell_models.tables.table import Array, PlainTable, Table
+from embedwell_models.tables.stored import TABLE, is_part
+from embedwell_models.tables.table import Array, PlainTable, QuantizedMatrix, Stored, Table, decoded
 from embedwell_models.vectors import Floats
 
 Weights = Mapping[str, Floats]

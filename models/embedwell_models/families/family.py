@@ -9,7 +9,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.masked_lm_heads import MaskedLMReader
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 
 Reader = Callable[[JsonConfig], CheckpointLayout]
 """Function that builds the layout of a checkpoint from its config.json."""

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from embedwell_models.checkpoint.safetensors_files import StoredTensor
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.quantized import QuantizedMatrix
-from embedwell_models.tables.table import Array, Chosen
+from embedwell_models.tables.table import Array, Chosen, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
