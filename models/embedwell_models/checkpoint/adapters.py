@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, to_finite_float32
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint import adapters, safetensors_files
-from embedwell_models.checkpoint.quantized import folder as quantized
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint.quantized import schemes as quantized
+from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import (
     StoredTensor,
     TensorHeader,

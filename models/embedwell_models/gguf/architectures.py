@@ -111,7 +111,11 @@ def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
             "hidden_act": "silu",
             # Qwen 2 has these biases always.
-            **({} if model_type == "qwen2" else {"attention_bias": "blk.0.attn_q.bias" in metadata.tensors}),
+            **(
+                {}
+                if model_type == "qwen2"
+                else {"attention_bias": "blk.0.attn_q.bias" in metadata.tensors}
+            ),
         }
 
     return config

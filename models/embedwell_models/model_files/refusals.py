@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedwell_models.checkpoint.quantized import folder as quantized
+from embedwell_models.checkpoint.quantized import schemes as quantized
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.card import read_card
