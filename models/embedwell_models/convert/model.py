@@ -9,10 +9,10 @@ from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.convert import tokenizer, weights
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import conversion
+from embedwell_models.hub.huggingface import PICKLED_HEADS
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
 _COPIED_SUFFIXES = (
     *(".codes", ".jinja", ".json", ".md", ".metadata", ".model", ".safetensors", ".txt"),

@@ -21,7 +21,7 @@ from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
+from embedwell_models.model_files.sparse import TOKEN_VECTORS, TOKEN_WEIGHTS
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.training.pairs import Pairs
 from embedwell_models.training.token_heads import TokenHeads, TokenStates

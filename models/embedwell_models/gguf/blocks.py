@@ -1,6 +1,6 @@
-"""Types of quantised blocks in GGUF files: small integers with scales in float16.
+"""Matrices of GGUF files whose rows are quantised blocks: small integers with scales in float16.
 
-n blocks. Layouts: https://github.com/ggml-org/llama.cpp/blob/master/ggml/src/ggml-common.h
+n blocks, N rows, D dimensions. Layouts: https://github.com/ggml-org/llama.cpp/blob/master/ggml/src/ggml-common.h
 """
 
 from collections.abc import Callable, Mapping
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models.tables.table import Chosen, QuantizedMatrix
 from embedwell_models.vectors import Floats
 
 Bytes = npt.NDArray[np.uint8]
 _Integers = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
+_NUMBERS = 1 << 18  # numbers that stay in a cache while they are decoded
 _LARGE = 256  # numbers of a block of a K type
 _IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8)
 
@@ -173,3 +175,44 @@ BLOCK_TYPES: Mapping[str, BlockType] = {
     )
 }
 """Types of blocks by their names in GGUF."""
+
+
+@dataclass(frozen=True)
+class BlockMatrix(QuantizedMatrix):
+    """Matrix (N, D) whose rows are quantised blocks; it is also a table.
+
+    blocks: (N, bytes of a row), which may be mapped. kind: the type of the blocks.
+    """
+
+    blocks: Bytes
+    kind: BlockType
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+        rows, size = self.blocks.shape
+        return rows, size // self.kind.size * self.kind.numbers
+
+    def __getitem__(self, rows: Chosen) -> Floats:
+        """Return some rows (n, D) as float32."""
+        chosen = self.blocks[rows]
+        numbers = self.kind.decode(chosen.reshape(-1, self.kind.size))
+        return numbers.reshape(len(chosen), self.width)
+
+    def rows(self, start: int, stop: int) -> "BlockMatrix":
+        """Return consecutive rows as they are stored."""
+        return BlockMatrix(self.blocks[start:stop], self.kind)
+
+    def to_float32(self) -> Floats:
+        """Decode all rows (N, D)."""
+        decoded = np.empty(self.shape, np.float32)
+        step = max(1, _NUMBERS // max(1, self.width))
+        for start in range(0, len(self), step):
+            decoded[start : start + step] = self[start : start + step]
+        return decoded
+
+    def is_finite(self) -> bool:
+        """Whether no number is NaN or infinity; only the scales are read."""
+        blocks = self.blocks.reshape(-1, self.kind.size)
+        upper = [blocks[:, offset + 1] & np.uint8(0x7C) for offset in self.kind.scales]
+        return not any((exponent == 0x7C).any() for exponent in upper)

@@ -4,8 +4,7 @@ import gguf
 import numpy as np
 import pytest
 
-from embedwell_models.tables.block_types import BLOCK_TYPES, BlockType, Bytes
-from embedwell_models.tables.quantized import BlockMatrix
+from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix, BlockType, Bytes
 
 
 def random_blocks(kind: BlockType) -> Bytes:
