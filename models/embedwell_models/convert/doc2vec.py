@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.classic.doc2vec import family as doc2vec
+from embedwell_models.classic import doc2vec
 from embedwell_models.convert import gensim_pickle
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from embedwell_models.classic.laser import family as laser
+from embedwell_models.classic import laser_family as laser
 from embedwell_models.convert import laser_tokenizer, weights
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError

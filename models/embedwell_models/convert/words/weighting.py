@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.classic.word_vectors.encoder import WordVectorEncoder
+from embedwell_models.classic.word_vectors import WordVectorEncoder
 from embedwell_models.convert.module_files import write_json
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError

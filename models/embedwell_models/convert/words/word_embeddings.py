@@ -15,7 +15,7 @@ import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.classic.word_vectors.family import TABLE
+from embedwell_models.classic.word_vectors import TABLE
 from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
 from embedwell_models.convert.words import weighting
 from embedwell_models.convert.words.binary import read_binary

@@ -1,4 +1,4 @@
-"""Layer of an LSTM over packed sequences, in one direction.
+"""LSTMs over packed sequences, and the encoder of LASER 2, which consists of them.
 
 Hochreiter and Schmidhuber 1997, with forget gates (Gers et al. 2000) and an optional projection of
 the state (Sak et al. 2014, arXiv 1402.1128).
@@ -13,7 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from embedwell_models.classic.own_layers_encoder import LayerBuilder, OwnLayersEncoder
+from embedwell_models.encoder.batch import Batch
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.vectors import Floats
 
 PARTS = ("input.weight", "input.bias", "recurrent.weight")
 """Tensors of a layer: (4 C, in), (4 C,), (4 C, D), with gates in torch's order i, f, g, o."""
@@ -116,3 +119,26 @@ def lstm_layers(
         ]
         for index in range(count)
     ]
+
+
+class BiLstmEncoder(OwnLayersEncoder):
+    """Encoder with a token table and layers that read the states of both directions (LASER)."""
+
+    def __init__(self, build: LayerBuilder) -> None:
+        super().__init__(build)
+        self._table = build.tensor("token_table")
+        self._layers = lstm_layers(build.weights, build.factory, self.config.num_layers)
+
+    def part(self, name: str, batch: Batch) -> Floats:
+        """Return the rows of the table for the token ids: (T, embedding size)."""
+        return self.states(batch, 0)
+
+    def hidden(self, batch: Batch, num_layers: int) -> Tensor:
+        """Compute the concatenated forward and backward states: (T, D)."""
+        lengths = batch.lengths.tolist()
+        steps = [time_steps(lengths, backward) for backward in (False, True)]
+        hidden = self._table[torch.from_numpy(batch.ids).to(self.device)]
+        for layer in self._layers[:num_layers]:
+            both = zip(layer, steps, strict=True)
+            hidden = torch.cat([direction(hidden, rows) for direction, rows in both], dim=1)
+        return hidden

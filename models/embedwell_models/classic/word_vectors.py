@@ -1,5 +1,8 @@
 """Word vectors: rows of a table for the words of texts, and their pooling.
 
+Word2Vec (Mikolov et al. 2013, arXiv 1301.3781), GloVe (Pennington et al. 2014), fastText
+(Bojanowski et al. 2016, arXiv 1607.04606).
+
 B texts, T token ids, W words, D dimensions. The computation is on a CPU, where the table is mapped
 into memory; a look-up has no product that a GPU would speed up.
 """
@@ -13,20 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.classic.word_vectors.family import TABLE
-from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.encoder_config import UNLIMITED, EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import pool_rows
 from embedwell_models.errors import ModelError
+from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTOR_OPTIONS, WORD_VECTORS
 from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table
+from embedwell_models.tokenizer.words.options import WordOptions
 from embedwell_models.vectors import Floats
 
+TABLE = WORD_TENSORS.table
+_TOKENIZER = "WhitespaceTokenizer"
 _MIN_WEIGHT = 1e-9  # minimum sum of weights in a division, as in sentence-transformers
 
 WEIGHT_SUM_POWERS: Mapping[str, float] = {
@@ -40,6 +47,37 @@ WEIGHT_SUM_POWERS: Mapping[str, float] = {
 
 0 means no division. MODES_WITHOUT_WORD_WEIGHTS are missing because they are refused.
 """
+
+
+def read_folder(folder: Path) -> CheckpointLayout:
+    """Build the spec of a table from the options and the checkpoint's header.
+
+    Raises ModelError if there is no table, and for another tokenizer class.
+    """
+    options = JsonConfig(folder / WORD_VECTOR_OPTIONS)
+    options.refuse_unknown({"tokenizer_class", "update_embeddings", "max_seq_length"})
+    tokenizer = options.get("tokenizer_class", "").rpartition(".")[2]
+    if tokenizer != _TOKENIZER:
+        raise options.unsupported("tokenizer_class", tokenizer, (_TOKENIZER,))
+    arrays = safetensors_files.map_folder(folder)
+    tensors, scales = WORD_TENSORS.ours(arrays), WORD_TENSORS.scales
+    if not {*tensors} - {scales}:
+        raise ModelError(f"{folder}: the checkpoint lacks a table {TABLE!r}")
+    if {*tensors} == {TABLE, scales} and arrays[TABLE].dtype != np.int8:
+        raise ModelError(f"{folder}: {scales} go with int8 rows, one scale for each row")
+    table = stored.build({ours: arrays[name] for name, ours in tensors.items()})
+    rows, width = len(table), table.width
+    config = EncoderConfig(
+        family=WORD_VECTORS,
+        vocab_size=rows + 1,
+        unknown_id=rows,
+        hidden_size=width,
+        layers=(),
+        max_positions=min(options.get("max_seq_length", UNLIMITED), UNLIMITED),
+        norm_eps=0.0,
+        subwords=WordOptions.read(folder).subwords is not None,
+    )
+    return CheckpointLayout(config=config, tensors=tensors)
 
 
 @dataclass(frozen=True)

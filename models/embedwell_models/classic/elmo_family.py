@@ -1,4 +1,4 @@
-"""ELMo (Peters et al. 2018, arXiv 1802.05365), as embedwell_models.convert.elmo writes it."""
+"""ELMo (Peters et al. 2018, arXiv 1802.05365), as `convert.elmo` writes it."""
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine_shapes
 from embedwell_models.config.encoder_config import EncoderConfig
