@@ -8,7 +8,7 @@ from embedwell_models.convert import doc2vec, elmo, gensim_pickle, laser
 from embedwell_models.convert.doc2vec import convert_doc2vec
 from embedwell_models.convert.elmo import convert_elmo
 from embedwell_models.convert.laser import convert_laser
-from embedwell_models.convert.words.word_embeddings import Choices, convert_words
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.errors import ModelError
 
 ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {

@@ -9,7 +9,7 @@ import pytest
 from gensim.models import FastText, KeyedVectors, Word2Vec
 
 from embedwell_models.convert.files import convert_file
-from embedwell_models.convert.words.word_embeddings import Choices
+from embedwell_models.convert.word_embeddings import Choices
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription

@@ -5,7 +5,7 @@ import json
 import logging
 import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,12 +17,20 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic.word_vectors import TABLE
 from embedwell_models.convert.module_files import SENTENCE_TRANSFORMERS, modules, write_json
-from embedwell_models.convert.words import weighting
-from embedwell_models.convert.words.binary import read_binary
-from embedwell_models.convert.words.fasttext import is_fasttext, read_fasttext
-from embedwell_models.convert.words.plain import read_text
-from embedwell_models.convert.words.source import WordVectors
-from embedwell_models.convert.words.weighting import Weighting, WordCounts
+from embedwell_models.convert.word_files import (
+    WordVectors,
+    is_fasttext,
+    read_binary,
+    read_fasttext,
+    read_text,
+)
+from embedwell_models.convert.word_weighting import (
+    Weighting,
+    WordCounts,
+    lines,
+    remove_common_component,
+    weight_function,
+)
 from embedwell_models.errors import ModelError
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
 from embedwell_models.tokenizer.words.options import LISTED, MAPPED, WordOptions
@@ -98,18 +106,18 @@ def write_words(vectors: WordVectors, folder: Path, choices: Choices) -> None:
     options = WordOptions(exact=choices.exact, subwords=vectors.subwords)
     vocabulary = Vocabulary.of(words)
     safetensors_files.write_arrays(folder / MAPPED, vocabulary.arrays, options.as_metadata())
-    write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
-    tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
-    write_json(
-        folder / WORD_VECTOR_OPTIONS,
-        {"tokenizer_class": tokenizer_class, "update_embeddings": False},
-    )
-    write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
-    pooling = {"word_embedding_dimension": vectors.width, "pooling_mode_mean_tokens": True}
-    write_json(folder / "1_Pooling" / "config.json", pooling)
-    if choices.weights:
-        tokenizer = WordTokenizer(vocabulary, options)
-        _write_weights(folder, choices, words, table.rows, tokenizer, vectors)
+    _write_options(folder, words, vectors.width)
+    if not choices.weights:
+        return
+    tokenizer = WordTokenizer(vocabulary, options)
+    texts = lines(choices.corpus) if choices.corpus else []
+    counts = WordCounts.of(texts, lambda text: [*_words(tokenizer, text)]) if texts else None
+    weigh = weight_function(choices.weights, counts, vectors.counts)
+    _write_weights(folder, words, table.rows, weigh)
+    if choices.weights == "sif" and texts:
+        remove_common_component(folder, texts, tokenizer)
+        kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
+        write_json(folder / "modules.json", modules(*kinds))
 
 
 def _write_words(vectors: WordVectors, table: "_TableWriter") -> list[str]:
@@ -132,18 +140,20 @@ def _write_words(vectors: WordVectors, table: "_TableWriter") -> list[str]:
     return [*words]
 
 
-def _write_weights(  # noqa: PLR0913, PLR0917 - called once
-    folder: Path,
-    choices: Choices,
-    words: Sequence[str],
-    rows: int,
-    tokenizer: WordTokenizer,
-    vectors: WordVectors,
+def _write_options(folder: Path, words: Sequence[str], width: int) -> None:
+    write_json(folder / LISTED, {"vocab": words, "stop_words": [], "do_lower_case": False})
+    tokenizer_class = f"{SENTENCE_TRANSFORMERS}tokenizer.WhitespaceTokenizer"
+    options = {"tokenizer_class": tokenizer_class, "update_embeddings": False}
+    write_json(folder / WORD_VECTOR_OPTIONS, options)
+    write_json(folder / "modules.json", modules("WordEmbeddings", "Pooling"))
+    pooling = {"word_embedding_dimension": width, "pooling_mode_mean_tokens": True}
+    write_json(folder / "1_Pooling" / "config.json", pooling)
+
+
+def _write_weights(
+    folder: Path, words: Sequence[str], rows: int, weigh: Callable[[str], float]
 ) -> None:
-    texts = weighting.lines(choices.corpus) if choices.corpus else []
-    counts = WordCounts.of(texts, lambda text: [*_words(tokenizer, text)]) if texts else None
-    assert choices.weights is not None
-    weigh = weighting.weight_function(choices.weights, counts, vectors.counts)
+    """Put weights between the table and the pooling. rows: those of the table."""
     weights = {word: weigh(word) for word in words}
     unknown = weigh("")  # also the weight of n-grams
     table = np.full((rows, 1), unknown, dtype=np.float32)
@@ -154,10 +164,6 @@ def _write_weights(  # noqa: PLR0913, PLR0917 - called once
     path = folder / "1_WordWeights" / "model.safetensors"
     safetensors_files.write_arrays(path, {TABLE: table})
     write_json(folder / "modules.json", modules("WordEmbeddings", "WordWeights", "Pooling"))
-    if choices.weights == "sif" and texts:
-        weighting.remove_common_component(folder, texts, tokenizer)
-        kinds = ("WordEmbeddings", "WordWeights", "Pooling", "Dense")
-        write_json(folder / "modules.json", modules(*kinds))
 
 
 def _words(tokenizer: WordTokenizer, text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 from sentence_transformers import SentenceTransformer
 
-from embedwell_models.convert.words.word_embeddings import Choices, convert_words
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedwell_models.convert.words.word_embeddings import Choices, convert_words
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats
 from tests.models.word_files import WORDS, vectors, write_binary, write_fasttext, write_text
