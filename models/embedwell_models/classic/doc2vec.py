@@ -2,7 +2,7 @@
 
 Le and Mikolov 2014 (arXiv 1405.4053) with negative sampling (Mikolov et al. 2013, arXiv 1310.4546),
 both as in gensim. The code is numpy on a CPU, because a step is a few products of short vectors.
-`convert.doc2vec` writes the folders.
+`convert.gensim_models` writes the folders.
 
 B texts, T token ids, V words, D dimensions, K negative words of a step.
 """

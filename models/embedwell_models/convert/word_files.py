@@ -22,7 +22,7 @@ from embedwell_models.tables.table import blocks
 from embedwell_models.tokenizer.words.subwords import Subwords
 from embedwell_models.vectors import Floats
 
-MAX_WIDTH = 1 << 16  # dimensions
+_MAX_WIDTH = 1 << 16  # dimensions
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MAX_WORD = 1 << 16  # bytes of a word
@@ -64,7 +64,7 @@ def read_text(path: Path, limit: int | None) -> WordVectors:
         first = file.readline().removeprefix(_BYTE_ORDER_MARK).split()
     has_header = len(first) == 2 and all(field.isdigit() for field in first)
     width = int(first[1]) if has_header else len(first) - 1
-    if not 0 < width <= MAX_WIDTH:
+    if not 0 < width <= _MAX_WIDTH:
         raise ModelError(f"{path}: the first line has neither a word with numbers nor two sizes")
     count = int(first[0]) if has_header else None
     return WordVectors(width, _text_rows(path, width, limit, count))
@@ -131,7 +131,7 @@ def read_binary(path: Path, limit: int | None) -> WordVectors:
     if len(sizes) != 2 or not all(field.isdigit() for field in sizes):
         raise ModelError(f"{path} is not a binary file of Word2Vec or fastText")
     count, width = map(int, sizes)
-    if not 0 < width <= MAX_WIDTH:
+    if not 0 < width <= _MAX_WIDTH:
         raise ModelError(f"{path}: {width} dimensions are not possible")
     return WordVectors(width, _binary_rows(path, width, limit, count, len(header)))
 

@@ -91,7 +91,7 @@ def convert(
 
 
 def _converted_file(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
-    from embedwell_models.convert.files import convert_file
+    from embedwell_models.convert.model import convert_file
     from embedwell_models.convert.word_embeddings import Choices
 
     name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
