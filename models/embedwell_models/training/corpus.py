@@ -14,7 +14,7 @@ from embedwell_models.errors import ModelError
 
 STDIN = Path("-")
 _MAX_WORDS = 10_000  # words of a sequence; gensim ignores further words
-COLUMNS = ("anchor", "positive", "negative")
+_COLUMNS = ("anchor", "positive", "negative")
 _SUFFIXES = (".tsv", ".jsonl")
 
 
@@ -106,7 +106,7 @@ class Pairs:
         first = next(iter(self), None)
         if first is None:
             raise ModelError(f"{self.corpus.name} has a header but no pairs")
-        return COLUMNS[: len(first)]
+        return _COLUMNS[: len(first)]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         """Yield each row; raises ModelError for a row with other columns than the first row."""
@@ -117,7 +117,7 @@ class Pairs:
                 row = _row(line, suffix)
             except ValueError as error:
                 raise ModelError(f"{self.corpus.name}, line {number}: {error}") from None
-            if row == COLUMNS[: len(row)]:  # header
+            if row == _COLUMNS[: len(row)]:  # header
                 continue
             width = width or len(row)
             if len(row) != width:
@@ -142,8 +142,8 @@ def _row(line: str, suffix: str) -> tuple[str, ...]:
         record = json.loads(line)
         if not isinstance(record, dict):
             raise ValueError("write an object")
-        row = tuple(record[name] for name in COLUMNS if name in record)
+        row = tuple(record[name] for name in _COLUMNS if name in record)
     texts = all(isinstance(text, str) and text.strip() for text in row)
-    if not texts or not 2 <= len(row) <= len(COLUMNS):
+    if not texts or not 2 <= len(row) <= len(_COLUMNS):
         raise ValueError("write an anchor, a positive and, in every line or in none, a negative")
     return row

@@ -1,4 +1,4 @@
-"""Training of sparse and multi-vector outputs for a model that has only dense vectors, as in BGE-M3.
+"""Training of sparse and multi-vector outputs, as in BGE-M3, for a model with dense vectors alone.
 
 Linear layers compute both from the states of tokens (Chen et al. 2024, arXiv 2402.03216). The
 encoder and its dense vectors do not change.
