@@ -8,8 +8,7 @@ import numpy as np
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend import abi
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory, layer_norm
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import Disentangled
 from embedwell_models.vectors import Floats

@@ -10,8 +10,7 @@ import numpy as np
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
 from embedwell_models.vectors import Floats
 
 

@@ -6,8 +6,7 @@ NV-Embed: Lee et al. 2024, arXiv 2405.17428. T tokens, D hidden size, H heads, N
 import numpy as np
 
 from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory, layer_norm
 from embedwell_models.vectors import Floats
 
 _ROWS = 512  # tokens whose inner features are in memory at once

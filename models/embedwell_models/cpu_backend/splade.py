@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.masked_lm import MaskedLMWeights
+from embedwell_models.encoder.layers import layer_norm
+from embedwell_models.encoder.splade import MaskedLMWeights
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.vectors import Floats
 

@@ -15,7 +15,7 @@ from embedwell_models.cpu_backend import abi
 from embedwell_models.cpu_backend.disentangled import Distances, padded_rows
 from embedwell_models.cpu_backend.position_bias import flat
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker
-from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.positions import tables
 from embedwell_models.positions.schemes import TransformerXL
 from embedwell_models.vectors import Floats

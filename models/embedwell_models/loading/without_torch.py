@@ -13,7 +13,7 @@ from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 

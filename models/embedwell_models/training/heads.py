@@ -19,8 +19,8 @@ from torch import Tensor
 from embedwell_models import model_fingerprint
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import batches_of_similar_length
 from embedwell_models.encoder.sparse_vectors import ignored_ids
-from embedwell_models.encoder.token_budget import batches_of_similar_length
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS

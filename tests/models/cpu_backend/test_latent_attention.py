@@ -6,7 +6,7 @@ import torch
 
 from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
 from embedwell_models.encoder.latents import LatentWeights
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from tests.models.encoder.linear_factories import assert_equal, every_factory, numbers

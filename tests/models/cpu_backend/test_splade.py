@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.splade import KernelSpladeHead
-from embedwell_models.encoder.masked_lm import MaskedLMWeights
+from embedwell_models.encoder.splade import MaskedLMWeights
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.vectors import Floats

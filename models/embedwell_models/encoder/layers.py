@@ -1,10 +1,12 @@
-"""Protocols of linear layers on arrays, which every backend implements.
+"""Layers on arrays: protocols of linear ones, which every backend implements, and a norm.
 
 B sequences, T tokens.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
+
+import numpy as np
 
 from embedwell_models.vectors import Floats
 
@@ -35,3 +37,17 @@ class LinearFactory(Protocol):
     ) -> Linear:
         """Build a layer. activation: a name of `config.activations`."""
         ...
+
+
+def layer_norm(x: Floats, weight: Floats, bias: Floats, eps: float) -> Floats:
+    """Normalise each row to mean 0 and variance 1, then scale and shift: (B, D) -> (B, D).
+
+    Ba et al. 2016, arXiv 1607.06450. A row has the same bytes in every contiguous array. weight,
+    bias: (D,). eps: added to the variance.
+    """
+    y: Floats = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(y).mean(axis=-1, keepdims=True)
+    y /= np.sqrt(variance + np.float32(eps))
+    y *= weight
+    y += bias
+    return y
