@@ -15,7 +15,7 @@ import numpy.typing as npt
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.classic.word_vectors import family as word_vectors
+from embedwell_models.classic import word_vectors
 from embedwell_models.compress import tokenizer as tokenizers
 from embedwell_models.compress.codes import product_quantize
 from embedwell_models.compress.hashed import fit_pool
