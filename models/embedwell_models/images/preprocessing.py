@@ -1,6 +1,6 @@
 """Preprocessing of images, as a checkpoint's preprocessor_config.json states it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -211,6 +211,20 @@ def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
         return options.choice(key, dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS), _NATIVE[0])
     has_class_token = spec.encoder.config.vocab_size > 0
     return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
+
+
+def joint_options(folder: Path, known: Set[str]) -> JsonConfig | None:
+    """Read the options of a processor's image part, or of its own file; None without either.
+
+    Raises ModelError for an option that is not known.
+    """
+    joint, own = (folder / name for name in FILES)
+    values = read_object(joint).get("image_processor") if joint.exists() else None
+    if values is None and not own.exists():
+        return None
+    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
+    options.refuse_unknown(known)
+    return options
 
 
 def value_table(scale: float, mean: Sequence[float], std: Sequence[float]) -> Floats:
