@@ -10,8 +10,7 @@ from embedwell_models.classic.doc2vec import family as doc2vec
 from embedwell_models.convert import gensim_pickle
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.word_vocabulary import MAPPED, Vocabulary, WordOptions
 
 SUFFIXES = (".model", ".doc2vec")
 _MAX_WORDS = 10_000  # gensim reads no more words of a text

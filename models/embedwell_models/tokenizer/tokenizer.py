@@ -23,7 +23,7 @@ from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.tokenizer.token import Token, ids_of, tokens_of
 from embedwell_models.tokenizer.truncation import Side, TruncatedIds
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 
 __all__ = ["Side", "Token", "Tokenizer", "TruncatedIds"]
 

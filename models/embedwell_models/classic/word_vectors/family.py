@@ -15,7 +15,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.classic import WORD_TENSORS, WORD_VECTOR_OPTIONS, WORD_VECTORS
 from embedwell_models.tables import stored
-from embedwell_models.tokenizer.words.options import WordOptions
+from embedwell_models.tokenizer.word_vocabulary import WordOptions
 
 TABLE = WORD_TENSORS.table
 _TOKENIZER = "WhitespaceTokenizer"

@@ -14,7 +14,7 @@ import numpy as np
 from embedwell_models.convert.words.source import WordVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import blocks
-from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.tokenizer.word_vocabulary import Subwords
 from embedwell_models.vectors import Floats
 
 _MAGIC = 793712314

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.tokenizer.word_vocabulary import Subwords
 from embedwell_models.vectors import Floats
 
 

@@ -14,17 +14,17 @@ from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import added_tokens, tokenizer_class, tokenizer_json
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.panics import panics_as_model_errors
-from embedwell_models.tokenizer.segmented import readers
-from embedwell_models.tokenizer.truncation import Side, read_side
-from embedwell_models.tokenizer.words import character_tokenizer
-from embedwell_models.tokenizer.words.character_tokenizer import CharacterTokenizer
-from embedwell_models.tokenizer.words.code_point_tokenizer import (
-    ROLES,
+from embedwell_models.tokenizer.python_tokenizers import (
+    CHARACTER_FILE,
+    CODE_POINT_ROLES,
+    CharacterTokenizer,
     CodePointTokenizer,
     is_code_point_tokenizer,
 )
-from embedwell_models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.segmented import readers
+from embedwell_models.tokenizer.truncation import Side, read_side
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, is_word_tokenizer
 
 OLDER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),
@@ -80,7 +80,7 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
     names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
-    names += (character_tokenizer.FILE,)
+    names += (CHARACTER_FILE,)
     reader = None if is_word_tokenizer(folder) else readers.find(folder)
     names += reader.files if reader else ()
     return [path for name in names if (path := folder / name).exists()]
@@ -89,7 +89,7 @@ def files(folder: Path) -> list[Path]:
 def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
     if is_word_tokenizer(folder):
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
-    if (folder / character_tokenizer.FILE).is_file():
+    if (folder / CHARACTER_FILE).is_file():
         return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
     if is_code_point_tokenizer(folder):
         return _code_points(folder, lowercase, special_tokens)
@@ -129,16 +129,16 @@ def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedT
     tokenizer_class.read_name(folder)  # raises ModelError for remote code
     if lowercase:
         raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
-    special, tokens = {role: chr(ROLES[role]) for role in ROLES}, AddedTokens(folder, {}).special
+    tokens = AddedTokens(folder, {}).special
     for role, token in tokens.items():
-        if token.content != special.get(role):
+        if token.content != CODE_POINT_ROLES.get(role):
             raise ModelError(
                 f"{folder}: {role}_token = {token.content!r} is not supported: it is not CANINE's"
             )
     mask = tokens.get("mask")
     strips_mask = mask is not None and mask.lstrip
     tokenizer = cast(Tokenizer, CodePointTokenizer(special_tokens, strips_mask))
-    return LoadedTokenizer(tokenizer, _truncation_side(folder), special)
+    return LoadedTokenizer(tokenizer, _truncation_side(folder), CODE_POINT_ROLES)
 
 
 def _missing(folder: Path) -> str:
