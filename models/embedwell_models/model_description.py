@@ -52,7 +52,7 @@ from embedwell_models.model_files.sparse import Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
 
 FILE = "chat_template.jinja"
 PROCESSOR_FILE = "chat_template.json"

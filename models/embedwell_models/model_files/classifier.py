@@ -25,8 +25,8 @@ from embedwell_models.model_files.transformer import (
     Output,
     TransformerOptions,
 )
+from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
-from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
 
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"

@@ -13,7 +13,7 @@ from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.tiles import ImageTokens, TilePreprocessing
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import TextFormat
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from embedwell_models.tokenizer.pair_format import (
+from embedwell_models.tokenizer.formats import (
     PairFormat,
     PromptSlot,
     Segments,

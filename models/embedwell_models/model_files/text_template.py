@@ -11,7 +11,7 @@ from typing import Any
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_v4
 from embedwell_models.model_files import chat_template
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import TextFormat
 
 VARIABLES = {"add_generation_prompt": True}
 """Variables of the template in the code of Qwen3-VL's authors."""

@@ -10,12 +10,11 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.tokenizer import truncation
 from embedwell_models.tokenizer.python_tokenizers import (
     MAX_CODE_POINTS,
     is_code_point_tokenizer,
 )
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.tokens import Side, read_side
 
 # The first of these files that exists is read.
 NAMES = tuple(
@@ -126,7 +125,7 @@ class TransformerOptions:
         return cls(
             max_length=_max_length(stated, folder / path, encoder),
             lowercase=bool(options.get("do_lower_case", False)),
-            side=truncation.read_side(tokenizer),
+            side=read_side(tokenizer),
             chat_template=_chat_template(folder / path, options, output, reads_messages),
         )
 

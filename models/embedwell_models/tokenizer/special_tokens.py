@@ -10,8 +10,8 @@ import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.rust_parts import part_options
-from embedwell_models.tokenizer.truncation import Side, TruncatedIds, remaining_slice
+from embedwell_models.tokenizer.rust_tokenizer import part_options
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, remaining_slice
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, SeparateFormat, around
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, SeparateFormat, around
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"
 REST = (PromptSlot.QUERY, ". document: ", PromptSlot.DOCUMENT, ". ")

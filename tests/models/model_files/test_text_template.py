@@ -7,7 +7,7 @@ import pytest
 
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.text_template import VARIABLES, read_text_format
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import TextFormat
 from tests.models.qwen3_vl import TEMPLATE, rendered
 
 FLAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}"

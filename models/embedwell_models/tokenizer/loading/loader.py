@@ -14,7 +14,6 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.panics import panics_as_model_errors
 from embedwell_models.tokenizer.python_tokenizers import (
     CHARACTER_FILE,
     CODE_POINT_ROLES,
@@ -22,9 +21,10 @@ from embedwell_models.tokenizer.python_tokenizers import (
     CodePointTokenizer,
     is_code_point_tokenizer,
 )
+from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
 from embedwell_models.tokenizer.segmented import Reader, find_reader
 from embedwell_models.tokenizer.special_tokens import append_eos
-from embedwell_models.tokenizer.truncation import Side, read_side
+from embedwell_models.tokenizer.tokens import Side, read_side
 from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, is_word_tokenizer
 
