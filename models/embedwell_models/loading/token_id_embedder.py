@@ -19,10 +19,10 @@ from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.pages import PatchPages
 from embedwell_models.images.tiles import TilePreprocessing
-from embedwell_models.loading.kept_load import KeptLoad, KnownLoad
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.precision.kept_measurements import KeptLoad, KnownLoad
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
