@@ -11,7 +11,7 @@ from embedwell.engine.wire.messages import pack_content
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.input_row import InputRow
 from embedwell_models.errors import ImageError, ImageTokensError
-from embedwell_models.images.patch_pages import Pages
+from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.images.tiles import ImageTokens
 

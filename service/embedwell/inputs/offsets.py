@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 
 ByteOffsets = Mapping[int | None, int | None]
 

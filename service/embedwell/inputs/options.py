@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from embedwell.inputs.content_input import ContentInput
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.prompts import Role
-from embedwell_models.tokenizer.tokenizer import Side
+from embedwell_models.tokenizer.tokens import Side
 
 TextOrIds = str | list[int]
 """An input: a text, or token ids."""

@@ -1,12 +1,12 @@
-"""Tests of the tokenizer of characters."""
+"""Tests of the tokenizer of bytes; that of code points is tested in `classic/test_canine.py`."""
 
 from pathlib import Path
 
 import pytest
 
 from embedwell_models.errors import ModelError
+from embedwell_models.tokenizer.python_tokenizers import CHARACTER_FILE, CharacterTokenizer
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.words.character_tokenizer import FILE, CharacterTokenizer
 
 
 def test_ids_are_bytes_and_a_word_begins_below_256() -> None:
@@ -37,7 +37,7 @@ def test_names_and_decoding() -> None:
 
 
 def test_a_long_text_is_split_into_chunks_with_the_same_ids(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("{}", encoding="utf-8")
+    (tmp_path / CHARACTER_FILE).write_text("{}", encoding="utf-8")
     text = "some words, and others. " * 100
     tokenizer = Tokenizer(tmp_path, 1 << 20, chunk_size=50)
     assert [token.id for token in tokenizer.tokens(text)] == CharacterTokenizer(True).encode(
@@ -46,6 +46,6 @@ def test_a_long_text_is_split_into_chunks_with_the_same_ids(tmp_path: Path) -> N
 
 
 def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('{"split_punctuation": 3}', encoding="utf-8")
+    (tmp_path / CHARACTER_FILE).write_text('{"split_punctuation": 3}', encoding="utf-8")
     with pytest.raises(ModelError, match="split_punctuation = 3 is not true or false"):
         Tokenizer(tmp_path, 10)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell_models.tokenizer.truncation import cut, parts, remaining_slice
+from embedwell_models.tokenizer.tokens import cut, parts, remaining_slice
 
 LENGTHS = st.integers(0, 20)
 

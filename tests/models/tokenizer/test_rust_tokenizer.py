@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.panics import TokenizerPanicError
+from embedwell_models.tokenizer.rust_tokenizer import TokenizerPanicError
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.panicking_tokenizer import panicking
 

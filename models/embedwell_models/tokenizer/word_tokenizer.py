@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from embedwell_models.tokenizer.words.options import WordOptions, read_vocabulary
-from embedwell_models.tokenizer.words.python_tokenizer import PythonTokenizer, WordEncoding
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.python_tokenizers import PythonTokenizer, WordEncoding
+from embedwell_models.tokenizer.word_vocabulary import Vocabulary, WordOptions, read_vocabulary
 
 _WORD = re.compile(r"\S+")
 _MAX_CACHED = 1 << 15  # words

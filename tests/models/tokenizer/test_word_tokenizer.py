@@ -6,10 +6,8 @@ import pytest
 
 from embedwell_models.convert.word_embeddings import convert_words
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.words.options import WordOptions
-from embedwell_models.tokenizer.words.subwords import Subwords
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
-from embedwell_models.tokenizer.words.word_tokenizer import UNKNOWN, WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import UNKNOWN, WordTokenizer
+from embedwell_models.tokenizer.word_vocabulary import Subwords, Vocabulary, WordOptions
 from tests.models.word_files import WORDS, vectors, write_text
 
 KNOWN = ["the", "The", "king", "U.S.", "'tis", "-"]

@@ -1,5 +1,6 @@
-"""Tests of a model of texts with the image encoder of another model."""
+"""Tests of models whose image encoder, or config.json of the text encoder, is another model's."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
 
 from embedwell_models import model_fingerprint
+from embedwell_models.config.json_config import read_object
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.modules import IMAGE_ENCODER
+from tests.models.families.jina_clip import write_v1
 from tests.models.image_models import encoded, picture, write_clip, write_siglip
 from tests.models.tiny import write_bert
 
@@ -122,3 +125,45 @@ def test_a_model_without_dense_vectors_takes_no_images(texts: Path, images: Path
     config.write_text(config.read_text().replace("BertModel", "BertForMaskedLM"))
     with pytest.raises(ModelError, match="without dense vectors takes no images"):
         ModelDescription.read(joined(texts, images), pooling="splade")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A Jina CLIP as it is published, which names a folder in place of a model of the hub."""
+    folder, other = tmp_path / "model", tmp_path / "other"
+    write_v1(folder)
+    other.mkdir()
+    (folder / "text_config.json").rename(other / "config.json")
+    name_other(folder, str(other))
+    return folder
+
+
+def name_other(folder: Path, other: str) -> None:
+    config = read_object(folder / "config.json")
+    config["text_config"]["hf_model_name_or_path"] = other
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_the_file_of_the_named_model_is_linked(model: Path) -> None:
+    cache = model.parent / "cache"
+    joined = resolve(str(model), cache=cache)
+    assert {path.name for path in joined.iterdir()} > {path.name for path in model.iterdir()}
+    assert (joined / "text_config.json").resolve() == model.parent / "other/config.json"
+    assert resolve(str(model), cache=cache) == joined
+    vectors = Embedder.load(model, device="cpu", dtype="float32", cache=cache).embed(TEXTS)
+    (model / "text_config.json").write_bytes((joined / "text_config.json").read_bytes())
+    assert resolve(str(model), cache=cache) == model
+    assert np.array_equal(Embedder.load(model, device="cpu", dtype="float32").embed(TEXTS), vectors)
+
+
+def test_what_to_do_without_a_hub_is_said(model: Path) -> None:
+    name_other(model, "no/such")
+    with pytest.raises(ModelError, match=r"names 'no/such' for .* there as text_config.json"):
+        resolve(str(model), cache=model.parent / "cache")
+
+
+def test_a_model_that_names_no_other_is_returned_itself(model: Path) -> None:
+    config = read_object(model / "config.json")
+    config["text_config"] = {"hf_model_name_or_path": None}
+    (model / "config.json").write_text(json.dumps(config))
+    assert resolve(str(model), cache=model.parent / "cache") == model

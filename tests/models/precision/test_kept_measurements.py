@@ -8,7 +8,7 @@ import pytest
 
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT, resolve
-from embedwell_models.loading.kept_load import KeptLoad
+from embedwell_models.precision.kept_measurements import KeptLoad
 from embedwell_models.precision.trials import Trial
 from tests.conftest import Folder, precisions
 

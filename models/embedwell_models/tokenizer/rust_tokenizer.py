@@ -1,10 +1,14 @@
-"""Parts of a Rust tokenizer that its Python classes do not expose, read from its JSON."""
+"""The Rust tokenizer: its panics, and its parts that the Python classes do not expose."""
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, models
+
+from embedwell_models.errors import ModelError
 
 
 def part_options(part: Any) -> list[dict[str, Any]]:
@@ -37,3 +41,28 @@ def _flatten(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for key in ("normalizers", "pretokenizers", "processors"):
         for inner in state.get(key, []):
             yield from _flatten(inner)
+
+
+class TokenizerPanicError(RuntimeError):
+    """The tokenizer panicked: its file is broken in a way that shows only in some texts."""
+
+    def __init__(self, panic: BaseException) -> None:
+        super().__init__(f"the tokenizer cannot read a text, its file is broken: {panic}")
+
+
+def without_panic(error: BaseException) -> BaseException:
+    """Return a TokenizerPanicError for a panic, and any other error as it is."""
+    # The class of panics cannot be imported: each Rust extension has its own.
+    return TokenizerPanicError(error) if type(error).__name__ == "PanicException" else error
+
+
+@contextmanager
+def panics_as_model_errors(folder: Path) -> Iterator[None]:
+    """Raise ModelError for a panic while the tokenizer of a folder is loaded."""
+    try:
+        yield
+    except BaseException as error:
+        panic = without_panic(error)
+        if isinstance(panic, TokenizerPanicError):
+            raise ModelError(f"{folder}: {panic}") from None
+        raise
