@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from embedwell.engine.wire.engine_sockets import RunningTextCounts
 from embedwell.engine.wire.framing import HttpProcessConnection
 from embedwell.engine.wire.messages import (
     Failure,
@@ -17,7 +18,6 @@ from embedwell.engine.wire.messages import (
     pack_jobs,
     unpack_results,
 )
-from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.connections import ReceivedMessages
 from embedwell.engine.worker.loop import Loop

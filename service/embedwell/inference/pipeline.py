@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result
-from embedwell.engine.wire.sizes import size_class
+from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result, size_class
 from embedwell.errors import (
     BadRequest,
     EncodingFailed,

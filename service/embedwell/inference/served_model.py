@@ -6,7 +6,7 @@ from typing import Literal
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
-from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors

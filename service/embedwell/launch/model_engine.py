@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import orjson
 
-from embedwell.engine.wire.model_state import EngineState, ModelState
+from embedwell.engine.wire.engine_state import EngineState, ModelState
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.inherited import InheritedModel

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.inherited import InheritedServer
 from embedwell.launch.model_engine import ModelEngine
 from embedwell.launch.supervisor import Launch, program

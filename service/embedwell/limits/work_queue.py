@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import TypeVar
 
+from embedwell.engine.wire.messages import size_class
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.engine.wire.sizes import size_class
 from embedwell.errors import TimedOut
 from embedwell.limits.admission import Admission
 from embedwell_models.tokenizer.steps import Steps

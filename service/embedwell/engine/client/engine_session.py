@@ -12,9 +12,8 @@ import numpy as np
 from embedwell.engine.client.engine_connection import EngineConnection
 from embedwell.engine.client.reported_rate import ReportedRate
 from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_state import EngineState, Liveness, ModelState
 from embedwell.engine.wire.messages import EngineDescription, Job, Result
-from embedwell.engine.wire.model_state import EngineState, ModelState
-from embedwell.engine.wire.progress import Liveness
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.errors import (
     EncodingFailed,

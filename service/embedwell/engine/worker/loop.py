@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import pack_results
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledBatch
 from embedwell.engine.worker.batch_sizing import BatchSizing
 from embedwell.engine.worker.forward import ForwardModel, forward

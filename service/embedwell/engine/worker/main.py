@@ -7,8 +7,8 @@ import sys
 import time
 from dataclasses import asdict
 
+from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import EngineDescription
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.engine.worker.batch_limit import BatchLimit, choose_batch_limit

@@ -11,10 +11,9 @@ import pytest
 
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_state import EngineProgress, EngineState, ModelState
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_jobs
-from embedwell.engine.wire.model_state import EngineState, ModelState
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, ShuttingDown
 from embedwell_models.encoder.batch import FlatRows
