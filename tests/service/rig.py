@@ -19,8 +19,8 @@ from embedwell.engine.wire.messages import (
     unpack_results,
 )
 from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import ReceivedMessages
 from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.receiver import ReceivedMessages
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 
