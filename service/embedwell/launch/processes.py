@@ -1,4 +1,4 @@
-"""Fork the processes of a server from the first one, which has imported what they share.
+"""Start the processes of a server: fork them from the first one, or run programs.
 
 A forked process shares the memory of imported modules, and it does not import them again, which
 takes a third of the start. Nothing of its parent goes on in it: no event loop, no signal handler,
@@ -14,14 +14,13 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import cache
 from io import FileIO
 from pathlib import Path
-from typing import NoReturn
-
-from embedwell.launch.supervisor import Process, Spawn, program
+from typing import NoReturn, Protocol
 
 _THREADS, _DESCRIPTORS = Path("/proc/self/task"), Path("/proc/self/fd")
 _SHARED = (  # what both HTTP processes and engines import, which the first process does not use
@@ -29,6 +28,62 @@ _SHARED = (  # what both HTTP processes and engines import, which the first proc
     "embedwell_models.loading.word_table",
     "embedwell_models.model_description",
 )
+
+ENVIRONMENT = {
+    # Variables of all processes of a server, unless they are set.
+    # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
+    # forward pass a hundred times slower when other programs use the processors.
+    "GOMP_SPINCOUNT": "3000",
+    # numpy starts threads at import, and a fork does not copy them.
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class ProcessInput(Protocol):
+    """Standard input of a process, as in asyncio.subprocess."""
+
+    def write(self, data: bytes, /) -> object: ...
+    def close(self) -> None: ...
+
+
+class Process(Protocol):
+    """A running process, as in asyncio.subprocess."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    @property
+    def stdin(self) -> ProcessInput | None: ...
+    async def wait(self) -> int: ...
+
+
+Spawn = Callable[[int], Awaitable[Process]]
+"""Starts a process with a descriptor as its standard output; raises OSError."""
+
+Launch = Callable[[str, Sequence[int]], Spawn]
+"""Returns what starts a module of Python with descriptors that it inherits."""
+
+
+def program(module: str, pass_fds: Sequence[int] = (), executable: str = sys.executable) -> Spawn:
+    """Return what starts a module of Python as a program.
+
+    pass_fds: descriptors that it inherits.
+    """
+
+    async def spawn(output: int) -> Process:
+        return await asyncio.create_subprocess_exec(
+            # -P keeps the working directory off the path, because its files could shadow modules.
+            *(executable, "-P", "-m", module),
+            stdin=PIPE,
+            stdout=output,
+            env={**ENVIRONMENT, **os.environ},
+            pass_fds=pass_fds,
+            # It stops at the end of its input, not at a signal of the terminal to all processes.
+            start_new_session=True,
+        )
+
+    return spawn
 
 
 def forked(module: str, pass_fds: Sequence[int] = ()) -> Spawn:

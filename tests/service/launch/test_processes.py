@@ -1,5 +1,6 @@
-"""Tests of processes that are forked from an event loop."""
+"""Tests of how processes are started: forked from an event loop, or as programs."""
 
+import asyncio
 import errno
 import os
 import signal
@@ -11,6 +12,8 @@ from typing import Any
 import orjson
 import psutil
 import pytest
+
+from embedwell.launch.processes import program
 
 CHILD = """
 import asyncio, os, signal, sys
@@ -35,7 +38,7 @@ if __name__ == "__main__":
 """
 PARENT = """
 import asyncio, atexit, os, signal, sys, threading
-from embedwell.launch.forked_process import forked
+from embedwell.launch.processes import forked
 
 async def run():
     process, answers = await start()
@@ -135,7 +138,7 @@ def test_a_process_leaves_no_descriptors_in_its_parent(folder: Path) -> None:
 def test_a_failed_start_leaves_no_descriptors(folder: Path) -> None:
     refused = """
 import resource
-from embedwell.launch import forked_process
+from embedwell.launch import processes
 
 async def refuse():
     output = os.open(os.devnull, os.O_WRONLY)
@@ -145,7 +148,7 @@ async def refuse():
     for spare in range(1, 4):
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, most))
         try:
-            forked_process.ForkedProcess("child", [kept], output)
+            processes.ForkedProcess("child", [kept], output)
         except OSError as error:
             print(error.errno)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -202,3 +205,16 @@ asyncio.run(wait())
         process.communicate(timeout=120)
         _, alive = psutil.wait_procs(children, 60)
     assert len(children) == 2 and not alive
+
+
+def test_a_program_imports_no_module_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "this.py").write_text("raise SystemExit(7)")
+
+    async def run() -> int:
+        with open(os.devnull, "wb") as output:
+            return await (await program("this")(output.fileno())).wait()
+
+    assert asyncio.run(run()) == 0, "the standard module `this`"
