@@ -11,12 +11,10 @@ from embedwell.batches.service import BatchService
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.fastapi_app import Background, fastapi_app
-from embedwell.http.browser_checks import BrowserChecks, with_cors
-from embedwell.http.keys import ApiKeys
+from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
+from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.model_paths import ModelPaths
-from embedwell.http.request_body import HttpLimits
-from embedwell.http.timeouts import Timeouts
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.inputs.prompts import with_prompts

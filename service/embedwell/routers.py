@@ -5,7 +5,7 @@ from functools import partial
 
 from fastapi import APIRouter
 
-from embedwell.http.keys import ApiKeys
+from embedwell.http.access import ApiKeys
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedServer
 from embedwell.metrics.metrics import Metrics

@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import CohereError, forbid_extra
+from embedwell.http.error_responses import CohereError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.content_input import Content, input_of_parts
 from embedwell.inputs.image_input import ImageInput

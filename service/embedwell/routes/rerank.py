@@ -8,7 +8,7 @@ from typing import Self
 from fastapi import APIRouter
 
 from embedwell.errors import BadRequest, reindexed
-from embedwell.http.error_body import CohereError
+from embedwell.http.error_responses import CohereError
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.cosine_scores import CosineScores
 from embedwell.inference.listwise_scores import ListwiseScores

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereMeta

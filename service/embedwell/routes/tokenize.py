@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.inputs.offsets import ByteOffsets, byte_offsets
 from embedwell.inputs.options import InputOptions
 from embedwell.routes.cohere import CohereVersion

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.content_input import TextPart, input_of_parts
 from embedwell.inputs.image_input import ImageInput

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, located
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.options import InputOptions

@@ -2,12 +2,8 @@
 
 import pytest
 
-from embedwell.launch.model_engines import (
-    ResidentModel,
-    idle_models,
-    models_to_replace,
-    needs_torch,
-)
+from embedwell.launch.model_engine import ResidentModel
+from embedwell.launch.model_engines import idle_models, models_to_replace, needs_torch
 from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import may_be_gpu

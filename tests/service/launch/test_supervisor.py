@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from embedwell.launch.processes import Process
 from embedwell.launch.processes import program as start_module
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE
 from embedwell.launch.supervisor import (
     ChildSpec,
     HangLimits,
-    Process,
     Report,
     Supervisor,
     Watchdog,

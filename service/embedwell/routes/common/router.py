@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_body import Error
-from embedwell.http.error_responses import invalid_body
+from embedwell.http.error_responses import Error, invalid_body
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.json_limits import check_parts
 from embedwell.limits.run_in_thread import run_in_thread

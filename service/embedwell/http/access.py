@@ -1,10 +1,11 @@
-"""Requests that web pages make browsers send: which are rejected, and which pages may read.
+"""Who may use the server: API keys, and the hosts and origins of requests from browsers.
 
-Any page can send a POST of text/plain to any address; the browser names the page in Origin. DNS
-rebinding can resolve a page's own host name to this server's address. Such requests look like those
-of the server's own page, except for the name in Host.
+Any web page can make a browser send a POST of text/plain to any address; the browser names the page
+in Origin. DNS rebinding can resolve a page's own host name to this server's address. Such requests
+look like those of the server's own page, except for the name in Host.
 """
 
+import hmac
 import re
 import socket
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ from ipaddress import ip_address
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from embedwell.errors import Forbidden
+from embedwell.errors import Forbidden, Unauthorized
 from embedwell.http.headers import Headers
 
+_ADVICE = "send the server's key as 'Authorization: Bearer KEY'"
 _PORTS = {"http": ":80", "https": ":443"}
 _LOCAL_SUFFIXES = ".internal,.local,.localhost"
 """Ends of names that public DNS does not have; Docker and Podman give such names to their host."""
@@ -33,6 +35,35 @@ default, with IPv6 and the host of Tauri's pages on Windows. A browser sets Orig
 page cannot claim another one.
 """
 _LOCAL = re.compile(_LOCAL_ORIGIN)
+
+
+class ApiKeys:
+    """API keys of a server, each of which grants access."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = [key.encode() for key in keys]
+
+    def check(self, headers: Headers) -> None:
+        """Raise Unauthorized unless the request has a key: a bearer token, or Azure's `api-key`.
+
+        https://www.rfc-editor.org/rfc/rfc6750#section-2.1
+        """
+        scheme, token = _credentials(headers)
+        # Every key is compared in constant time, so that the time reveals no key.
+        matches = [hmac.compare_digest(token.strip(), key) for key in self._keys]
+        # The scheme is case-insensitive: https://www.rfc-editor.org/rfc/rfc9110#section-11.1
+        if scheme.lower() != b"bearer" or not any(matches):
+            raise Unauthorized(f"Incorrect API key provided: {_ADVICE}")
+
+
+def _credentials(headers: Headers) -> tuple[bytes, bytes]:
+    """Return the scheme and the token of a request; raises Unauthorized if there is none."""
+    if b"authorization" in headers:
+        scheme, _, token = headers[b"authorization"].partition(b" ")
+        return scheme, token
+    if b"api-key" in headers:
+        return b"bearer", headers[b"api-key"]
+    raise Unauthorized(f"No API key provided: {_ADVICE}")
 
 
 def is_local_origin(origin: str) -> bool:

@@ -1,4 +1,4 @@
-"""The state of connections in the kernel, on real sockets."""
+"""The state of connections in the kernel, and unread responses."""
 
 import asyncio
 import socket
@@ -6,7 +6,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from embedwell.http.protocol.kernel_socket import has_end_of_input, seconds_unread
+from embedwell.http.http_limits import Timeouts
+from embedwell.http.protocol.transport import UnreadResponse, has_end_of_input, seconds_unread
 
 
 @asynccontextmanager
@@ -64,3 +65,41 @@ def test_the_time_of_unread_bytes_is_unknown_without_tcp() -> None:
             assert seconds_unread(transport) == 0.0
 
     asyncio.run(run())
+
+
+class SlowTransport(asyncio.Transport):
+    """A write buffer of which the client reads some bytes whenever its size is read.
+
+    The kernel buffers nothing.
+    """
+
+    def __init__(self, unread: int, reads: int) -> None:
+        super().__init__({"socket": socket.socket()})
+        self.unread, self.reads, self.aborted = unread, reads, asyncio.Event()
+
+    def get_write_buffer_size(self) -> int:
+        self.unread = max(self.unread - self.reads, 0)
+        return self.unread
+
+    def abort(self) -> None:
+        self.get_extra_info("socket").close()
+        self.aborted.set()
+
+
+def bytes_unread_at_abort(transport: SlowTransport) -> int:
+    """The number of unread bytes of a response when it is aborted."""
+
+    async def run() -> int:
+        UnreadResponse(transport, Timeouts(0.05)).begin()
+        await asyncio.wait_for(transport.aborted.wait(), 120)
+        return transport.unread
+
+    return asyncio.run(run())
+
+
+def test_a_response_of_which_nothing_is_read_in_time_is_aborted() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=0)) == 1000
+
+
+def test_reading_part_of_a_response_restarts_the_timeout() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=100)) == 0
