@@ -18,9 +18,8 @@ from embedwell.http.model_paths import ModelPaths
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.inputs.prompts import with_prompts
-from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.metrics.metrics import build_metrics
 from embedwell.routers import create_routers
 from embedwell.routes import batches, files

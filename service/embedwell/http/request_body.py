@@ -9,7 +9,7 @@ from embedwell.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
 from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import Reservation
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 
 # zlib's window bits for the encodings of
 # https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.

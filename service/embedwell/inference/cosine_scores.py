@@ -12,7 +12,7 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.prompts import TASK_ROLES
 from embedwell.inputs.text_pair import TextPair, first_indices
-from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, cosine

@@ -13,7 +13,7 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.listwise_reader import DocumentList, ListRows, check_listwise
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
-from embedwell.limits.comparisons import Comparisons
+from embedwell.limits.work_queue import Comparisons
 from embedwell_models.outputs.listwise_scores import listwise_scores
 from embedwell_models.outputs.names import LISTWISE
 from embedwell_models.tokenizer.steps import Steps

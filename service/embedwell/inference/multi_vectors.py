@@ -13,8 +13,8 @@ from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.inputs.text_pair import TextPair, first_indices
-from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
 from embedwell.limits.request_limits import check_response_numbers
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.outputs.names import MULTI

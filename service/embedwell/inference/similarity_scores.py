@@ -7,8 +7,8 @@ import numpy as np
 import orjson
 
 from embedwell.errors import BadRequest
-from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
 from embedwell.limits.request_limits import check_response_numbers
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import METRICS, Floats
 

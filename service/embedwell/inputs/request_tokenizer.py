@@ -18,8 +18,7 @@ from embedwell.inputs.prompts import Prompt, Prompts
 from embedwell.inputs.row_tokenizer import RowTokenizer
 from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.request_limits import check_input_count, check_tokens
-from embedwell.limits.run_in_thread import run_in_thread
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import WorkQueue, run_in_thread
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer

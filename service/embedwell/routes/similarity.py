@@ -16,7 +16,7 @@ from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vect
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.comparison_input import (
     TextsByPath,

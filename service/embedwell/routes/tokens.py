@@ -16,7 +16,7 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.options import Input, InputOptions
 from embedwell.inputs.spans import Span, SpanPooling, check_spans
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import (
     EncodingFormat,
     Matrix,

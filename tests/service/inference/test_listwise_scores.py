@@ -11,7 +11,7 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.listwise_scores import ListwiseScores
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
-from embedwell.limits.comparisons import Comparisons
+from embedwell.limits.work_queue import Comparisons
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -11,7 +11,7 @@ import pytest
 
 from embedwell.errors import Overloaded, TooLarge
 from embedwell.inference.similarity_scores import similarity_scores
-from embedwell.limits.comparisons import FEW_OPERATIONS, Comparisons
+from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 from tests.service.limits.comparing import comparisons
