@@ -10,9 +10,8 @@ from fastapi import APIRouter
 from embedwell.errors import BadRequest, reindexed
 from embedwell.http.error_responses import CohereError
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.cosine_scores import CosineScores
-from embedwell.inference.listwise_scores import ListwiseScores
 from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow

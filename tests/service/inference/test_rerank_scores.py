@@ -8,7 +8,7 @@ import pytest
 from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.listwise_scores import ListwiseScores
+from embedwell.inference.rerank_scores import ListwiseScores
 from embedwell.inputs.options import InputOptions
 from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.work_queue import Comparisons
