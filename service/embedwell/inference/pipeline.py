@@ -21,9 +21,8 @@ from embedwell.errors import (
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.vector_cache import PlannedJob, VectorCache
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions, TextOrIds
+from embedwell.inputs.request_inputs import Input, InputOptions, TextOrIds, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.text_pair import TextPair
 from embedwell.inputs.windows import (
     merge_by_average,
     merge_by_maximum,

@@ -10,10 +10,9 @@ from embedwell.errors import reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.listwise_reader import DocumentList, ListRows, check_listwise
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.pairs_and_lists import DocumentList, ListRows, check_listwise
 from embedwell.inputs.prompts import TASK_ROLES
-from embedwell.inputs.text_pair import TextPair, first_indices
+from embedwell.inputs.request_inputs import InputOptions, TextPair, first_indices
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.outputs.listwise_scores import listwise_scores
 from embedwell_models.outputs.names import DENSE, LISTWISE

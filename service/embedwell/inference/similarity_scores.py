@@ -10,7 +10,7 @@ from embedwell.errors import BadRequest, TooLarge, reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY

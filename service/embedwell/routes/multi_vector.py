@@ -14,7 +14,7 @@ from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.routes.common.array_format import (
     Array,
     EncodingFormat,

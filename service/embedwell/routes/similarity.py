@@ -17,8 +17,8 @@ from embedwell.inference.similarity_scores import (
     compute_sparse_vectors,
     similarity_scores,
 )
-from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.request_inputs import ImageInput
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import as_lists

@@ -9,8 +9,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.rerank_scores import ListwiseScores
-from embedwell.inputs.options import InputOptions
-from embedwell.inputs.text_pair import TextPair
+from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.limits.work_queue import Comparisons
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription

@@ -13,7 +13,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY

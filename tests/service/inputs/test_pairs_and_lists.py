@@ -7,8 +7,8 @@ import pytest
 
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.listwise_reader import DocumentList
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.pairs_and_lists import DocumentList
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell_models.model_description import ModelDescription
 from tests.models.listwise_reranker import write_listwise_reranker

@@ -1,4 +1,4 @@
-"""Tests of byte offsets."""
+"""Tests of offsets in bytes."""
 
 import sys
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedwell.inputs.offsets import byte_offsets
+from embedwell.inputs.spans import byte_offsets
 from embedwell_models.tokenizer.tokenizer import Token
 
 
