@@ -17,7 +17,7 @@ from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import uvicorn_config
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.settings.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -17,7 +17,7 @@ from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
 from embedwell.http.error_responses import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router

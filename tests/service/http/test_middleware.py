@@ -16,7 +16,7 @@ from embedwell.fastapi_app import add_exception_handlers
 from embedwell.http.access import ApiKeys, BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.router import RequestDep, api_router, direct_routes
 

@@ -17,7 +17,7 @@ from embedwell.http.access import BrowserChecks
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.request_context import RequestContext
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.router import (
     DirectRoute,

@@ -14,8 +14,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from tests.conftest import Folder
 from tests.nginx import free_port
 from tests.service.local_server import local_server
+from tests.service.otlp_receiver import OtlpReceiver, attributes
 from tests.service.server import HttpServer, Server
-from tests.service.tracing.otlp_receiver import OtlpReceiver, attributes
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PROBES = ["live", "ready", "health", "ping", "metrics"]
