@@ -20,7 +20,7 @@ from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute
 from embedwell.errors import Forbidden, InternalError, ServiceError
 from embedwell.http.error_responses import UNEXPECTED
 from embedwell.inference.served_model import ServedModel
-from embedwell.limits.run_in_thread import access_files_in_thread
+from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedwell.bulk import BulkError
 from embedwell.bulk.text_encoder import Advance, LocalEncoder, TokenVectors
-from embedwell.engine.worker.batch_limit import choose_batch_limit
+from embedwell.engine.worker.batch_sizing import choose_batch_limit
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder

@@ -10,17 +10,20 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, located
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inference.similarity_scores import check_pairs, similarity_scores
-from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
-from embedwell.inputs.image_input import ImageInput
+from embedwell.inference.similarity_scores import (
+    as_matrix,
+    check_pairs,
+    compute_sparse_vectors,
+    similarity_scores,
+)
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import ImageInput, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import (
     Body,
     ComparisonInput,
@@ -299,10 +302,7 @@ def router(registry: ModelRegistry) -> APIRouter:
 def _vector_inputs(
     body: SimilarityRequest, a: Floats | None, b: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Return the vectors of both inputs.
-
-    a, b: the vectors of the texts among the inputs.
-    """
+    """Return the vectors of both inputs. a, b: those of inputs that are texts."""
     return (
         _vector_array(body.a, "a") if a is None else a,
         _vector_array(body.b, "b") if b is None else b,

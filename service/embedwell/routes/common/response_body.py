@@ -13,7 +13,7 @@ from fastapi import Response
 
 from embedwell.errors import BadRequest, NotFinite
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell_models.vectors import Floats, quantize
 
 EncodingFormat = Literal["float", "base64"]
