@@ -21,8 +21,7 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.limits.comparing import comparisons
+from tests.service.pipelines import comparisons, pipeline_of
 
 
 @dataclass

@@ -1,11 +1,16 @@
-"""Readers for tests, whose tokenizer counts its calls."""
+"""Readers, pipelines and comparisons of tests without a server."""
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.vector_cache import CachedEngine, VectorCache
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.admission import Admission
+from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
@@ -57,3 +62,24 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         lists=lists,
         images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
     )
+
+
+def pipeline_of(
+    reader: RequestTokenizer,
+    engine: CachedEngine,
+    admission: Admission | None = None,
+    *,
+    cache_bytes: int = 0,
+    **options: Any,
+) -> Pipeline:
+    """Create a pipeline with a second for each request. admission: admits all by default."""
+    admission = admission or Admission(1, lambda: 0.0, SharedCounters.private())
+    return Pipeline(reader, admission, VectorCache(engine, cache_bytes), 1, **options)
+
+
+def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> Comparisons:
+    """Return comparisons in a queue.
+
+    rate: units of work per second, until it is measured; 0 if unknown.
+    """
+    return Comparisons(WorkQueue(60, max_wait, max_wait, threads=1, rate=rate))
