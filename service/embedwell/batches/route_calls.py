@@ -15,7 +15,7 @@ from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
-from embedwell_models.encoder.free_memory import return_free_memory
+from embedwell_models.encoder.device import return_free_memory
 
 TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 """Statuses of a request that is sent again later."""

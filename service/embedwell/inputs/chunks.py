@@ -13,8 +13,8 @@ from embedwell.inputs.spans import SpanPooling, pool
 from embedwell.limits.request_limits import tokenization_errors
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
-from embedwell_models.tokenizer.truncation import remaining_slice
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, remaining_slice
 from embedwell_models.vectors import Floats
 
 

@@ -26,7 +26,8 @@ from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
-from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Token
 
 _MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
 _GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step

@@ -18,7 +18,8 @@ from embedwell.limits.request_limits import check_tokens, tokenization_errors
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
 
 R = TypeVar("R")
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import NonNegativeInt
 
 from embedwell.errors import BadRequest
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats
 
 Span = tuple[NonNegativeInt, NonNegativeInt]

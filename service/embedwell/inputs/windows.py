@@ -10,7 +10,7 @@ from embedwell.limits.request_limits import check_window_tokens
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.truncation import parts
+from embedwell_models.tokenizer.tokens import parts
 from embedwell_models.vectors import Floats
 
 

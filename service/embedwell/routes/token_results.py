@@ -31,7 +31,7 @@ from embedwell.routes.common.response_body import (
     check_json_fields,
     preferred_media_type,
 )
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats, normalize
 
 

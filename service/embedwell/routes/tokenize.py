@@ -15,7 +15,7 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 
 _BYTES_PER_CHARACTER = 200  # maximum of a response; a token has about four characters
 TokenIds = Annotated[list[NonNegativeInt], FAIL_FAST]

@@ -22,7 +22,8 @@ from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
 from tests.service.pipelines import LONG, CountingTokenizer, pipeline_of, reader_with

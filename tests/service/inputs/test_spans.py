@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedwell.inputs.spans import byte_offsets
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 
 
 def token(start: int | None, stop: int | None) -> Token:
