@@ -21,6 +21,7 @@ from embedwell_models.outputs.names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
 from tests.service.parts import comparisons, pipeline_of
+from tests.service.pipelines import comparisons, pipeline_of
 
 
 @dataclass

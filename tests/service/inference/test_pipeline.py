@@ -18,6 +18,7 @@ from embedwell.limits.admission import Admission
 from embedwell_models.outputs.names import DENSE, SPARSE
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from tests.service.parts import LONG, pipeline_of
+from tests.service.pipelines import LONG, pipeline_of
 
 
 @dataclass

@@ -21,6 +21,7 @@ from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 from tests.service.parts import CountingTokenizer, comparisons, pipeline_of, reader_with
+from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
 
 R = TypeVar("R")
 

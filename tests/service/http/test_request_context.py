@@ -1,8 +1,8 @@
-"""Paths that begin with the name of a model."""
+"""The state of requests: paths that begin with the name of a model."""
 
 import pytest
 
-from embedwell.http.model_paths import ModelPaths, model_in_path
+from embedwell.http.request_context import ModelPaths, model_in_path
 
 PATHS = ModelPaths({"small": 0, "org": 1, "org/wide": 2, "with:tag": 3})
 
