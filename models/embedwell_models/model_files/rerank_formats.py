@@ -7,13 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, SeparateFormat
 from embedwell_models.tokenizer.listwise import ListwiseFormat
-from embedwell_models.tokenizer.pair_format import (
-    PairFormat,
-    PromptSlot,
-    Segments,
-    SeparateFormat,
-)
 
 AUTO = "auto"
 PAIR = "pair"
