@@ -77,30 +77,27 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     Raises ModelError for a file that cannot be read, and for a tensor that is missing, unknown,
     quantised, not finite or of a wrong shape. The message names the file or tensor.
     """
-    weights: dict[str, Stored] = {}
-    static = not spec.config.num_layers  # only the table of such a model may hold integers
-
-    def is_of_layer(name: str) -> bool:
-        return any(ours.startswith("layers.") for ours in spec.rename(name))
-
     expected = spec.expected()
     adapters.check_trained(folder, spec, expected)
     additions = adapters.read_additions(folder, spec, iterate_tensors(folder))
+    static = not spec.config.num_layers  # only the table of such a model may hold integers
+    weights: dict[str, Stored] = {}
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
         unknown |= {name} if {*names} - expected else set()
-        if names and not unknown:
-            if static and kept.is_integer:
-                array = kept.array
-            else:
-                array = _finite(folder, name, freed, computed="norm" in name)
-                safetensors_files.release_pages([freed.array])  # of the check
-                if (addition := additions.pop(tuple(names), None)) is not None:
-                    array = adapters.add(folder, name, array, addition)
-                if not is_of_layer(name):
-                    array = _readable_by_rows(array, freed, kept)
-            weights |= _parts(spec, names, array)
+        if not names or unknown:
+            continue
+        if static and kept.is_integer:
+            array = kept.array
+        else:
+            array = _finite(folder, name, freed, computed="norm" in name)
+            safetensors_files.release_pages([freed.array])  # of the check
+            if (addition := additions.pop(tuple(names), None)) is not None:
+                array = adapters.add(folder, name, array, addition)
+            if not names[0].startswith("layers."):
+                array = _readable_by_rows(array, freed, kept)
+        weights |= _parts(spec, names, array)
     if unknown:
         raise ModelError(
             f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}; {_OTHER}"
