@@ -13,23 +13,19 @@ from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Ma
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.encoders_with_heads import (
-    LayerMixEncoder,
-    StateFunctionEncoder,
-    read_layer_weights,
-)
 from embedwell_models.encoder.linear import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
     Backend,
     RowExactLinear,
+    TableBackend,
     choose_backend,
     choose_device,
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
-from embedwell_models.loading.without_torch import TableBackend
+from embedwell_models.loading.state_heads import with_own_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
@@ -220,33 +216,6 @@ def _load_texts_with_images(  # noqa: PLR0913, PLR0917 - those of `on_torch`
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
     return VectorHead(description.path, description.sentence.modules, linear)
-
-
-def with_own_states(
-    description: ModelDescription, encoder: Encoder, linear: LinearFactory, device: Device
-) -> Encoder:
-    """Add weights of several layers, or layers of a classifier that come before its pooling.
-
-    linear: builds float32 layers on a CPU. device: of the encoder. Raises ModelError for weights
-    that are missing or of a wrong shape.
-    """
-    config = description.spec.config
-    if module := description.sentence.layer_weights:
-        layer_weights = read_layer_weights(description.path, module)
-        if device.type != "cpu":
-            from embedwell_models.torch_backend.device_heads import with_mixed_layers
-
-            return with_mixed_layers(encoder, layer_weights, config.num_layers)
-        return LayerMixEncoder(encoder, layer_weights, config.num_layers)
-    classifier = description.classifier
-    if classifier is None or not classifier.head.of_tokens:
-        return encoder
-    path, of_tokens, layers = description.path, classifier.head.of_tokens, config.num_layers
-    if device.type != "cpu":
-        from embedwell_models.torch_backend.device_heads import with_layers_of_tokens
-
-        return with_layers_of_tokens(encoder, path, of_tokens, layers)
-    return StateFunctionEncoder(encoder, VectorHead(path, of_tokens, linear), layers)
 
 
 def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vectors:

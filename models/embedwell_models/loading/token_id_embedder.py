@@ -136,8 +136,7 @@ class TokenIdEmbedder:
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
-        from embedwell_models.loading.output_computer import choose_output_computer
-        from embedwell_models.loading.output_heads import token_head
+        from embedwell_models.loading.output_heads import choose_output_computer, token_head
 
         use_one_torch_thread_after_fork()
         description = model.description

@@ -12,7 +12,7 @@ import torch
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.output_computer import choose_output_computer
+from embedwell_models.loading.output_heads import choose_output_computer
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
