@@ -26,10 +26,10 @@ from embedwell_models.encoder.device import (
     may_be_gpu,
     torch_is_installed,
 )
-from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables.names import is_part
+from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
+from embedwell_models.cpu_backend.heads import KernelLatentAttention
 from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.cpu_backend.splade import KernelSpladeHead
+from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.encoder import Inputs

@@ -10,15 +10,15 @@ import numpy as np
 
 from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.linear import WeightAndBias
+from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
-from embedwell_models.model_files.multi_vector import projection_module
+from embedwell_models.model_files.sparse import TOKEN_VECTORS
+from embedwell_models.model_files.vector_modules import projection_module
 from embedwell_models.model_files.sparse import BgeM3Sparse, Splade
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs

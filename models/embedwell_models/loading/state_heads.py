@@ -13,9 +13,9 @@ from embedwell_models.encoder.encoders_with_heads import (
     read_layer_weights,
 )
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
-from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
-from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.splade import MaskedLMWeights, load_masked_lm_weights
+from embedwell_models.encoder.splade import SpladeEncoder, SpladeHead
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
