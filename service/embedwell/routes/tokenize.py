@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.inputs.offsets import ByteOffsets, byte_offsets
-from embedwell.inputs.options import InputOptions
+from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.inputs.request_inputs import InputOptions
+from embedwell.inputs.spans import ByteOffsets, byte_offsets
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry

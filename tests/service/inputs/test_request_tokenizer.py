@@ -15,7 +15,7 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.inputs.windows import split_windows
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
