@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
 
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
+from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.heads import KernelLatentAttention
 from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.cpu_backend.heads import KernelSpladeHead
 from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.encoder import Inputs

@@ -17,9 +17,8 @@ from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.sparse import TOKEN_VECTORS
+from embedwell_models.model_files.sparse import TOKEN_VECTORS, BgeM3Sparse, Splade
 from embedwell_models.model_files.vector_modules import projection_module
-from embedwell_models.model_files.sparse import BgeM3Sparse, Splade
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer

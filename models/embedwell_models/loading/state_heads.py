@@ -14,8 +14,12 @@ from embedwell_models.encoder.encoders_with_heads import (
 )
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
 from embedwell_models.encoder.layers import LinearFactory
-from embedwell_models.encoder.splade import MaskedLMWeights, load_masked_lm_weights
-from embedwell_models.encoder.splade import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.splade import (
+    MaskedLMWeights,
+    SpladeEncoder,
+    SpladeHead,
+    load_masked_lm_weights,
+)
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
