@@ -19,8 +19,8 @@ from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, BgeM3Sparse, Splade
 from embedwell_models.model_files.vector_modules import projection_module
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from embedwell_models.torch_backend.encoder import TorchEncoder
 
 OutputComputer = Callable[[Batch, Collection[str]], list[TextOutputs]]
-"""Function from a batch of B sequences to the outputs of the given names (`outputs.names`)."""
+"""Function from a batch of B sequences to the outputs of the given names (`output_names`)."""
 HostHead = Callable[[Floats, Batch], Floats]
 """Function from the last states (T, D) of a batch to an output, see Heads."""
 Heads = Callable[[Batch, Collection[str]], dict[str, Floats]]

@@ -18,7 +18,7 @@ from embedwell.limits.work_queue import Comparisons
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
 from tests.service.inference.pipelines import pipeline_of
