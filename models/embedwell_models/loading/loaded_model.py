@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from embedwell_models import families
@@ -114,7 +114,6 @@ class LoadedModel:
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         image_dtype = dtype_of_images(choice.dtype, cpu_features)
-        of_images = inputs, choice.encoder, backend.device, image_dtype, cpu_features
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
@@ -130,10 +129,8 @@ class LoadedModel:
             linear=backend.linear,
             images=images,
             graphs=graphs,
-            load_texts_with_images=(
-                cache(partial(_load_texts_with_images, description, *of_images))
-                if description.image_tokens
-                else None
+            load_texts_with_images=_texts_with_images_loader(
+                description, inputs, choice.encoder, backend.device, image_dtype, cpu_features
             ),
             dtype_of_images=image_dtype,
         )
@@ -199,19 +196,25 @@ def _why_torch(
     return IMAGE_ENCODER if description.image_tokens else None
 
 
-def _load_texts_with_images(  # noqa: PLR0913, PLR0917 - those of `on_torch`
+def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of `on_torch`
     description: ModelDescription,
     inputs: Inputs,
     encoder: Encoder,
     device: Device,
     dtype: str,
     cpu_features: frozenset[str],
-) -> "TextsWithImages":
-    from embedwell_models.loading import on_torch
+) -> "Callable[[], TextsWithImages] | None":
+    """Return a function whose first call loads an encoder; None for a model without images."""
+    if description.image_tokens is None:
+        return None
 
-    return on_torch.load_texts_with_images(
-        description, inputs, encoder, device, dtype, cpu_features
-    )
+    @cache
+    def load() -> "TextsWithImages":
+        from embedwell_models.loading.on_torch import load_texts_with_images
+
+        return load_texts_with_images(description, inputs, encoder, device, dtype, cpu_features)
+
+    return load
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
