@@ -48,7 +48,7 @@ from embedwell_models.model_files.refusals import refuse_changed_weights, refuse
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -184,7 +184,7 @@ class ModelDescription:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
+        """Names of the outputs of a text (embedwell_models.output_names); empty for a reranker."""
         if self.classifier:
             return ()
         if self.multi_vector:

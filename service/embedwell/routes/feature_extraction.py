@@ -11,6 +11,9 @@ from embedwell.routes.common.router import DirectRoute, fields_named, read_body,
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.similarity import SimilarityRequest, SimilarityService
 from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell.routes.similarity import SimilarityService
+from embedwell.routes.similarity_bodies import SimilarityRequest
+from embedwell_models.output_names import DENSE, MULTI
 
 _NAMES = ("{name}", "{organisation}/{name}")
 _HOSTED = "/hf-inference"

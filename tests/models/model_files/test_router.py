@@ -25,6 +25,9 @@ from tests.models.model_files.chains import (
     two_encoders,
     two_routers,
 )
+from embedwell_models.output_names import DENSE, SPARSE
+from tests.models.model_files.chains import SENTENCES, WIDTH
+from tests.models.routed import after_the_pooling, encoder, route, save, two_encoders, two_routers
 from tests.models.sparse_encoder import write_asymmetric_splade
 
 QUERY, DOCUMENT = "retrieval.query", "retrieval.passage"

@@ -19,6 +19,10 @@ from embedwell_models.outputs.names import DENSE, SPARSE
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from tests.service.parts import LONG, pipeline_of
 from tests.service.pipelines import LONG, pipeline_of
+from embedwell_models.output_names import DENSE, SPARSE
+from embedwell_models.outputs import SparseVector, TextOutputs
+from tests.service.inference.pipelines import pipeline_of
+from tests.service.inputs.readers import LONG
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Names of the outputs of a text; see embedwell_models.outputs.text_outputs."""
+"""Names of the outputs of a text; see embedwell_models.outputs."""
 
 DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
 SPARSE_QUERY = "sparse_query"
