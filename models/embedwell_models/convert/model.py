@@ -15,10 +15,10 @@ from embedwell_models.convert import elmo, gensim_models, laser, tokenizer, weig
 from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import conversion
+from embedwell_models.hub.huggingface import PICKLED_HEADS
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
 _ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
     **dict.fromkeys(gensim_models.SUFFIXES, gensim_models.convert_doc2vec),

@@ -8,7 +8,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import Family, Reader, Row
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 
 WORD_VECTORS = "word_vectors"
 WORD_TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
