@@ -161,7 +161,10 @@ def normalize(rows: Tensor) -> Tensor:
 
 
 class TorchLatentAttention:
-    """Attention to latents, then a gated feed-forward network (GEGLU: arXiv 2002.05202)."""
+    """Attention of each token's last state to trained latents, then a gated network.
+
+    NV-Embed: Lee et al. 2024, arXiv 2405.17428. GEGLU: Shazeer 2020, arXiv 2002.05202.
+    """
 
     def __init__(self, weights: LatentWeights, linear: LinearFactory, device: torch.device) -> None:
         """linear: builds the linear layers in a precision."""

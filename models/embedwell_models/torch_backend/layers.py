@@ -217,11 +217,11 @@ LAYER_CLASSES: Mapping[str, type[Layer]] = {  # by EncoderConfig.arrangement
 
 @dataclass(frozen=True)
 class InputGate:
-    """Bottleneck of the states times features of the token ("per-layer embeddings").
+    """Third part of a layer, gated by the input vectors of the tokens (EmbeddingGemma 2).
 
-    features: features of token vectors (T, D) -> (T, P). down: (T, D) -> (T, P). up: (T, P) -> (T,
-    D).
-    scale: (1,), factor of the layer's result.
+    It is a bottleneck of the states times features of the token ("per-layer embeddings"). features:
+    of token vectors (T, D) -> (T, P). down: (T, D) -> (T, P). up: (T, P) -> (T, D). scale: (1,),
+    factor of the layer's result.
     """
 
     features: Linear

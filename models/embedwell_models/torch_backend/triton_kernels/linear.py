@@ -22,7 +22,7 @@ _USE_GELU = {"relu": False, "gelu": True, "gelu_tanh": True}
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _activated(x: tl.tensor, activation: tl.constexpr) -> tl.tensor:
-    # The names of linear.ACTIVATIONS. tanh(z) = 2 sigmoid(2 z) - 1, as Triton has no tanh.
+    # The names in torch_backend/linear.py. tanh(z) = 2 sigmoid(2 z) - 1, as Triton has no tanh.
     if activation == "gelu":
         y = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
     elif activation == "gelu_tanh":
@@ -124,8 +124,9 @@ def row_maximum_kernel(  # noqa: PLR0913, PLR0917 - kernels take single values
 def row_maximum(x: Tensor, weight: Tensor, bias: Tensor, ends: Tensor) -> Tensor:
     """Return the maximum of 0 and x W^T + b over the rows of each text: (T, D) -> (B, V) float32.
 
-    weight: (V, D). bias: (V,). ends: (B + 1,) int32, the first row of each text and the row after
-    the last. The results of a text are NaN if one of its features is not finite.
+    SPLADE's head: Formal et al. 2021, arXiv 2109.10086. weight: (V, D). bias: (V,). ends: (B + 1,)
+    int32, the first row of each text and the row after the last. The results of a text are NaN if
+    one of its features is not finite.
     """
     texts, (outputs, width) = len(ends) - 1, weight.shape
     out = torch.empty(texts, outputs, dtype=torch.float32, device=x.device)
