@@ -5,12 +5,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from embedwell_models.torch_backend.array_linear import ArrayLinearFactory
 from embedwell_models.torch_backend.linear import (
     LinearFactory,
     OneDnnLinearFactory,
     TorchLinearFactory,
 )
+from embedwell_models.torch_backend.linear_adapters import ArrayLinearFactory
 from tests.models.encoder.linear_factories import assert_equal, numbers
 
 FACTORIES = [

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.gpu_attention import (
+from embedwell_models.torch_backend.operators import (
     FlashAttention,
     fastest_attention,
+    operators_for,
 )
-from embedwell_models.torch_backend.operators import operators_for
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.kernel import kernel
