@@ -19,7 +19,7 @@ def with_image_encoder(texts: Path, images: Path, cache: Path) -> Path:
     """
     encoder = images / modules.read_entries(images)[0].path
     files = [encoder / name for name in ("config.json", *preprocessing.FILES)]
-    files += safetensors_files.require_weight_files(encoder)
+    files += safetensors_files.all_weight_files(encoder)
     files.append(encoder / safetensors_files.INDEX)
     links = {path.relative_to(texts).as_posix(): path for path in texts.rglob("*")}
     links |= {f"{IMAGE_ENCODER}/{path.name}": path for path in files}
