@@ -53,13 +53,16 @@ class Initializer:
 
 @dataclass(frozen=True)
 class Node:
-    """An operation. module: the torch module that it is a part of; "" if the file does not say."""
+    """An operation. module: the torch module that it is a part of; "" if the file does not say.
+
+    output: the first one. transposes: whether the operation itself turns its second input.
+    """
 
     operator: str
     domain: str
     module: str
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    output: str
     transposes: bool
 
 
@@ -130,7 +133,7 @@ def _node(message: "_Message") -> Node:
         domain=message.text(7),
         module=scopes[-2] if len(scopes) > 1 else _module(name),
         inputs=tuple(message.texts(1)),
-        outputs=tuple(message.texts(2)),
+        output=next(iter(message.texts(2)), ""),
         transposes=any(
             attribute.text(1) == "transB" and attribute.integers(3) == [1]
             for attribute in message.messages(5)

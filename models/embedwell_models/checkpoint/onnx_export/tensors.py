@@ -17,8 +17,8 @@ from embedwell_models.tables.quantized import Stored
 from embedwell_models.tables.table import Array, to_float32
 
 _PARAMETER = re.compile(r"[A-Za-z_0-9]+(\.[A-Za-z_0-9]+)+")  # the name of one in torch
-_COMPUTED = re.compile(r"(.*\.)?(rotary_emb\.\w*inv_freq|\w+\.embed_scale)")  # not in a checkpoint
-_WRAPPER = re.compile(r"(0\.)?auto_model\.")  # the encoder in a model of sentence-transformers
+_COMPUTED = re.compile(r"(.*\.)?(rotary\w*\.(\w*inv_freq|cos\w*|sin\w*)|\w+\.embed_scale)")
+_WRAPPER = re.compile(r"^(0\.)?auto_model\.")  # the encoder in a model of sentence-transformers
 _QUANTIZED = {"DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}
 _QUANTIZED |= {"MatMulNBits", "GatherBlockQuantized", "DynamicQuantizeMatMul"}
 _FUSED_DOMAIN = "com.microsoft"
@@ -93,19 +93,24 @@ def _named(graph: Graph) -> Iterator[tuple[str, TensorSource]]:
         if node.operator in _PRODUCTS and not _is_parameter(numbers.name, numbers):
             # The exporters turn a matrix and give it a number. Its layer is a module of torch, or
             # the one whose bias is added to the product.
-            bias = _input(node, 2) or biases.get(node.outputs[0], "")
+            bias = _input(node, 2) or biases.get(node.output, "")
             module = node.module or bias.removesuffix(".bias")
             if module and len(numbers.shape) == 2:
                 yield f"{module}.weight", TensorSource(numbers, transposed=not node.transposes)
-        # One of several equal tensors has the numbers of all.
-        elif node.operator == "Identity" and _is_parameter(node.outputs[0], numbers):
-            yield node.outputs[0], TensorSource(numbers)
-        elif node.operator == "Gather" and node.module and _is_parameter(numbers.name, numbers):
+        # Equal tensors may be stored once, under the name of one of them.
+        elif node.operator == "Identity" and _is_parameter(node.output, numbers):
+            yield node.output, TensorSource(numbers)
+        elif node.operator == "Gather" and _is_table_of_another_module(node, numbers):
             yield f"{node.module}.weight", TensorSource(numbers)
 
 
 def _is_parameter(name: str, numbers: Initializer) -> bool:
     return numbers.is_float and bool(_PARAMETER.fullmatch(name) and not _COMPUTED.fullmatch(name))
+
+
+def _is_table_of_another_module(node: Node, numbers: Initializer) -> bool:
+    is_own = numbers.name.startswith(f"{node.module}.")
+    return bool(node.module) and not is_own and _is_parameter(numbers.name, numbers)
 
 
 def _input(node: Node, index: int) -> str:
@@ -116,7 +121,7 @@ def _biases_by_addend(graph: Graph) -> Mapping[str, str]:
     # Name of a value -> name of the bias that is added to it.
     biases = {}
     for node in graph.nodes:
-        if node.operator == "Add":
+        if node.operator == "Add" and len(node.inputs) == 2:
             for bias, other in (node.inputs, node.inputs[::-1]):
                 if bias in graph.initializers and bias.endswith(".bias"):
                     biases[other] = bias
@@ -133,7 +138,7 @@ def _mapped(path: Path) -> Bytes:
 
 def _plain(numbers: Initializer, content: Bytes) -> Array:
     begin, end = numbers.span
-    if not 0 <= begin <= end <= len(content) or end - begin != numbers.size:
+    if not 0 <= begin <= end <= len(content) or end - begin != numbers.size or begin == end:
         raise damaged(numbers.file, f"{numbers.name} is not whole")
     return content[begin:end].view(KINDS[numbers.type][1]).reshape(numbers.shape)
 
