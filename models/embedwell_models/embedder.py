@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Rows
-from embedwell_models.encoder.token_budget import batches_of_similar_length
+from embedwell_models.encoder.batch import Rows, batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.loading.input_checks import (
@@ -23,7 +22,7 @@ from embedwell_models.outputs.names import DENSE, LISTWISE
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.truncation import TruncatedIds
+from embedwell_models.tokenizer.tokens import TruncatedIds
 from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:

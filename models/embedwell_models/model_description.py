@@ -21,22 +21,18 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import read_word_vectors
 from embedwell_models.images import preprocessing
-from embedwell_models.images.pages import PagePreprocessing
-from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.images.tiles import ImageTokens
-from embedwell_models.model_files import image_options, modules, router
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
+from embedwell_models.model_files import image_options, modules
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
+    ListwiseOptions,
     Task,
     has_second_segment,
 )
-from embedwell_models.model_files.known_keys import refuse_unknown_keys
-from embedwell_models.model_files.listwise import ListwiseOptions
 from embedwell_models.model_files.modules import (
     IMAGE_ENCODER,
     LOGIT_SCORE,
@@ -48,13 +44,13 @@ from embedwell_models.model_files.modules import (
 from embedwell_models.model_files.multi_vector import BESIDE_DENSE, BGE_M3, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.model_files.refusals import refuse_changed_weights
+from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.model_files.sparse import Splade
+from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -83,7 +79,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: ImageTokens | None = None
-    pages: PagePreprocessing | SquarePages | PatchPages | None = None
+    pages: TiledPages | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
 
     @classmethod
@@ -334,7 +330,9 @@ class ModelDescription:
 
 def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
     if tasks and spec.adapters:
-        raise ModelError(f"{path}: a model with adapters inside a {router.ROUTER} is not supported")
+        raise ModelError(
+            f"{path}: a model with adapters inside a {modules.ROUTER} is not supported"
+        )
     return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
 
 

@@ -18,7 +18,7 @@ from embedwell_models.encoder.encoders_with_heads import (
     StateFunctionEncoder,
     read_layer_weights,
 )
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
@@ -31,7 +31,7 @@ from embedwell_models.loading.backends import (
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
 from embedwell_models.loading.without_torch import TableBackend
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.precision.reference_sentences import (
+from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
     Vectors,
     pooled_vectors_function,

@@ -1,15 +1,14 @@
-"""Formats of rerankers that are language models, for models whose files do not contain them."""
+"""Formats of rerankers that are language models, for models whose files do not contain them.
+
+They read a query with one document, or with a list of documents, as one sequence.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from embedwell_models.tokenizer.pair_format import (
-    PairFormat,
-    PromptSlot,
-    Segments,
-    SeparateFormat,
-)
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, SeparateFormat
+from embedwell_models.tokenizer.listwise import ListwiseFormat
 
 AUTO = "auto"
 PAIR = "pair"
@@ -97,6 +96,23 @@ FORMATS: Mapping[str, RerankFormat] = {  # published formats by model
     ),
 }
 CHOICES = (AUTO, PAIR, *FORMATS)
+JINA = ListwiseFormat(  # Wang et al. 2025, arXiv 2509.25085
+    start="<|im_start|>system\nYou are a search relevance expert who can determine a ranking of "
+    "the passages based on how relevant they are to the query. If the query is a question, how "
+    "relevant a passage is depends on how well it answers the question. If not, try to analyze the "
+    "intent of the query and assess how well each passage satisfies the intent. If an instruction "
+    "is provided, you should follow the instruction when determining the ranking.<|im_end|>\n"
+    "<|im_start|>user\nI will provide you with {count} passages, each indicated by a numerical "
+    "identifier. Rank the passages based on their relevance to query: {query}\n",
+    instruction="<instruct>\n{instruction}\n</instruct>\n",
+    document='<passage id="{index}">\n{document}<|embed_token|>\n</passage>\n',
+    end="<query>\n{query}<|rerank_token|>\n</query><|im_end|>\n<|im_start|>assistant\n"
+    "<think>\n\n</think>\n\n",
+    markers=("<|embed_token|>", "<|rerank_token|>"),
+    max_query=512,
+    max_document=2048,
+    max_documents=125,
+)
 
 
 def _segments(text: str) -> Segments:

@@ -6,7 +6,7 @@ from typing import Literal
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
-from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors
@@ -15,17 +15,16 @@ from embedwell.inference.vector_cache import VectorCache
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
-from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.request_limits import MAX_UNSPLIT_CHARACTERS
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.classifier import Task
-from embedwell_models.model_files.matryoshka import declared_dimensions
 from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -9,7 +9,8 @@ from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
 
 LONG = "many words " * 300
 

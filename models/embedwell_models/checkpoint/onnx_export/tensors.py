@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from embedwell_models.checkpoint.onnx_export.graph import KINDS, Graph, Initializer, Node, damaged
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint.quantized.schemes import Bytes, LayerMatrix
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.block_types import Bytes
-from embedwell_models.tables.quantized import Stored
-from embedwell_models.tables.table import Array, to_float32
+from embedwell_models.tables.table import Array, Stored, to_float32
 
 _PARAMETER = re.compile(r"[A-Za-z_0-9]+(\.[A-Za-z_0-9]+)+")  # the name of one in torch
 _COMPUTED = re.compile(r"(.*\.)?(rotary\w*\.(\w*inv_freq|cos\w*|sin\w*)|\w+\.embed_scale)")

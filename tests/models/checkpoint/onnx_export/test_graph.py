@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.checkpoint.onnx_export import tensors
 from embedwell_models.checkpoint.onnx_export.graph import Graph
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.quantized import decoded
+from embedwell_models.tables.table import decoded
 from tests.models.git_lfs import POINTER
 from tests.models.onnx_files import field, node, tensor, varint, write
 
