@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from embedwell_models import model_fingerprint
 from embedwell_models.convert.model import convert_folder
@@ -16,7 +16,6 @@ from embedwell_models.hub.sources import resolve
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
-from tests.models.hub.test_peft_folder import write_adapter
 from tests.models.onnx_files import write_traced
 
 TEXTS = ["the license", "a copyright of this work, by any", "x"]
@@ -57,13 +56,25 @@ def test_numbers_beside_the_graph_are_part_of_the_fingerprint(
 def test_an_adapter_is_added_to_an_export(tiny_bert: Folder, tmp_path: Path) -> None:
     base = tiny_bert()
     exported = export(base, tmp_path / "exported", external="model.onnx_data")
+    query = "encoder.layer.0.attention.self.query"
+    outputs, inputs = load_file(base / WEIGHTS)[f"{query}.weight"].shape
+    shapes = {"lora_A": (2, inputs), "lora_B": (outputs, 2)}
+    factors = {
+        f"base_model.model.{query}.{part}.weight": np.full(shape, 0.3, np.float32)
+        for part, shape in shapes.items()
+    }
     vectors = []
     for number, folder in enumerate((base, exported)):
         adapter = tmp_path / f"adapter-{number}"
-        write_adapter(adapter, base)
-        options = adapter / "adapter_config.json"
-        changed = json.loads(options.read_text()) | {"base_model_name_or_path": str(folder)}
-        options.write_text(json.dumps(changed))
+        adapter.mkdir()
+        save_file(factors, adapter / "adapter_model.safetensors")
+        options = {
+            "peft_type": "LORA",
+            "r": 2,
+            "lora_alpha": 3,
+            "base_model_name_or_path": str(folder),
+        }
+        (adapter / "adapter_config.json").write_text(json.dumps(options))
         joined = resolve(str(adapter), cache=tmp_path / "cache")
         loaded = Embedder.load(joined, device="cpu", dtype="float32", pooling="mean")
         vectors.append(loaded.embed(TEXTS))

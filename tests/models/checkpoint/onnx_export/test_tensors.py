@@ -160,6 +160,7 @@ def test_types_of_numbers(tmp_path: Path, stored: Numbers, field: int, kind: str
     assert [each for _, each, _ in tensors.arrays(path)] == [kind, kind]
     for numbers in read(path).values():
         np.testing.assert_array_equal(numbers, MATRIX)
+        assert numbers.flags.c_contiguous and numbers.flags.aligned
 
 
 @pytest.mark.parametrize(
