@@ -12,7 +12,7 @@ from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input, Tex
 from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
-from embedwell_models.errors import ImageError
+from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.images.tiles import ImageTokens

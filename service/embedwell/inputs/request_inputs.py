@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from embedwell.inputs.prompts import Role
 from embedwell_models.errors import ImageError
-from embedwell_models.tokenizer.tokenizer import Side
+from embedwell_models.tokenizer.tokens import Side
 
 _SCHEME = 20  # characters within which another URL's scheme ends
 

@@ -25,6 +25,7 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.tables import neighbors
 from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
+from embedwell_models.tables.table import BLOCK
 from embedwell_models.vectors import Floats
 
 MAX_NEIGHBORS = 1000
@@ -246,7 +247,7 @@ class WordService:
                 param="candidates",
             )
         check_input_count(len(texts), _MAX_QUESTIONS)
-        context.memory.grow_by_numbers(len(texts) * neighbors.BLOCK)
+        context.memory.grow_by_numbers(len(texts) * BLOCK)
         rows = await self.model.reader.read(context, texts, body.search_options())
         states = await self.model.pipeline.hidden(context, rows, "token")
         vectors = []
