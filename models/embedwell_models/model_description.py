@@ -296,8 +296,8 @@ class ModelDescription:
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
-    def weights_format(self) -> Literal["safetensors", "GGUF"]:
-        """Format of the encoder's weights: safetensors or GGUF."""
+    def weights_format(self) -> Literal["safetensors", "GGUF", "ONNX"]:
+        """Format of the encoder's weights."""
         return safetensors_files.format_name(self.encoder)
 
     @cached_property
