@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:tests/service/parts.py
-"""Parts of an HTTP process for tests: readers whose tokenizer counts, pipelines and comparisons."""
-========
 """Readers, pipelines and comparisons of tests without a server."""
->>>>>>>> w-server_side:tests/service/pipelines.py
 
 import threading
 from collections.abc import Sequence

@@ -46,15 +46,6 @@ from embedwell.routes.common.response_types import (
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
-from embedwell.routes.similarity_bodies import (
-    Best,
-    Details,
-    SideInputs,
-    SimilarityRequest,
-    SimilarityResponse,
-    SourceInputs,
-)
 from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 

@@ -20,7 +20,6 @@ from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from tests.models.colbert import write_stanford
-from tests.service.parts import comparisons, pipeline_of
 from tests.service.pipelines import comparisons, pipeline_of
 
 

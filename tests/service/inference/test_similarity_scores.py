@@ -20,7 +20,6 @@ from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
-from tests.service.parts import CountingTokenizer, comparisons, pipeline_of, reader_with
 from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
 
 R = TypeVar("R")

@@ -15,7 +15,6 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody
 from embedwell.routes.common.response_body import EncodingFormat, OutputType
-from embedwell_models.outputs.names import DENSE
 from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 

@@ -9,7 +9,7 @@ from embedwell_models.checkpoint.onnx_export import tensors
 from embedwell_models.checkpoint.onnx_export.graph import Graph
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import decoded
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 from tests.models.onnx_files import field, node, tensor, varint, write
 
 MATRIX = np.arange(6, dtype="<f4").reshape(2, 3)
