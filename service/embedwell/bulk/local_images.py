@@ -25,7 +25,7 @@ from embedwell_models.errors import (
 from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import Floats, normalize
 
 _DECODERS = 4  # threads; Pillow decodes without Python's lock

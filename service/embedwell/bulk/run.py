@@ -13,7 +13,7 @@ from embedwell.bulk.parts import PARQUET, PartEmbedding, cut_into_parts
 from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.source import Source
 from embedwell.bulk.text_encoder import Encoded, TextEncoder
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 
 PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
 

@@ -19,7 +19,7 @@ from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, TruncateWord
 from embedwell.routes.common.response_body import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 ROLES: dict[str | None, Role] = {

@@ -48,8 +48,8 @@ from embedwell.routes.embed_sparse import (
     sparse_output_name,
 )
 from embedwell.routes.multi_vector import MultiVectorService
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 

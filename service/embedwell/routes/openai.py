@@ -37,7 +37,7 @@ from embedwell.routes.openai_inputs import (
     with_modality,
 )
 from embedwell.routes.tokens import TokenVectorService
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 ROLES: dict[str | None, Role] = {

@@ -51,7 +51,7 @@ from embedwell.routes.common.response_types import (
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes up to a millisecond

@@ -95,7 +95,7 @@ class ModelType(TypedDict, total=False):
 class StoredWeights(TypedDict):
     """Weights as the files hold them: their format, and parameters by type, such as Q8_0."""
 
-    format: Literal["safetensors", "GGUF"]
+    format: Literal["safetensors", "GGUF", "ONNX"]
     parameters: dict[str, int]
 
 

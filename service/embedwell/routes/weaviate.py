@@ -15,7 +15,7 @@ from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedReque
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.response_body import Vector, Vectors, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 _ROLES: dict[str | None, Role] = {"query": "query", "passage": "document"}

@@ -21,7 +21,7 @@ from embedwell.routes.common.body import TextList, Texts, TextsByPath, examples,
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OPTION_FIELDS, InputBody
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from embedwell_models.tables import neighbors
 from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
 from embedwell_models.tables.table import BLOCK

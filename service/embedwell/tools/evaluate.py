@@ -266,7 +266,7 @@ def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[V
 
 def _texts(file: Path | None, column: str | None) -> Sequence[str]:
     from embedwell.tools.texts import read_texts
-    from embedwell_models.precision.sentences import SENTENCES
+    from embedwell_models.precision.references import SENTENCES
 
     return read_texts(file, column).texts if file else SENTENCES
 

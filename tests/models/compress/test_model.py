@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import models, pre_tokenizers
 
+from embedwell_models.compress.forms import parse_bands
 from embedwell_models.compress.model import Compression, compress_folder
-from embedwell_models.compress.tiers import parse_bands
 from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError

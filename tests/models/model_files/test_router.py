@@ -14,7 +14,7 @@ from torch import nn
 from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import DENSE, SPARSE
+from embedwell_models.output_names import DENSE, SPARSE
 from tests.models.model_files.chains import (
     SENTENCES,
     WIDTH,

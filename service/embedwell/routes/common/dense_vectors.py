@@ -15,11 +15,11 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
 from embedwell.routes.common.response_body import EncodingFormat, OutputType
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 OutputName = Literal["dense", "sparse", "multi"]
-"""Kind of vectors, as in embedwell_models.outputs.names."""
+"""Kind of vectors, as in embedwell_models.output_names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 
