@@ -23,7 +23,7 @@ import torch
 
 from benchmarks import machine, options
 from benchmarks.odd_texts import texts
-from benchmarks.tables import table
+from benchmarks.options import table
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights

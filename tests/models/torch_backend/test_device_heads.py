@@ -14,7 +14,7 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
 from embedwell_models.encoder.latents import LatentWeights
 from embedwell_models.loading.backends import RowExactLinear
-from embedwell_models.loading.loaded_model import with_own_states
+from embedwell_models.loading.state_heads import with_own_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
