@@ -14,8 +14,7 @@ import pytest
 
 from embedwell_models.embedder import Embedder
 from tests.nginx import free_port
-from tests.service.readiness import wait_ready
-from tests.service.server import MAX_ISA
+from tests.service.server import MAX_ISA, wait_ready
 
 SERVERS = {
     "uvicorn": ["uvicorn", "--factory"],

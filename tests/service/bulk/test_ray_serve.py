@@ -18,8 +18,7 @@ import yaml
 
 from embedwell_models.embedder import Embedder
 from tests.nginx import free_port
-from tests.service.readiness import wait_ready
-from tests.service.server import MAX_ISA
+from tests.service.server import MAX_ISA, wait_ready
 
 pytestmark = pytest.mark.full
 
