@@ -264,7 +264,7 @@ def test_a_shutdown_awaits_the_response_and_closes_idle_connections() -> None:
         async with serve(app) as server, server.client() as busy, server.client() as idle:
             busy.send(LIVE)
             idle.send(LIVE[:-2])
-            while not app.requests_started:
+            while not (app.requests_started and len(server.state.connections) == 2):
                 await asyncio.sleep(0.01)
             for connection in list(server.state.connections):
                 connection.shutdown()
