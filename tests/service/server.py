@@ -21,8 +21,6 @@ from embedwell.launch.supervised import ENGINE
 MAX_ISA = os.environ.get("EMBEDWELL_ISA") or "auto"
 """The highest instruction set that the tests use, servers and libraries alike."""
 
-Options = Mapping[str, object]
-
 _LISTENS = re.compile(r'listens on (http://[^\s"\\]+)')
 
 
@@ -133,6 +131,9 @@ class Server(HttpServer):
 
     def wait_ready(self, seconds: float = 60) -> None:
         self.wait_until(lambda: self.client.get("/ready").status_code == 200, seconds)
+
+
+Options = Mapping[str, object]
 
 
 class SeveralModels(Server):

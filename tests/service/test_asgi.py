@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from embedwell_models.embedder import Embedder
-from tests.nginx import free_port
+from tests.gateways import free_port
 from tests.service.server import MAX_ISA, wait_ready
 
 SERVERS = {

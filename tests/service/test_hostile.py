@@ -7,8 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.models.panicking_tokenizer import panicking
-from tests.models.tiny import write_bert
+from tests.models.tiny import panicking, write_bert
 from tests.service.local_server import local_server
 from tests.service.server import Server, error_of
 

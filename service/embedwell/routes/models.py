@@ -18,7 +18,7 @@ from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.classifier import Task
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 
 Endpoint = Literal["embed", "rerank", "classify"]
 """Cohere's name of an API that a model answers."""
