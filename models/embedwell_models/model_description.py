@@ -107,13 +107,7 @@ class ModelDescription:
         tasks = modules.read_tasks(path)
         entries = modules.read_entries(path, modules.task_route(tasks, adapter))
         refuse_unknown_keys(path, entries)
-        encoder = path / entries[0].path
-        refuse_changed_weights(encoder)
-        read = _TABLES.get(entries[0].kind, families.read)
-        spec = _with_tasks(path, read(encoder), tasks).with_adapter(adapter)
-        replaced = spec.adapters or families.named(spec.config.family).replaces_module
-        if entries[0].custom and not replaced:
-            raise ModelError(f"{path}: modules.json names remote code, which is not run")
+        encoder, spec = path / entries[0].path, _read_spec(path, entries[0], tasks, adapter)
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
@@ -328,12 +322,22 @@ class ModelDescription:
         return counts
 
 
-def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
+def _read_spec(
+    path: Path, entry: ModuleEntry, tasks: tuple[str, ...], adapter: str
+) -> CheckpointLayout:
+    # The encoder of a model, with the tasks of its routes or adapters.
+    refuse_changed_weights(path / entry.path)
+    spec = _TABLES.get(entry.kind, families.read)(path / entry.path)
     if tasks and spec.adapters:
         raise ModelError(
             f"{path}: a model with adapters inside a {modules.ROUTER} is not supported"
         )
-    return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
+    spec = replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
+    spec = spec.with_adapter(adapter)
+    replaced = spec.adapters or families.named(spec.config.family).replaces_module
+    if entry.custom and not replaced:
+        raise ModelError(f"{path}: modules.json names remote code, which is not run")
+    return spec
 
 
 def _check_other_image_encoder(description: ModelDescription) -> None:
