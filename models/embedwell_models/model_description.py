@@ -105,9 +105,12 @@ class ModelDescription:
     ) -> "ModelDescription":
         read_kind(path)
         tasks = modules.read_tasks(path)
-        entries = modules.read_entries(path, modules.task_route(tasks, adapter))
+        route = modules.task_route(tasks, adapter)
+        entries = modules.read_entries(path, route)
         refuse_unknown_keys(path, entries)
-        encoder, spec = path / entries[0].path, _read_spec(path, entries[0], tasks, adapter)
+        encoder = path / entries[0].path
+        refuse_changed_weights(encoder)
+        spec = _layout(path, entries[0], tasks).with_adapter(adapter)
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
             config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
@@ -119,28 +122,16 @@ class ModelDescription:
             sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
-        if tasks:
-            sentence = replace(sentence, role=modules.task_route(tasks, adapter))
-        has_other = (path / IMAGE_ENCODER).is_dir()
-        images = path / IMAGE_ENCODER if has_other else encoder
-        if has_other:
-            spec = replace(spec, images=families.read_images(images), image_tokens=None)
-        text_format = None if classifier or multi_vector else sentence.text_format
         description = cls(
             path=path,
             encoder=encoder,
             spec=spec,
-            sentence=sentence,
-            image_encoder=images,
+            sentence=replace(sentence, role=route) if tasks else sentence,
+            image_encoder=encoder,
             classifier=classifier,
-            preprocessing=image_options.read_preprocessing(images, spec),
-            patches=image_options.read_patches(path, entries[0], spec, text_format),
-            pages=image_options.read_pages(path, entries[0], spec),
             multi_vector=multi_vector,
         )
-        if has_other:
-            _check_other_image_encoder(description)
-        return description
+        return _with_images(description, entries[0])
 
     @property
     def task(self) -> Task:
@@ -305,8 +296,8 @@ class ModelDescription:
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
-    def weights_format(self) -> Literal["safetensors", "GGUF"]:
-        """Format of the encoder's weights: safetensors or GGUF."""
+    def weights_format(self) -> Literal["safetensors", "GGUF", "ONNX"]:
+        """Format of the encoder's weights."""
         return safetensors_files.format_name(self.encoder)
 
     @cached_property
@@ -322,22 +313,38 @@ class ModelDescription:
         return counts
 
 
-def _read_spec(
-    path: Path, entry: ModuleEntry, tasks: tuple[str, ...], adapter: str
-) -> CheckpointLayout:
-    # The encoder of a model, with the tasks of its routes or adapters.
-    refuse_changed_weights(path / entry.path)
-    spec = _TABLES.get(entry.kind, families.read)(path / entry.path)
+def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:
+    spec = _TABLES.get(encoder.kind, families.read)(path / encoder.path)
+    replaced = spec.adapters or tasks or families.named(spec.config.family).replaces_module
+    if encoder.custom and not replaced:
+        raise ModelError(f"{path}: modules.json names remote code, which is not run")
     if tasks and spec.adapters:
         raise ModelError(
             f"{path}: a model with adapters inside a {modules.ROUTER} is not supported"
         )
-    spec = replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
-    spec = spec.with_adapter(adapter)
-    replaced = spec.adapters or families.named(spec.config.family).replaces_module
-    if entry.custom and not replaced:
-        raise ModelError(f"{path}: modules.json names remote code, which is not run")
-    return spec
+    return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
+
+
+def _with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDescription:
+    # With the preprocessing of its images, and the image encoder of another model, if it has one.
+    path, spec, images = description.path, description.spec, description.encoder
+    has_other = (path / IMAGE_ENCODER).is_dir()
+    if has_other:
+        images = path / IMAGE_ENCODER
+        spec = replace(spec, images=families.read_images(images), image_tokens=None)
+    embeds = not description.classifier and not description.multi_vector
+    text_format = description.sentence.text_format if embeds else None
+    description = replace(
+        description,
+        spec=spec,
+        image_encoder=images,
+        preprocessing=image_options.read_preprocessing(images, spec),
+        patches=image_options.read_patches(path, encoder, spec, text_format),
+        pages=image_options.read_pages(path, encoder, spec),
+    )
+    if has_other:
+        _check_other_image_encoder(description)
+    return description
 
 
 def _check_other_image_encoder(description: ModelDescription) -> None:

@@ -75,8 +75,8 @@ class RowExactLinear(LinearFactory):
     def _factory(self) -> LinearFactory:
         if (isa := library.best_isa("float32", self.cpu_features)) is not None:
             return KernelLinearFactory(isa, Packing("float32"))
-        from embedwell_models.torch_backend.array_linear import device_linear
         from embedwell_models.torch_backend.device import CPU
+        from embedwell_models.torch_backend.linear_adapters import device_linear
 
         return device_linear(CPU)
 

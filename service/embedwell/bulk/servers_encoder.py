@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.dispatch import Dispatcher, WorkerFailed
-from embedwell.bulk.errors import BulkError
 from embedwell_client import Client, RequestFailed, request_builders
 from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats

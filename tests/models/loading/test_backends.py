@@ -21,7 +21,7 @@ from embedwell_models.loading.backends import (
 )
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
-from tests.service.static_model import write_static_model
+from tests.models.tiny import write_static_model
 
 CPU = Device("cpu")
 needs_kernels = pytest.mark.skipif(

@@ -15,8 +15,16 @@ from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.output_names import DENSE, SPARSE
-from tests.models.model_files.chains import SENTENCES, WIDTH
-from tests.models.routed import after_the_pooling, encoder, route, save, two_encoders, two_routers
+from tests.models.model_files.chains import (
+    SENTENCES,
+    WIDTH,
+    after_the_pooling,
+    encoder,
+    route,
+    save,
+    two_encoders,
+    two_routers,
+)
 from tests.models.sparse_encoder import write_asymmetric_splade
 
 QUERY, DOCUMENT = "retrieval.query", "retrieval.passage"

@@ -17,8 +17,7 @@ from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell_models.output_names import DENSE, SPARSE
 from embedwell_models.outputs import SparseVector, TextOutputs
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import LONG
+from tests.service.pipelines import LONG, pipeline_of
 
 
 @dataclass

@@ -20,9 +20,7 @@ from embedwell_models.output_names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import CountingTokenizer, reader_with
-from tests.service.limits.comparing import comparisons
+from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
 
 R = TypeVar("R")
 
