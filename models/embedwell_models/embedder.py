@@ -9,6 +9,7 @@ import numpy as np
 from embedwell_models.encoder.batch import Rows, batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
 from embedwell_models.images.decoding import MAX_PIXELS
+from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.input_checks import (
     check_images,
     check_pairs,
@@ -25,7 +26,6 @@ from embedwell_models.tokenizer.tokens import TruncatedIds
 from embedwell_models.vectors import Floats, listwise_scores, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:
-    from embedwell_models.images.preprocessing import Pixels
     from embedwell_models.loading.loaded_model import LoadedModel
     from embedwell_models.model_files.multi_vector import TextRole
 
@@ -225,7 +225,7 @@ class Embedder(TokenIdEmbedder):
 
     def embed_contents(
         self,
-        contents: "Sequence[Sequence[str | bytes | Pixels]]",
+        contents: Sequence[Sequence[str | bytes | Pixels]],
         *,
         prompt: str | None = None,
         prompt_name: str | None = None,
@@ -253,8 +253,8 @@ class Embedder(TokenIdEmbedder):
         return normalize(vectors) if self.sentence.normalize else vectors
 
     def _parts(
-        self, content: "Sequence[str | bytes | Pixels]", index: int, max_pixels: int
-    ) -> "list[str | Pixels]":
+        self, content: Sequence[str | bytes | Pixels], index: int, max_pixels: int
+    ) -> list[str | Pixels]:
         assert self.patches is not None
         if isinstance(content, str | bytes | np.ndarray) or not content:
             raise TypeError(f"input {index} is {kind(content)}, not a list of texts and images")
@@ -271,7 +271,7 @@ class Embedder(TokenIdEmbedder):
                 parts.append(part)
         return parts
 
-    def _embed_content(self, parts: "Sequence[str | Pixels]", prompt: str) -> Floats:
+    def _embed_content(self, parts: Sequence[str | Pixels], prompt: str) -> Floats:
         assert self.patches is not None
         images = [part for part in parts if not isinstance(part, str)]
         used = prompt if self.patches.takes_prompt or not images else ""
@@ -279,7 +279,7 @@ class Embedder(TokenIdEmbedder):
         vector: Floats = self.encode_with_images(row.ids, images)[0]
         return vector
 
-    def _embed_page(self, images: "Sequence[Pixels]") -> Floats:
+    def _embed_page(self, images: Sequence[Pixels]) -> Floats:
         assert self.pages is not None
         (row,) = self.tokenizer.encode([self.pages.text(images)])
         return self.encode_page(row.ids, images)

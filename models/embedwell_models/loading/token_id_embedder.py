@@ -17,8 +17,10 @@ from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, wit
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
-from embedwell_models.images.pages import PatchPages
+from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
+from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.images.tiles import TilePreprocessing
+from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.output_names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs import TextOutputs
@@ -28,9 +30,6 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
 if TYPE_CHECKING:
-    from embedwell_models.images.pages import SquarePages, TiledPages
-    from embedwell_models.images.patches import PatchPreprocessing
-    from embedwell_models.images.preprocessing import Pixels
     from embedwell_models.loading.loaded_model import LoadedModel
 
 
@@ -105,7 +104,6 @@ class TokenIdEmbedder:
         # Here, because they import most of the package, which an application may never use.
         from embedwell_models.loading.backends import explain_missing_torch
         from embedwell_models.loading.loaded_model import LoadedModel
-        from embedwell_models.model_description import ModelDescription
 
         images = str(image_model) if image_model else None
         path = resolve(str(model), revision=revision, cache=cache, image_model=images)
@@ -259,7 +257,7 @@ class TokenIdEmbedder:
             states = self._encoder.states(batch, num_layers)
         return [row[:n] for row, n in zip(batch.split(states), lengths, strict=True)]
 
-    def encode_images(self, images: "Sequence[Pixels]") -> Floats:
+    def encode_images(self, images: Sequence[Pixels]) -> Floats:
         """Embed the pixels (side, side, 3) of images in one forward pass: (B, dim), not normalised.
 
         Raises ValueError for a model without an image encoder.
@@ -272,7 +270,7 @@ class TokenIdEmbedder:
             raise ValueError("the model has no image encoder")
         return self.images.encode(images)
 
-    def encode_page(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
+    def encode_page(self, ids: Row, images: Sequence[Pixels]) -> Floats:
         """Embed each token of the image of a page: (length, dim).
 
         ids: of the page's text, with the id of `config.json` for each token of an image. images:
@@ -283,29 +281,19 @@ class TokenIdEmbedder:
             raise ValueError("the model has no vectors of an image's tokens")
         self.pages.check_tokens(ids, images)
         if isinstance(self.pages, PatchPages):
-            return self._encode_patches(self.pages.patches, ids, images)
-        return self._encode_tiles(self.pages, ids, images)
-
-    def _encode_patches(
-        self, patches: "PatchPreprocessing", ids: Row, images: "Sequence[Pixels]"
-    ) -> Floats:
-        assert self._load_texts_with_images is not None and self._token_head is not None
-        cut = [patches.cut(pixels) for pixels in images]
-        states = self._load_texts_with_images().states(self._batch([ids]), cut)
-        return self._token_head(states)
-
-    def _encode_tiles(
-        self, pages: "TiledPages | SquarePages", ids: Row, images: "Sequence[Pixels]"
-    ) -> Floats:
-        (outputs,) = self._output_computer(self._read_tiles(pages, ids, images), [MULTI])
+            assert self._load_texts_with_images is not None and self._token_head is not None
+            cut = [self.pages.patches.cut(pixels) for pixels in images]
+            states = self._load_texts_with_images().states(self._batch([ids]), cut)
+            return self._token_head(states)
+        (outputs,) = self._output_computer(self._read_tiles(self.pages, ids, images), [MULTI])
         assert outputs.multi is not None
         return outputs.multi
 
     def _read_tiles(
         self,
-        tiled: "TiledPages | SquarePages | TilePreprocessing",
+        tiled: TiledPages | SquarePages | TilePreprocessing,
         ids: Row,
-        images: "Sequence[Pixels]",
+        images: Sequence[Pixels],
     ) -> Batch:
         """Return a text with the vectors of the tiles in place of those of its image tokens."""
         assert self.images is not None
@@ -314,7 +302,7 @@ class TokenIdEmbedder:
         vectors[batch.ids == tiled.id] = self.images.encode(tiled.tiles(images))
         return replace(batch, ids=np.arange(len(vectors)), token_vectors=vectors)
 
-    def encode_with_images(self, ids: Row, images: "Sequence[Pixels]") -> Floats:
+    def encode_with_images(self, ids: Row, images: Sequence[Pixels]) -> Floats:
         """Embed a text with images: (1, dim), not normalised.
 
         The first call loads the image encoder, unless `warm` has done so.
