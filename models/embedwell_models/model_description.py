@@ -48,7 +48,7 @@ from embedwell_models.model_files.refusals import refuse_changed_weights, refuse
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -187,7 +187,7 @@ class ModelDescription:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
+        """Names of the outputs of a text (embedwell_models.output_names); empty for a reranker."""
         if self.classifier:
             return ()
         if self.multi_vector:
@@ -299,8 +299,8 @@ class ModelDescription:
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
-    def weights_format(self) -> Literal["safetensors", "GGUF"]:
-        """Format of the encoder's weights: safetensors or GGUF."""
+    def weights_format(self) -> Literal["safetensors", "GGUF", "ONNX"]:
+        """Format of the encoder's weights."""
         return safetensors_files.format_name(self.encoder)
 
     @cached_property

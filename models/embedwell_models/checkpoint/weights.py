@@ -30,6 +30,7 @@ Weights = Mapping[str, Floats]
 
 _HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
 _OTHER = "the weights and config.json are of two models: fetch both again"
+_WITHOUT_NAME = "an export may have them without a name: give the original model"
 _BLOCK = 1 << 18  # numbers that stay in a cache while they are checked
 
 
@@ -105,7 +106,9 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     if additions:
         raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
     if missing := spec.their_names(expected - weights.keys()):
-        raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
+        exported = safetensors_files.format_name(folder) == "ONNX"
+        reason = _WITHOUT_NAME if exported else _OTHER
+        raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {reason}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(folder, plain, spec)
     return StoredWeights(plain, as_in_file=not spec.placeholders)
