@@ -17,7 +17,7 @@ from embedwell_models.torch_backend.operators import Operators, fastest_attentio
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 from tests.models.meta import META
-from tests.models.torch_backend.graph_cases import CASES, DYNAMIC
+from tests.models.torch_backend.encoders import CASES, DYNAMIC
 
 FLASH = Operators(partial(fastest_attention, has_flash=True, has_triton=False))
 
