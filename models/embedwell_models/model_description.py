@@ -120,8 +120,11 @@ class ModelDescription:
             refuse_unsupported(path, multi_vector, spec, pooling)
             spec = spec.without(multi_vector.tensors_beside_encoder)
             sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
+        elif classifier:
+            inner = entries[0].path
+            sentence = VectorRecipe.of_classifier(path, inner, spec.config, classifier)
         else:
-            sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
+            sentence = VectorRecipe.read(path, entries, spec, pooling)
         description = cls(
             path=path,
             encoder=encoder,

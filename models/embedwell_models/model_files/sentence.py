@@ -94,18 +94,13 @@ class VectorRecipe:
         entries: Sequence[ModuleEntry],
         spec: CheckpointLayout,
         pooling: str = AUTO,
-        classifier: ClassifierOptions | None = None,
     ) -> "VectorRecipe":
         """Read a folder's modules. pooling: overrides the files' pooling, unless AUTO.
 
-        classifier: set for a classifier; its logits are then the vector of a text.
-
         Raises ModelError for a module, pooling or option that is not supported.
         """
-        encoder = spec.config
-        if classifier is not None:
-            return _of_classifier(folder, entries[0].path, encoder, classifier)
-        family, card = families.named(encoder.family), read_card(folder)
+        encoder, card = spec.config, read_card(folder)
+        family = families.named(encoder.family)
         as_code = family.published_pooling if pooling == AUTO and not has_pooling(entries) else ""
         choice = choose_pooling(folder, entries, as_code or pooling, spec.projection)
         if as_code:
@@ -119,7 +114,6 @@ class VectorRecipe:
         with_format = published if family.instruction or family.text_format else None
         text_format = _text_format(folder / entries[0].path, options, with_format)
         instruction = published.instruction if published and text_format else ""
-        default = published.prompts.get(published.default_prompt, "") if published else ""
         return cls(
             max_length=options.max_length,
             pooling=choice.modes,
@@ -138,8 +132,27 @@ class VectorRecipe:
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
             prompts=_prompts(card, family, published, spec),
-            default_prompt=default_prompt(card) or instruction or default,
+            default_prompt=default_prompt(card) or instruction or _default(published),
             text_format=text_format,
+        )
+
+    @classmethod
+    def of_classifier(
+        cls, folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
+    ) -> "VectorRecipe":
+        """Read the options of a classifier, whose logits are the vector of a text.
+
+        path: the encoder's folder, relative to the model's.
+        """
+        options = TransformerOptions.read(folder, path, encoder, classifier.output)
+        listwise = classifier.listwise
+        return cls(
+            max_length=listwise.format.max_document if listwise else options.max_length,
+            pooling=(classifier.head.pooling,),
+            modules=classifier.head.modules,
+            lowercase=options.lowercase,
+            side=options.side,
+            pad_id=classifier.head.pad_id,
         )
 
     @classmethod
@@ -190,21 +203,6 @@ class VectorRecipe:
         return _last_width(steps, encoder.hidden_size * (len(self.pooling) or 1))  # or of a token
 
 
-def _of_classifier(
-    folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
-) -> VectorRecipe:
-    options = TransformerOptions.read(folder, path, encoder, classifier.output)
-    listwise = classifier.listwise
-    return VectorRecipe(
-        max_length=listwise.format.max_document if listwise else options.max_length,
-        pooling=(classifier.head.pooling,),
-        modules=classifier.head.modules,
-        lowercase=options.lowercase,
-        side=options.side,
-        pad_id=classifier.head.pad_id,
-    )
-
-
 def _following(
     folder: Path,
     entries: Sequence[ModuleEntry],
@@ -230,6 +228,10 @@ def _prompts(
     if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
         prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
     return prompts
+
+
+def _default(published: Family | None) -> str:
+    return published.prompts.get(published.default_prompt, "") if published else ""
 
 
 def _text_format(

@@ -184,6 +184,18 @@ def test_a_tensor_of_an_adapter_is_refused_by_name(
         load(tmp_path, "retrieval")
 
 
+def test_a_module_that_a_task_has_for_itself_is_refused(tmp_path: Path) -> None:
+    write_v5(SMALL, tmp_path, "retrieval")
+    folder = tmp_path / "adapters/retrieval"
+    options = json.loads((folder / "adapter_config.json").read_text())
+    write_json(folder / "adapter_config.json", {**options, "modules_to_save": ["norm"]})
+    save_file(
+        {"base_model.model.norm.weight": torch.ones(64)}, folder / "adapter_model.safetensors"
+    )
+    with pytest.raises(ModelError, match=r"\['norm.weight'\] for a task is not supported"):
+        load(tmp_path, "retrieval")
+
+
 def test_a_missing_adapter_is_refused(tmp_path: Path) -> None:
     write_v5(SMALL, tmp_path, "retrieval")
     (tmp_path / "adapters/clustering/adapter_model.safetensors").unlink()

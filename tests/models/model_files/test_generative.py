@@ -249,6 +249,9 @@ def test_a_named_format_goes_before_that_of_the_files(tmp_path: Path) -> None:
     named = load(folder, rerank_format="qwen3-reranker")
     assert abs(named.score(PAIRS) - plain).max() > 0.1
     assert named.fingerprint != load(folder).fingerprint
+    other = write_reranker(tmp_path / "other", max_length=512)
+    write_layout(other, (token_id(other, "no"), token_id(other, "yes")))
+    assert_close(load(other, rerank_format="qwen3-reranker").score(PAIRS), named.score(PAIRS)[:, 0])
     classifier = write_reranker(tmp_path / "classifier", labels=1, template=GENERIC)
     pair = load(classifier, rerank_format="pair")
     assert pair.classifier and pair.classifier.pair_format is None
