@@ -54,7 +54,7 @@ from embedwell_models.model_files.sparse import Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.pair_format import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -120,7 +120,8 @@ class ModelDescription:
             raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier:
-            config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
+            segments = spec.decoder is not None or has_second_segment(encoder, spec.config)
+            config = replace(spec.config, two_segments=segments)
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
         multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
@@ -192,7 +193,7 @@ class ModelDescription:
         return page_format is None or page_format.special_tokens
 
     @property
-    def pair_format(self) -> PairFormat | SeparateFormat | None:
+    def pair_format(self) -> AnyPairFormat | None:
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
 

@@ -16,6 +16,7 @@ from embedwell_models.model_files.classification_heads import (
     ClassificationHead,
     classification_head,
 )
+from embedwell_models.model_files.encoder_decoder import decoder_head, read_decoder_format
 from embedwell_models.model_files.generative import CLASS_SUFFIXES, next_token_head
 from embedwell_models.model_files.listwise import ListwiseOptions, listwise_head
 from embedwell_models.model_files.modules import ModuleEntry
@@ -26,7 +27,7 @@ from embedwell_models.model_files.transformer import (
     TransformerOptions,
 )
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
-from embedwell_models.tokenizer.pair_format import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.pair_format import AnyPairFormat, PairFormat, SeparateFormat
 
 _CLASS_SUFFIX = "ForSequenceClassification"
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
@@ -52,7 +53,7 @@ class ClassifierOptions:
     activation: Activation
     multi_label: bool = False
     output: Output = "logits"
-    pair_format: PairFormat | SeparateFormat | None = None
+    pair_format: AnyPairFormat | None = None
     listwise: ListwiseOptions | None = None
 
     @property
@@ -82,8 +83,16 @@ class ClassifierOptions:
         if rerank_format not in CHOICES:
             raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
         path = entries[0].path
-        if families.named(config.family).reads_lists:
-            return _listwise(folder, path, config, rerank_format)
+        family = families.named(config.family)
+        if (family.reads_lists or family.decodes_queries) and rerank_format != AUTO:
+            raise ModelError(
+                f"{folder}: the model reads texts in a format of its own; leave rerank_format "
+                f"{AUTO!r}"
+            )
+        if family.reads_lists:
+            return _listwise(folder, path, config)
+        if family.decodes_queries:
+            return _encoder_decoder(folder, path, config)
         options = JsonConfig(folder / path / "config.json")
         class_name = next(iter(options.get("architectures", ())), "")
         output: Output = "next_token"
@@ -109,13 +118,18 @@ class ClassifierOptions:
         )
 
 
-def _listwise(
-    folder: Path, path: str, config: EncoderConfig, rerank_format: str
-) -> ClassifierOptions:
-    if rerank_format != AUTO:
-        raise ModelError(
-            f"{folder}: the model reads lists in a format of its own; leave rerank_format {AUTO!r}"
-        )
+def _encoder_decoder(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
+    options = JsonConfig(folder / path / "config.json")
+    return ClassifierOptions(
+        ("relevance",),
+        decoder_head(folder, path, config),
+        _activation(folder, options, 1),
+        output="next_token",
+        pair_format=read_decoder_format(folder / path),
+    )
+
+
+def _listwise(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
     head, options = (
         listwise_head(path, config.hidden_size),
         ListwiseOptions.read(folder, path, config),

@@ -36,18 +36,16 @@ def next_token_head(
     path = entries[0].path
     options = JsonConfig(folder / path / "config.json")
     if entries[-1].kind == LOGIT_SCORE and rerank_format not in FORMATS:
-        ids = _stated_ids(folder / entries[-1].path)
+        ids = _stated_ids(folder / entries[-1].path, config.vocab_size)
     elif rerank_format in FORMATS and not FORMATS[rerank_format].answers:
         raise ModelError(
             f"{options.path}: the format {rerank_format} is for models with a classification head"
         )
     elif rerank_format in FORMATS or read_kind(folder) == "CrossEncoder":
         stated = FORMATS.get(rerank_format)
-        ids = _ids(folder / path, stated.answers if stated else _ANSWERS)
+        ids = answer_ids(folder / path, stated.answers if stated else _ANSWERS, config.vocab_size)
     else:
         return None
-    if beyond := [id for id in ids if id is not None and not 0 <= id < config.vocab_size]:
-        raise ModelError(f"{options.path}: the model has no tokens {beyond}")
     true_id, false_id = ids
     module = LogitScore(
         path=path,
@@ -60,20 +58,28 @@ def next_token_head(
     return ClassificationHead("lasttoken", (module,))
 
 
-def _stated_ids(folder: Path) -> tuple[int, int | None]:
+def _stated_ids(folder: Path, vocab_size: int) -> tuple[int, int | None]:
     options = JsonConfig(folder / "config.json")
     options.require("module_input_name", "causal_logits")
     true_id: int = options["true_token_id"]
     false_id: int | None = options.nullable("false_token_id", None)
+    _check_ids(options.path, (true_id, false_id), vocab_size)
     return true_id, false_id
 
 
-def _ids(folder: Path, answers: Sequence[str]) -> tuple[int, int | None]:
+def answer_ids(folder: Path, answers: Sequence[str], vocab_size: int) -> tuple[int, int | None]:
+    """Return the ids of one or two answers; raises ModelError for tokens that the model lacks."""
     rust = loader.load(folder).rust
     ids = [id for token in answers if (id := rust.token_to_id(token)) is not None]
     if len(ids) < len(answers):
         raise ModelError(f"{folder}: the tokenizer lacks one of the answer tokens {answers}")
+    _check_ids(folder, ids, vocab_size)
     return ids[0], ids[1] if len(ids) > 1 else None
+
+
+def _check_ids(path: Path, ids: Sequence[int | None], vocab_size: int) -> None:
+    if beyond := [id for id in ids if id is not None and not 0 <= id < vocab_size]:
+        raise ModelError(f"{path}: the model has no tokens {beyond}")
 
 
 def _tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from embedwell_models.model_files.vector_modules import (
     Normalize,
     Truncate,
 )
+from embedwell_models.tokenizer.pair_format import DecoderFormat
 from embedwell_models.tokenizer.text_format import TextFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.truncation import Side
@@ -205,9 +206,13 @@ def _of_classifier(
     folder: Path, path: str, encoder: EncoderConfig, classifier: ClassifierOptions
 ) -> VectorRecipe:
     options = TransformerOptions.read(folder, path, encoder, classifier.output)
-    listwise = classifier.listwise
+    listwise, pairs, length = classifier.listwise, classifier.pair_format, options.max_length
+    if listwise:
+        length = listwise.format.max_document
+    elif isinstance(pairs, DecoderFormat):
+        length = pairs.max_length
     return VectorRecipe(
-        max_length=listwise.format.max_document if listwise else options.max_length,
+        max_length=length,
         pooling=(classifier.head.pooling,),
         modules=classifier.head.modules,
         lowercase=options.lowercase,

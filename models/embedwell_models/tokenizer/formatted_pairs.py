@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.pair_format import (
+    AnyPairFormat,
+    DecoderFormat,
     PairFormat,
     PromptSlot,
     Segments,
@@ -182,16 +185,18 @@ def _split(surroundings: _Surroundings, ids: Sequence[int]) -> tuple[Sequence[in
     return ids[:length], ids[length:]
 
 
-PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer
+PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer | DecoderPairTokenizer
 """Tokenizer of pairs for a model."""
 
 
 def pair_encoder(
-    tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | SeparateFormat | None
+    tokenizer: Tokenizer, config: EncoderConfig, pair_format: AnyPairFormat | None
 ) -> PairEncoder:
     """Return the tokenizer of pairs for a model; raises ModelError if it cannot read pairs."""
     if pair_format is None:
         return PairTokenizer(tokenizer, config)
     if isinstance(pair_format, SeparateFormat):
         return SeparatePairTokenizer(tokenizer, pair_format)
+    if isinstance(pair_format, DecoderFormat):
+        return DecoderPairTokenizer(tokenizer, pair_format, config.vocab_size)
     return FormattedPairTokenizer(tokenizer, pair_format)

@@ -87,19 +87,21 @@ class SeparatePairTokenizer:
         """
         side = side or self._tokenizer.side
         queries = [self._format.query + query for query, _ in pairs]
-        documents = [self._format.document + _paired(pair, at) for at, pair in enumerate(pairs)]
+        documents = [self._format.document + second_text(pair, at) for at, pair in enumerate(pairs)]
         texts = list(dict.fromkeys([*queries, *documents]))
         rows = yield from self._tokenizer.encode_in_steps(texts, "right", count_limit)
         row_of = dict(zip(texts, rows, strict=True))
         joined = []
         for query, document in zip(queries, documents, strict=True):
-            first = yield from self._cut(
-                query, row_of[query], self._query, self._limit * 3 // 4, side
+            first = yield from cut_after(
+                self._tokenizer, self._query, query, row_of[query], self._limit * 3 // 4, side
             )
             room = self._document_room(first.ids)
             if max_second is not None:
                 room = min(room, len(self._document) + max_second)
-            second = yield from self._cut(document, row_of[document], self._document, room, side)
+            second = yield from cut_after(
+                self._tokenizer, self._document, document, row_of[document], room, side
+            )
             joined.append(
                 TruncatedIds(self._join(first.ids, second.ids), first.dropped + second.dropped)
             )
@@ -135,21 +137,28 @@ class SeparatePairTokenizer:
     def _join(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
         return [self._start, *query, *self._separator, *document, *self._end]
 
-    def _cut(
-        self, text: str, row: TruncatedIds, prefix: Sequence[int], count: int, side: Side
-    ) -> Steps[TruncatedIds]:
-        """Cut the ids of a text to `count`, but not its prefix."""
-        length = common_length(prefix, row.ids)
-        if side == "left" and row.dropped:  # the row lacks the end of the text
-            (row,) = yield from self._tokenizer.encode_in_steps([text], "left")
-            before, ids = prefix, row.ids
-        else:
-            before, ids = row.ids[:length], row.ids[length:]
-        remaining = cut(ids, max(count - len(before), 0), side)
-        return TruncatedIds([*before, *remaining], row.dropped + len(ids) - len(remaining))
+
+def cut_after(  # noqa: PLR0913, PLR0917 - the parts of one text
+    tokenizer: Tokenizer,
+    prefix: Sequence[int],
+    text: str,
+    row: TruncatedIds,
+    count: int,
+    side: Side,
+) -> Steps[TruncatedIds]:
+    """Cut the ids of a text to `count`, but not its prefix. row: ids, truncated on the right."""
+    length = common_length(prefix, row.ids)
+    if side == "left" and row.dropped:  # the row lacks the end of the text
+        (row,) = yield from tokenizer.encode_in_steps([text], "left")
+        before, ids = prefix, row.ids
+    else:
+        before, ids = row.ids[:length], row.ids[length:]
+    remaining = cut(ids, max(count - len(before), 0), side)
+    return TruncatedIds([*before, *remaining], row.dropped + len(ids) - len(remaining))
 
 
-def _paired(pair: Pair, index: int) -> str:
+def second_text(pair: Pair, index: int) -> str:
+    """Return the second text of a pair; raises UnpairedTextError. index: of the pair."""
     if pair[1] is None:
         raise UnpairedTextError(index)
     return pair[1]

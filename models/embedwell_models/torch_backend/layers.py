@@ -18,6 +18,7 @@ from embedwell_models.torch_backend.attention import (
 from embedwell_models.torch_backend.convolution import ShortConvolution
 from embedwell_models.torch_backend.delta_net import DeltaNet
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
+from embedwell_models.torch_backend.merged_attention import MergedAttention
 from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, identity
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
@@ -130,7 +131,7 @@ class Layer(ABC):
     states and a branch goes to the norm that follows, maybe that of the next layer.
     """
 
-    attention: Attention | ShortConvolution | DeltaNet
+    attention: Attention | MergedAttention | ShortConvolution | DeltaNet
     attention_norm: Norm
     ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm

@@ -182,6 +182,7 @@ def _reader(
         if model.classifier and not model.listwise
         else None,
         lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
+        segments=2 if model.spec.config.two_segments else 1,
         model=index,
     )
 

@@ -58,6 +58,7 @@ class RequestTokenizer:
         images: ImageReader,
         pairs: PairEncoder | None = None,
         lists: ListwiseTokenizer | None = None,
+        segments: int = 1,
         model: int = 0,
     ) -> None:
         """queue: tokenizes long requests.
@@ -68,6 +69,7 @@ class RequestTokenizer:
         images: prepares the images among the inputs.
         pairs: tokenizes text pairs, for a model that reads pairs.
         lists: tokenizes lists of documents, for a model that reads these.
+        segments: segments of a pair, each with ids of its own.
         model: index of the model among those that are served.
         """
         self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
@@ -81,6 +83,7 @@ class RequestTokenizer:
             min_tokens=min_tokens,
             max_tokens=max_tokens,
             auto_truncate=auto_truncate,
+            segments=segments,
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
         self._pairs = (

@@ -41,17 +41,20 @@ class RowTokenizer:
         min_tokens: int,
         max_tokens: int,
         auto_truncate: bool,
+        segments: int = 1,
     ) -> None:
         """vocabulary_rows: rows of the model's embedding table.
 
         min_tokens: minimum tokens of a text.
         max_tokens: maximum tokens of a request.
         auto_truncate: whether to truncate inputs unless the options decide.
+        segments: segments of a pair, each with ids of its own.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
         self.max_length = tokenizer.max_length
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
         self._ids_beyond_table = tokenizer.max_id > self._last_id
+        self._ids_of_later_segments = vocabulary_rows * (segments - 1)
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._windows = WindowSplitter(tokenizer, max_tokens)
         self._chunks = ChunkReader(tokenizer)
@@ -283,7 +286,10 @@ class RowTokenizer:
 
     def _check_ids_in_table(self, row: InputRow, index: int) -> InputRow:
         # The tokenizers of a few broken models have more ids than the embedding table has rows.
-        if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
+        if not self._ids_beyond_table:
+            return row
+        ids = row.ids - self._ids_of_later_segments
+        if (unknown := ids[ids > self._last_id]).size:
             raise BadRequest(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
                 f"{unknown[0]}, but the model's table ends at {self._last_id}",
