@@ -119,7 +119,9 @@ class ModelDescription:
         if entries[0].custom and not replaced:
             raise ModelError(f"{path}: modules.json names remote code, which is not run")
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
-        if classifier:
+        if classifier is None:
+            spec = replace(spec, decoder=None)
+        else:
             segments = spec.decoder is not None or has_second_segment(encoder, spec.config)
             config = replace(spec.config, two_segments=segments)
             spec = replace(spec.without(classifier.head.tensor_names), config=config)

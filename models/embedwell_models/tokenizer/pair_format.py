@@ -12,6 +12,7 @@ class PromptSlot(Enum):
     INSTRUCTION = "instruction"
 
 
+_MAX_PROMPT = 512  # tokens of an instruction, and of the text around it and the query
 Segments = tuple[str | PromptSlot, ...]
 """Literal texts and slots in order; the query and the document have one slot each."""
 
@@ -79,8 +80,8 @@ class DecoderFormat:
 
     @property
     def max_length(self) -> int:
-        """Maximum number of tokens of a pair: an instruction has as much room as a query."""
-        return self.max_document + 2 * self.max_query
+        """Maximum number of tokens of a pair."""
+        return self.max_document + self.max_query + _MAX_PROMPT
 
     def text(self, query: str, instruction: str) -> str:
         """Return the text that the decoder reads."""
