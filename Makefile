@@ -15,6 +15,8 @@ TORCH_INDEX ?= $(if $(GPU)$(filter-out Linux,$(shell uname)),,https://download.p
 CHECK_KERNELS = @ls models/embedwell_models/kernels/*.so >/dev/null 2>&1 || \
 	echo "No kernels were compiled, and a CPU takes several times as long: see models/embedwell_models/kernels/compile.log"
 
+KERNEL_SOURCES = $(wildcard models/embedwell_models/kernels/*.h models/embedwell_models/kernels/*.cpp)
+
 .DEFAULT_GOAL := serve
 
 help:                          ## list the targets
@@ -104,6 +106,7 @@ gpu: .venv/dev                 ## the tests that need a GPU
 check: .venv/dev $(if $(shell command -v npm),js-clients) ## what CI runs: all of these, and lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(KERNEL_SOURCES)
 	$(BIN)/mypy
 	$(MAKE) test-all
 	$(MAKE) test-compilers
@@ -118,6 +121,7 @@ js-clients: $(JS)/node_modules ## fetch the JavaScript clients that tests run, w
 format: .venv/dev              ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(KERNEL_SOURCES)
 
 openapi: .venv/dev             ## write docs/openapi.json, docs/settings.md and the tables of families in docs
 	$(BIN)/python -m docs.build.openapi

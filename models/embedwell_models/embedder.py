@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from embedwell_models.encoder.batch import Rows
-from embedwell_models.encoder.token_budget import batches_of_similar_length
+from embedwell_models.encoder.batch import Rows, batches_of_similar_length
 from embedwell_models.errors import EmptyTextError
 from embedwell_models.images.decoding import MAX_PIXELS
 from embedwell_models.loading.input_checks import (

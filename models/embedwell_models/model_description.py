@@ -27,16 +27,14 @@ from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
 from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.images.tiles import ImageTokens
-from embedwell_models.model_files import image_options, modules, router
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
+from embedwell_models.model_files import image_options, modules
 from embedwell_models.model_files.card import read_kind
 from embedwell_models.model_files.classifier import (
     ClassifierOptions,
+    ListwiseOptions,
     Task,
     has_second_segment,
 )
-from embedwell_models.model_files.known_keys import refuse_unknown_keys
-from embedwell_models.model_files.listwise import ListwiseOptions
 from embedwell_models.model_files.modules import (
     IMAGE_ENCODER,
     LOGIT_SCORE,
@@ -48,9 +46,9 @@ from embedwell_models.model_files.modules import (
 from embedwell_models.model_files.multi_vector import BESIDE_DENSE, BGE_M3, MultiVectorOptions
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules, refuse_unsupported
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.model_files.refusals import refuse_changed_weights
+from embedwell_models.model_files.refusals import refuse_changed_weights, refuse_unknown_keys
 from embedwell_models.model_files.sentence import VectorRecipe
-from embedwell_models.model_files.sparse import Splade
+from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
@@ -337,7 +335,9 @@ class ModelDescription:
 
 def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
     if tasks and spec.adapters:
-        raise ModelError(f"{path}: a model with adapters inside a {router.ROUTER} is not supported")
+        raise ModelError(
+            f"{path}: a model with adapters inside a {modules.ROUTER} is not supported"
+        )
     return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
 
 

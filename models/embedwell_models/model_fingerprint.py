@@ -3,14 +3,14 @@
 import hashlib
 from pathlib import Path
 
-from embedwell_models.checkpoint import peft_adapter, safetensors_files
-from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.checkpoint import adapters, safetensors_files
+from embedwell_models.config.other_files import sha256
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
 from embedwell_models.families.t5gemma2 import OPTIONS_FILE
 from embedwell_models.images import pages, patches, preprocessing, tiles
 from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files import chat_template, modules, router
+from embedwell_models.model_files import chat_template, modules
 from embedwell_models.model_files.card import CARD
 from embedwell_models.model_files.multi_vector import METADATA
 from embedwell_models.model_files.pooling_modes import AUTO
@@ -46,8 +46,8 @@ def _weights(model: ModelDescription) -> list[Path]:
     checkpoints = map(safetensors_files.require_weight_files, model.checkpoints())
     weights = [file for files in checkpoints for file in files]
     chosen = model.spec.adapters.chosen_folder if model.spec.adapters else None
-    for adapter in peft_adapter.folders(model.encoder, chosen):
-        weights += [adapter / name for name in peft_adapter.FILES]
+    for adapter in adapters.folders(model.encoder, chosen):
+        weights += [adapter / name for name in adapters.FILES]
     return weights
 
 
@@ -56,7 +56,7 @@ def _module_options(model: ModelDescription) -> list[Path]:
     route = modules.task_route(tasks, model.spec.adapter or AUTO)
     entries = modules.read_entries(model.path, route)
     options = [model.path / entry.path / "config.json" for entry in entries]
-    options += {model.path / Path(entry.path).parent / router.FILE for entry in entries}
+    options += {model.path / Path(entry.path).parent / modules.ROUTER_FILE for entry in entries}
     if stated := options_file(model.path, entries[0].path):
         options.append(stated)
     return [*options, *sparse_files(model.path, entries, model.sentence.sparse)]

@@ -4,7 +4,7 @@ import ctypes
 import gc
 import os
 
-from embedwell_models.encoder.free_memory import return_free_memory
+from embedwell_models.encoder.device import return_free_memory
 
 _LIBRARY = ctypes.CDLL(None) if os.name == "posix" else None
 _TRIM_DELAY = 0.1  # seconds

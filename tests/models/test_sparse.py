@@ -11,7 +11,7 @@ from sentence_transformers import SparseEncoder
 
 from embedwell_models import Embedder
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
 from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.torch_backend.encoder import InputEmbeddings

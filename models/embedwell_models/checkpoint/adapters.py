@@ -1,18 +1,186 @@
-"""Adapters of a checkpoint: those of tasks, which are added when it is read, and its own."""
+"""Adapters of a checkpoint: those of tasks, and one of its own, which are added when it is read.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+They are among its tensors, or in files of their own, as PEFT saves them.
+LoRA: Hu et al. 2021, arXiv 2106.09685. DoRA: Liu et al. 2024, arXiv 2402.09353.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from embedwell_models.checkpoint import peft_adapter
-from embedwell_models.checkpoint.peft_adapter import LowRank
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+import numpy as np
+
+from embedwell_models.checkpoint import safetensors_files
+from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import StoredTensor, to_finite_float32
 from embedwell_models.config.checkpoint_layout import Adapters, CheckpointLayout
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.names import TABLE
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored
+from embedwell_models.tables.stored import TABLE
+from embedwell_models.tables.table import QuantizedMatrix, Stored, decoded
 from embedwell_models.vectors import Floats
+
+FILES = CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+FOLDER = "peft_adapter"  # in the folder of an encoder, whose weights it is added to
+_PREFIX = "base_model.model."
+_PARTS = ("lora_A", "lora_B")
+_MAGNITUDES = "lora_magnitude_vector"  # of DoRA
+_REQUIRED: Mapping[str, Any] = {  # options with their only supported value
+    "peft_type": "LORA",
+    "bias": "none",
+    "alpha_pattern": {},
+    "rank_pattern": {},
+    **dict.fromkeys(("fan_in_fan_out", "lora_bias", "use_qalora"), False),
+    **dict.fromkeys(("layer_replication", "megatron_config"), None),
+    **dict.fromkeys(("target_parameters", "trainable_token_indices"), None),
+    **dict.fromkeys(("alora_invocation_tokens", "use_bdlora", "kasa_config"), None),
+}
+_IGNORED = (  # training, and places that the names of the tensors state, too
+    *("auto_mapping", "base_model_name_or_path", "revision", "task_type", "inference_mode"),
+    *("lora_dropout", "init_lora_weights", "loftq_config", "eva_config", "corda_config"),
+    *("target_modules", "exclude_modules", "layers_pattern", "layers_to_transform"),
+    *("megatron_core", "peft_version", "qalora_group_size", "ensure_weight_tying"),
+    *("lora_ga_config", "runtime_config", "arrow_config"),
+)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Product of two matrices (N, r) and (r, D), times a scale, which is added to a matrix.
+
+    magnitudes: (N,) lengths of the rows of the sum, in place of their own (DoRA); None for these.
+    """
+
+    up: Floats
+    down: Floats
+    scale: float
+    magnitudes: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+        return len(self.up), self.down.shape[1]
+
+    def change(self, name: str, stored: Stored) -> LayerMatrix:
+        """Return a matrix (N, D) with this addition, which is computed whenever it is read."""
+
+        def decode() -> Floats:
+            changed = self.up @ (self.down * np.float32(self.scale))
+            changed += decoded(stored)
+            safetensors_files.release_pages([stored])
+            if self.magnitudes is not None:
+                changed *= (self.magnitudes / np.linalg.norm(changed, axis=1))[:, None]
+            return changed
+
+        return LayerMatrix(name, self.shape, decode)
+
+
+@dataclass(frozen=True)
+class PeftAdapter:
+    """Changes to the tensors of a model, by the model's names of them.
+
+    path: the file with the changes. additions: products that are added to matrices. replacements:
+    tensors that were trained as a whole (`modules_to_save`), such as those of a classifier.
+    """
+
+    path: Path
+    additions: Mapping[str, LowRank]
+    replacements: Mapping[str, StoredTensor]
+
+    @classmethod
+    def read(cls, folder: Path, tasks: Sequence[str] = (), task: str = "") -> "PeftAdapter":
+        """Read a folder; raises ModelError for what is not supported, and for a missing file.
+
+        tasks: those whose names end the names of the tensors, of which only `task` is read; none
+        for an adapter as PEFT saves it.
+        """
+        options = JsonConfig(folder / CONFIG)
+        scale = _scale(options)
+        parts = (*_PARTS, _MAGNITUDES) if options.get("use_dora", False) else _PARTS
+        saved = options.nullable("modules_to_save", None) or ()
+        path = folder / WEIGHTS
+        if not path.is_file():
+            raise ModelError(f"{path} is missing")
+        factors: dict[str, dict[str, Floats]] = {}
+        replacements: dict[str, StoredTensor] = {}
+        for name, tensor in safetensors_files.map_file(path):
+            stem, ending = name.removesuffix(".weight"), f".{task}" if tasks else ""
+            if any(stem.endswith(f".{other}") for other in tasks if other != task):
+                continue
+            module, _, part = stem.removesuffix(ending).rpartition(".")
+            theirs = name.removeprefix(_PREFIX)
+            if part in parts and name.startswith(_PREFIX) and stem.endswith(ending):
+                numbers = _numbers(path, name, tensor, axes=1 if part == _MAGNITUDES else 2)
+                of_matrix = factors.setdefault(f"{module.removeprefix(_PREFIX)}.weight", {})
+                if part in of_matrix:
+                    raise ModelError(f"{path}: there are two of {module}.{part}")
+                of_matrix[part] = numbers
+            elif name.startswith(_PREFIX) and _is_saved(theirs, saved):
+                replacements[theirs] = tensor
+            else:
+                raise ModelError(
+                    f"{path}: {name} is not supported; supported: {parts}, and the modules_to_save"
+                )
+        additions = {
+            name: _low_rank(path, name, parts, of_matrix, scale)
+            for name, of_matrix in factors.items()
+        }
+        if both := sorted(additions.keys() & replacements.keys()):
+            raise ModelError(f"{path}: {both[0]} is trained as a whole and has {_PARTS}, too")
+        return cls(path, additions, replacements)
+
+    def adapt(self, tensors: Mapping[str, StoredTensor]) -> Iterator[tuple[str, StoredTensor]]:
+        """Yield name and value of every tensor of a model with the changes, and of new tensors.
+
+        Matrices are changed when they are read. A name may have more or fewer parts at its start
+        than the model's, because a task's class puts the encoder into a part of its own. Where the
+        model lacks a matrix, its addition has no effect.
+
+        Raises ModelError for a matrix that has another shape.
+        """
+        changed: dict[str, StoredTensor] = {}
+        for name, replacement in self.replacements.items():
+            changed[self._find(name, tensors) or name] = replacement
+        names = {name: self._find(name, tensors) for name in self.additions}
+        matrices = {name: theirs for name, theirs in names.items() if theirs is not None}
+        for name, theirs in matrices.items():
+            changed[theirs] = self._add(theirs, tensors[theirs], self.additions[name])
+        if len(changed) < len(self.replacements) + len(matrices):
+            raise ModelError(f"{self.path}: two of its tensors change one of the base model's")
+        yield from {**tensors, **changed}.items()
+
+    def _find(self, name: str, tensors: Mapping[str, StoredTensor]) -> str | None:
+        if name in tensors:
+            return name
+        alike = [each for each in tensors if each.endswith(f".{name}") or name.endswith(f".{each}")]
+        return alike[0] if len(alike) == 1 else None
+
+    def _add(self, name: str, tensor: StoredTensor, addition: LowRank) -> StoredTensor:
+        if not tensor.is_float:
+            raise ModelError(f"{self.path}: {name} of the base model {tensor.refusal}")
+        if tensor.array.shape != addition.shape:
+            raise ModelError(
+                f"{self.path}: {name} of the base model has the shape {tensor.array.shape}, and "
+                f"the addition {addition.shape}"
+            )
+        return StoredTensor(tensor.dtype, addition.change(name, tensor.array))
+
+
+def read_own(encoder: Path) -> PeftAdapter | None:
+    """Read the adapter that belongs to an encoder's folder; None without one."""
+    return PeftAdapter.read(encoder / FOLDER) if (encoder / FOLDER).is_dir() else None
+
+
+def folders(encoder: Path, chosen: str | None) -> list[Path]:
+    """List the folders of the adapters that are added to an encoder's weights.
+
+    chosen: folder of the adapter of a task, relative to the encoder's; None without one.
+    """
+    of_task = [encoder / chosen] if chosen else []
+    return [*of_task, *[encoder / FOLDER] * (encoder / FOLDER).is_dir()]
 
 
 def check_trained(folder: Path, spec: CheckpointLayout, expected: set[str]) -> None:
@@ -20,7 +188,7 @@ def check_trained(folder: Path, spec: CheckpointLayout, expected: set[str]) -> N
 
     expected: our names of the model's tensors.
     """
-    adapter = peft_adapter.read_own(folder)
+    adapter = read_own(folder)
     for name in (*adapter.additions, *adapter.replacements) if adapter else ():
         names = {*spec.rename(name)}
         if names - expected:
@@ -69,7 +237,10 @@ def _own_file_additions(folder: Path, adapters: Adapters) -> Mapping[str, LowRan
     # Of an adapter that PEFT has saved, by the checkpoint's names of the matrices.
     assert adapters.chosen_folder is not None and adapters.name is not None
     tasks = adapters.names if adapters.in_one_file else ()
-    return peft_adapter.read_additions(folder / adapters.chosen_folder, tasks, adapters.name)
+    adapter = PeftAdapter.read(folder / adapters.chosen_folder, tasks, adapters.name)
+    if adapter.replacements:
+        raise ModelError(f"{adapter.path}: {[*adapter.replacements]} for a task is not supported")
+    return adapter.additions
 
 
 def _parametrized_additions(
@@ -108,3 +279,44 @@ def add(folder: Path, name: str, matrix: Stored, addition: LowRank) -> LayerMatr
             f"{folder}: {name} has the shape {matrix.shape}, and the adapter's {addition.shape}"
         )
     return addition.change(name, matrix)
+
+
+def _is_saved(name: str, modules: Sequence[str]) -> bool:
+    # PEFT saves each module whose full name ends in one of the names.
+    return not re.search(r"\.(lora_|base_layer\.)", name) and any(
+        f"{module}." in name for module in modules
+    )
+
+
+def _scale(options: JsonConfig) -> float:
+    for key, value in _REQUIRED.items():
+        options.require(key, value)
+    options.refuse_unknown(
+        {*_REQUIRED, *_IGNORED, "r", "lora_alpha", "use_rslora", "use_dora", "modules_to_save"}
+    )
+    rank = options.get("r", 8)
+    divisor = math.sqrt(rank) if options.get("use_rslora", False) else rank
+    return float(options["lora_alpha"] / divisor)
+
+
+def _numbers(path: Path, name: str, tensor: StoredTensor, axes: int) -> Floats:
+    if isinstance(tensor.array, QuantizedMatrix) or not tensor.is_float:
+        raise ModelError(f"{path}: {name} {tensor.refusal}")
+    values = tensor.to_float32()
+    if values.ndim != axes or not np.isfinite(values).all():
+        kind = "matrix" if axes == 2 else "vector"
+        raise ModelError(f"{path}: {name} is no {kind} of finite numbers")
+    return values
+
+
+def _low_rank(
+    path: Path, name: str, parts: Sequence[str], tensors: Mapping[str, Floats], scale: float
+) -> LowRank:
+    if missing := {*parts} - tensors.keys():
+        raise ModelError(f"{path} lacks {sorted(missing)} of {name}")
+    down, up = (tensors[part] for part in _PARTS)
+    magnitudes = tensors.get(_MAGNITUDES)
+    if up.shape[1] != len(down) or (magnitudes is not None and len(magnitudes) != len(up)):
+        shapes = " and ".join(str(tensors[part].shape) for part in parts)
+        raise ModelError(f"{path}: the shapes of {name} are {shapes}")
+    return LowRank(up, down, scale, magnitudes)

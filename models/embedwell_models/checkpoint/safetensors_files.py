@@ -15,8 +15,7 @@ from safetensors.numpy import save
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored
-from embedwell_models.tables.table import Array
+from embedwell_models.tables.table import Array, QuantizedMatrix, Stored
 from embedwell_models.vectors import Floats
 
 _FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -141,7 +140,7 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
     headers: dict[str, TensorHeader] = {}
     for path in require_weight_files(folder):
         if path.name == GGUF:
-            from embedwell_models.gguf.tensors import infos
+            from embedwell_models.gguf.architectures import infos
 
             headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos(path)}
             continue
@@ -174,7 +173,7 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
     ModelError for a file that cannot be read.
     """
     if path.name == GGUF:
-        from embedwell_models.gguf.tensors import arrays
+        from embedwell_models.gguf.architectures import arrays
 
         for name, dtype, numbers in arrays(path):
             yield name, StoredTensor(dtype, numbers)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from embedwell_models.checkpoint import adapters, peft_adapter, safetensors_files
-from embedwell_models.checkpoint.quantized import folder as quantized
-from embedwell_models.checkpoint.quantized.layer import LayerMatrix
+from embedwell_models.checkpoint import adapters, safetensors_files
+from embedwell_models.checkpoint.quantized import schemes as quantized
+from embedwell_models.checkpoint.quantized.schemes import LayerMatrix
 from embedwell_models.checkpoint.safetensors_files import (
     StoredTensor,
     TensorHeader,
@@ -21,9 +21,8 @@ from embedwell_models.config.layer_spec import AttentionSpec, LayerSpec
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Buckets, Disentangled, Learned
 from embedwell_models.tables import stored
-from embedwell_models.tables.names import TABLE, is_part
-from embedwell_models.tables.quantized import QuantizedMatrix, Stored, decoded
-from embedwell_models.tables.table import Array, PlainTable, Table
+from embedwell_models.tables.stored import TABLE, is_part
+from embedwell_models.tables.table import Array, PlainTable, QuantizedMatrix, Stored, Table, decoded
 from embedwell_models.vectors import Floats
 
 Weights = Mapping[str, Floats]
@@ -139,7 +138,7 @@ def iterate_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
     A quantised weight is one tensor. Raises ModelError for a file that cannot be read.
     """
-    adapter = peft_adapter.read_own(folder)
+    adapter = adapters.read_own(folder)
     tensors = _stored_tensors(folder)
     yield from tensors if adapter is None else adapter.adapt(dict(tensors))
 
@@ -155,7 +154,7 @@ def _stored_tensors(folder: Path) -> Iterator[tuple[str, StoredTensor]]:
 
 def headers(folder: Path) -> Mapping[str, TensorHeader]:
     """Return shape and type of the tensors that `iterate_tensors` yields; raises ModelError."""
-    if quantized.scheme(folder) is None and peft_adapter.read_own(folder) is None:
+    if quantized.scheme(folder) is None and adapters.read_own(folder) is None:
         return safetensors_files.headers(folder)
     tensors = iterate_tensors(folder)
     return {name: TensorHeader(tensor.array.shape, tensor.dtype) for name, tensor in tensors}

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.compressed import CODEBOOK_SIZE
-from embedwell_models.tables.neighbors import Rows
+from embedwell_models.tables.table import Rows
 from embedwell_models.vectors import Floats
 
 _SAMPLE = 1 << 15  # rows that the codebooks are computed from

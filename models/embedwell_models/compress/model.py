@@ -15,7 +15,7 @@ import numpy.typing as npt
 from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.classic.word_vectors import family as word_vectors
+from embedwell_models.classic import word_vectors
 from embedwell_models.compress import tokenizer as tokenizers
 from embedwell_models.compress.codes import product_quantize
 from embedwell_models.compress.hashed import fit_pool
@@ -27,7 +27,7 @@ from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import Normalize
 from embedwell_models.tables.compressed import Tier
-from embedwell_models.tables.names import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
+from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.tokenizer.words.options import LISTED, MAPPED
 from embedwell_models.tokenizer.words.vocabulary import Vocabulary

@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tables.neighbors import Rows
-from embedwell_models.tables.table import blocks
+from embedwell_models.tables.table import Rows, blocks
 from embedwell_models.vectors import Doubles, Floats
 
 Integers8 = npt.NDArray[np.int8]

@@ -13,7 +13,7 @@ import numpy as np
 from embedwell_models.compress.table import principal_directions
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.compressed import Tier
-from embedwell_models.tables.names import DIRECTIONS, TIER
+from embedwell_models.tables.stored import DIRECTIONS, TIER
 from embedwell_models.tables.table import Array, blocks
 from embedwell_models.vectors import Floats
 

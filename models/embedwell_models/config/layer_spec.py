@@ -19,6 +19,20 @@ FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the che
     "adapter_up": ("adapter_up",),
     "adapter_down": ("adapter_down",),
 }
+ACTIVATIONS: Mapping[str, str] = {  # of networks: name in config.json -> our name
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_fast": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_tanh": "gelu_tanh",
+    "gelu_sigmoid": "gelu_sigmoid",
+    "quick_gelu": "gelu_sigmoid",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+    "tanh": "tanh",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

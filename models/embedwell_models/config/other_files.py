@@ -3,6 +3,7 @@
 Each description continues a sentence that begins with a path.
 """
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +109,9 @@ def start(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError:
         return b""
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,23 +2,30 @@
 
 The published SentencePiece files must be beside laser2.pt or laser3-LANGUAGE.v1.pt, under the same
 name or the name of laser2: .spm, and for LASER 3 also .cvocab, a vocabulary with a piece in each
-line.
+line. tokenizer.json has Moses' normalisation before SentencePiece's: non-printing characters become
+spaces, punctuation is normalised as by Moses for English (normalize-punctuation.perl of release 4),
+and letters become lowercase.
 """
 
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers.models import Unigram
 from torch import Tensor
 
-from embedwell_models.classic.laser import family as laser
-from embedwell_models.convert import laser_tokenizer, weights
+from embedwell_models.classic import laser_family as laser
+from embedwell_models.convert import weights
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
+from embedwell_models.convert.sentencepiece_model import VARIANTS, SentencePieceModel
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.conversion import INSTALL, extra_installed
+from embedwell_models.precision.sentences import SENTENCES
 
 SUFFIX = ".pt"
 _SPECIAL = {
@@ -29,6 +36,45 @@ _SPECIAL = {
 }  # in all fairseq dictionaries
 _TRAINED = 512  # tokens; an LSTM has no limit, but reads them one by one
 _POOLINGS = {"cls": "cls", "maxpool": "max"}  # sentemb_criterion -> our name
+_LETTER, _NO_BREAK = "[a-zA-Z]", "\u00a0"
+_IGNORED = r"[\p{Mn}'.:]*"  # characters that may stand inside words
+# Pattern -> replacement, in order. Lookarounds replace the groups of Moses' patterns.
+_SUBSTITUTIONS = (
+    (r"\p{C}", " "),
+    (r"\(", " ("),
+    (r"\)", ") "),
+    (" +", " "),
+    (r"(?<=\)) (?=[.!:?;,])", ""),
+    (r"\( ", "("),
+    (r" \)", ")"),
+    (r"(?<=\d) (?=%)", ""),
+    (" (?=[:;])", ""),
+    ("`", "'"),
+    ("''", ' " '),
+    ("[„“”]", '"'),
+    ("–", "-"),
+    ("—", " - "),
+    (" +", " "),
+    ("´", "'"),
+    (f"(?<={_LETTER})[‘’](?={_LETTER})", "'"),
+    ("[‘‚’]", '"'),
+    ("''", '"'),
+    ("…", "..."),
+    (f"{_NO_BREAK}«{_NO_BREAK}", ' "'),
+    (f"«{_NO_BREAK}|«", '"'),
+    (f"{_NO_BREAK}»{_NO_BREAK}", '" '),
+    (f"{_NO_BREAK}»|»", '"'),
+    (f"(?<=nº){_NO_BREAK}(?!%)|{_NO_BREAK}(?=ºC|cm)|(?<=,){_NO_BREAK}(?![%:?!;])", " "),
+    (f"{_NO_BREAK}(?=[%:?!;])", ""),
+    (" +", " "),
+    # A quotation mark before a comma or full stop moves behind it: first added, then removed.
+    (r'"[,.]+\K', '"'),
+    (r'"(?=[,.]+")', ""),
+    (rf"(?<=\d){_NO_BREAK}(?=\d)", "."),
+    (rf"\p{{L}}{_IGNORED}\KΣ(?!{_IGNORED}\p{{L}})", "ς"),  # Unicode's rule for the final sigma
+)
+_UNIGRAM, _CONTROL = 1, 3  # values in sentencepiece_model.proto
+_EXPECTED = ("add_dummy_prefix", "escape_whitespaces", "remove_extra_whitespaces")
 
 
 def convert_laser(source: Path, target: Path) -> None:
@@ -49,7 +95,7 @@ def _convert_lstm(source: Path, state: Mapping[str, Any], folder: Path) -> None:
     params, tensors = state["params"], state["model"]
     if not params["bidirectional"]:
         raise ModelError(f"{source}: an LSTM of one direction is not supported")
-    pieces = _tokenizer(source, folder, "$A </s>")
+    pieces = _write_tokenizer(source, folder, "$A </s>")
     layers = range(params["num_layers"])
     parts = [part for index in layers for part in _lstm_layer(tensors, index)]
     table = _rows(tensors["embed_tokens.weight"], state["dictionary"], pieces)
@@ -88,7 +134,9 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
         if name.startswith(("embed_", "layer_norm.", "layernorm_", "layers."))
         and not name.endswith("_float_tensor")
     }
-    pieces = _tokenizer(source, folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>")
+    pieces = _write_tokenizer(
+        _beside(source, ".spm"), folder, "<s> $A </s>" if options["prepend_bos"] else "$A </s>"
+    )
     dictionary = _read_dictionary(_beside(source, ".cvocab"), len(tensors["embed_tokens.weight"]))
     table = _rows(tensors["embed_tokens.weight"], dictionary, pieces)
     positions = _positions(tensors, options, table.shape[1])
@@ -111,10 +159,6 @@ def _convert_transformer(source: Path, state: Mapping[str, Any], folder: Path) -
     write_json(folder / "config.json", config)
     mode = _POOLINGS[options["sentemb_criterion"]]
     write_json(folder / "1_Pooling" / "config.json", {"pooling_mode": mode})
-
-
-def _tokenizer(source: Path, folder: Path, template: str) -> list[str]:
-    return laser_tokenizer.convert(_beside(source, ".spm"), folder, template)
 
 
 def _beside(source: Path, suffix: str) -> Path:
@@ -160,3 +204,56 @@ def _positions(tensors: Mapping[str, Tensor], options: Mapping[str, Any], width:
     frequencies = torch.exp(torch.arange(half) * -(math.log(10000) / (half - 1)))
     angles = positions[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def _write_tokenizer(source: Path, target: Path, template: str) -> list[str]:
+    """Write tokenizer.json to a folder; return the pieces in the order of their ids.
+
+    source: the checkpoint. template: $A for the text, and the pieces around it.
+
+    Raises ModelError for a file that cannot be read, for a model other than unigram, and if
+    tokenizer.json would split texts differently.
+    """
+    path = _beside(source, ".spm")
+    model = SentencePieceModel.read(path)
+    proto = model.proto
+    options = [getattr(proto.normalizer_spec, name) for name in _EXPECTED]
+    if proto.trainer_spec.model_type != _UNIGRAM or not all(options):
+        raise ModelError(f"{path}: only unigram models with {', '.join(_EXPECTED)} are supported")
+    rust = _rust_tokenizer(model)
+    _compare(path, model, rust)
+    pieces = [piece.piece for piece in proto.pieces]
+    around = [(name, pieces.index(name)) for name in template.split() if name != "$A"]
+    rust.post_processor = processors.TemplateProcessing(single=template, special_tokens=around)
+    rust.save(str(target / "tokenizer.json"))
+    return pieces
+
+
+def _rust_tokenizer(model: SentencePieceModel) -> Tokenizer:
+    proto = model.proto
+    # SentencePiece never matches a control piece. The lowest score makes a match unlikely here.
+    lowest = min(piece.score for piece in proto.pieces)
+    scores = [lowest if piece.type == _CONTROL else piece.score for piece in proto.pieces]
+    pieces = [piece.piece for piece in proto.pieces]
+    rust = Tokenizer(Unigram([*zip(pieces, scores, strict=True)], unk_id=proto.trainer_spec.unk_id))
+    spaces = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    steps = [*normalizer_steps(), *model.character_steps(), *spaces]
+    rust.normalizer = normalizers.Sequence(steps)
+    rust.pre_tokenizer = pre_tokenizers.Metaspace()
+    rust.decoder = decoders.Metaspace()
+    return rust
+
+
+def _compare(path: Path, model: SentencePieceModel, rust: Tokenizer) -> None:
+    before = normalizers.Sequence(normalizer_steps())
+    for text in (*SENTENCES, *chain.from_iterable(VARIANTS.values())):
+        prepared = before.normalize_str(text)
+        if rust.encode(text).ids != model.processor.encode(prepared):
+            pieces = model.pieces(prepared)
+            raise ModelError(f"{path}: tokenizer.json would not split {text!r} into {pieces}")
+
+
+def normalizer_steps() -> list[normalizers.Normalizer]:
+    """Return the normalisation steps that precede SentencePiece's own steps."""
+    steps = [normalizers.Replace(Regex(pattern), by) for pattern, by in _SUBSTITUTIONS]
+    return [*steps, normalizers.Strip(), normalizers.Lowercase()]

@@ -1,24 +1,59 @@
-"""Conversion of a model folder; after an error, no new folder is left."""
+"""Conversion of a model folder, or of a file of word vectors or of an older encoder's weights.
+
+After an error, no new folder is left.
+"""
 
 import logging
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
-from embedwell_models.convert import tokenizer, weights
+from embedwell_models.config import other_files
+from embedwell_models.convert import elmo, gensim_models, laser, tokenizer, weights
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import conversion
+from embedwell_models.hub.huggingface import PICKLED_HEADS
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
+_ENCODERS: Mapping[str, Callable[[Path, Path], None]] = {
+    **dict.fromkeys(gensim_models.SUFFIXES, gensim_models.convert_doc2vec),
+    elmo.SUFFIX: elmo.convert_elmo,
+    laser.SUFFIX: laser.convert_laser,
+}
+"""Converters of older encoders' files, by suffix; all other files are word vectors."""
 _COPIED_SUFFIXES = (
     *(".codes", ".jinja", ".json", ".md", ".metadata", ".model", ".safetensors", ".txt"),
 )
 
 log = logging.getLogger(__name__)
+
+
+def convert_file(source: Path, target: Path, choices: Choices) -> None:
+    """Convert a file of word vectors, or of an older encoder's weights, to a folder.
+
+    choices: the options for word vectors. Raises ModelError for a file that cannot be read, and if
+    `target` exists.
+    """
+    _refuse_other_kinds(source)
+    convert = _ENCODERS.get(source.suffix)
+    if convert is None:
+        convert_words(source, target, choices)
+    elif choices != Choices():
+        raise ModelError("--limit, --exact, --weights and --corpus are for files of word vectors")
+    else:
+        convert(source, target)
+
+
+def _refuse_other_kinds(source: Path) -> None:
+    other_files.refuse_pointer(source)
+    if other_files.format_name(source):
+        raise ModelError(f"{source} {other_files.other_format(source)}")
+    gensim_models.refuse_word_vectors(source)
 
 
 def convert_folder(source: Path, target: Path) -> None:
@@ -29,13 +64,13 @@ def convert_folder(source: Path, target: Path) -> None:
     conversion.refuse_unsupported(source)
     try:
         with new_folder(target) as scratch:
-            _write(source, scratch)
-            _check(source, scratch)
+            _write_folder(source, scratch)
+            _check_folder(source, scratch)
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}") from None
 
 
-def _write(source: Path, scratch: Path) -> None:
+def _write_folder(source: Path, scratch: Path) -> None:
     entries = modules.read_entries(source)
     for part in dict.fromkeys(["", *(entry.path for entry in entries)]):
         _copy(source / part, scratch / part)
@@ -66,7 +101,7 @@ def _convert_tokenizer(source: Path, target: Path) -> None:
     tokenizer.convert(source, target)
 
 
-def _check(source: Path, scratch: Path) -> None:
+def _check_folder(source: Path, scratch: Path) -> None:
     try:
         folder = ModelDescription.read(scratch)
         folder.tokenizer()

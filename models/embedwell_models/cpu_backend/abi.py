@@ -155,7 +155,7 @@ class Distances(ctypes.Structure):
 
 
 class Rotation(ctypes.Structure):
-    """See rotation.h. Null addresses mean no rotation."""
+    """See layers.h. Null addresses mean no rotation."""
 
     _fields_ = [(name, c_void_p) for name in ("cos", "sin")]
 

@@ -1,4 +1,4 @@
-"""Encoder that runs in compiled kernels, with one call for a forward pass."""
+"""Encoders that run in compiled kernels, with one call for a forward pass or for each layer."""
 
 import ctypes
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.layer_spec import AttentionSpec, ConvolutionSpec, DeltaNetSpec
 from embedwell_models.cpu_backend import abi
@@ -19,22 +20,29 @@ from embedwell_models.cpu_backend.abi import (
     Norm,
     Rotation,
 )
-from embedwell_models.cpu_backend.disentangled import Distances, padded_buckets
-from embedwell_models.cpu_backend.factorized_input import FactorizedInput
-from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.input_tables import FactorizedInput, InputTables
 from embedwell_models.cpu_backend.layer_weights import (
     NORMS,
     LayerWeights,
+    OneLayerWeights,
     delta_heads_of,
     padding_of,
 )
-from embedwell_models.cpu_backend.linear import ACTIVATIONS
-from embedwell_models.cpu_backend.position_bias import PositionBias, flat
+from embedwell_models.cpu_backend.linear import ACTIVATIONS, KernelLinearFactory
+from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.relative_positions import (
+    Distances,
+    PositionBias,
+    flat,
+    padded_buckets,
+    position_bias,
+)
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
+from embedwell_models.tables.table import PlainTable
 from embedwell_models.vectors import Doubles, Floats
 
 
@@ -55,39 +63,12 @@ class KernelEncoder:
         self._rope_caches = [RopeCache(*each) for each in distinct_rotations(config)]
         self._rotations = Rotation * max(1, len(self._rope_caches))  # see Layer.rotation_index
         self._position_table = _position_table(inputs, factorized)
-        table, rows = None if factorized else inputs.positions, inputs.token_rows
-        self._embedding_tables = EmbeddingTables(
-            tokens=0 if rows is None else rows.ctypes.data,
-            positions=self._position_table.ctypes.data,
-            position_stride=0 if table is None else config.hidden_size,
-            padding_id=-1 if factorized else inputs.padding,
-            vocab_size=config.vocab_size,
-            num_positions=1 if table is None else len(table),
-            token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
-            norm=Norm() if factorized else layers.embedding_norm,
-        )
-        networks = [each.feed_forward for each in config.layers]
-        network, scheme = config.feed_forward, config.attention.positions
+        self._embedding_tables = _embedding_tables(inputs, factorized, self._position_table)
+        if factorized is None:
+            self._embedding_tables.norm = layers.embedding_norm
+        scheme = config.attention.positions
         self._disentangled = scheme if isinstance(scheme, Disentangled) else None
-        self._config = KernelConfig(
-            hidden_size=config.hidden_size,
-            heads=_most_heads(config),
-            delta_heads=_delta_heads(config),
-            intermediate_size=network.inner + padding_of(network),
-            gate_size=layers.gate_size,
-            experts=max((each.experts for each in networks), default=0),
-            top=max((each.top for each in networks), default=0),
-            buckets=padded_buckets(self._disentangled) if self._disentangled else 0,
-            convolves=any(isinstance(each.mixer, ConvolutionSpec) for each in config.layers),
-            arrangement=list(NORMS).index(config.arrangement),
-            activation=ACTIVATIONS.index(network.activation),
-            gated=network.gated,
-            causal=config.causal,
-            scale=config.attention.scale,
-            softcap=config.attention.softcap,
-            norm_eps=config.norm_eps,
-            inner_norm_eps=network.inner_norm_eps,
-        )
+        self._config = _kernel_config(config, layers.gate_size)
 
     @property
     def max_concurrent_batches(self) -> int:
@@ -265,6 +246,47 @@ def _position_table(inputs: InputTables, factorized: FactorizedInput | None) -> 
     return np.concatenate([positions + segment for segment in segments])
 
 
+def _embedding_tables(
+    inputs: InputTables, factorized: FactorizedInput | None, positions: Floats
+) -> EmbeddingTables:
+    # Without a norm. positions: see _position_table.
+    config, rows = inputs.config, inputs.token_rows
+    table = None if factorized else inputs.positions
+    return EmbeddingTables(
+        tokens=0 if rows is None else rows.ctypes.data,
+        positions=positions.ctypes.data,
+        position_stride=0 if table is None else config.hidden_size,
+        padding_id=-1 if factorized else inputs.padding,
+        vocab_size=config.vocab_size,
+        num_positions=1 if table is None else len(table),
+        token_scale=1 if factorized or inputs.read_by_rows else config.token_scale,
+    )
+
+
+def _kernel_config(config: EncoderConfig, gate_size: int) -> KernelConfig:
+    networks = [each.feed_forward for each in config.layers]
+    network, scheme = config.feed_forward, config.attention.positions
+    return KernelConfig(
+        hidden_size=config.hidden_size,
+        heads=_most_heads(config),
+        delta_heads=_delta_heads(config),
+        intermediate_size=network.inner + padding_of(network),
+        gate_size=gate_size,
+        experts=max((each.experts for each in networks), default=0),
+        top=max((each.top for each in networks), default=0),
+        buckets=padded_buckets(scheme) if isinstance(scheme, Disentangled) else 0,
+        convolves=any(isinstance(each.mixer, ConvolutionSpec) for each in config.layers),
+        arrangement=list(NORMS).index(config.arrangement),
+        activation=ACTIVATIONS.index(network.activation),
+        gated=network.gated,
+        causal=config.causal,
+        scale=config.attention.scale,
+        softcap=config.attention.softcap,
+        norm_eps=config.norm_eps,
+        inner_norm_eps=network.inner_norm_eps,
+    )
+
+
 def _most_heads(config: EncoderConfig) -> Heads:
     # The largest numbers among the layers, for which the kernels take memory.
     mixers = [config.attention, *(layer.mixer for layer in config.layers)]
@@ -286,3 +308,48 @@ def _delta_heads(config: EncoderConfig) -> DeltaHeads:
 def _rotation(tables: Floats) -> Rotation:
     cos, sin = tables
     return Rotation(cos.ctypes.data, sin.ctypes.data)
+
+
+class LayerByLayerEncoder:
+    """Encoder that packs each layer's weights before it computes the layer.
+
+    A forward pass takes as long as loading the model, and not the memory of all layers in float32:
+    a model in another precision is calibrated with it, and compared with float32.
+    """
+
+    max_concurrent_batches, prefetch_depth = 1, 0
+
+    def __init__(self, inputs: InputTables, weights: Weights, isa: str, packing: Packing) -> None:
+        """weights: of a model whose layers do not read the embeddings, see `has_input_gates`."""
+        config = inputs.config
+        bias = position_bias(config, weights)
+        factorized = FactorizedInput.of(
+            inputs, weights, KernelLinearFactory(isa, Packing("float32"))
+        )
+        self._layers = OneLayerWeights(config, weights, isa, packing)
+        self._inputs = KernelEncoder(inputs, self._layers, bias, factorized)
+        self._encoder = KernelEncoder(
+            _no_tables(config), self._layers.without_embedding_norm(), bias
+        )
+
+    def states(self, batch: Batch, num_layers: int) -> Floats:
+        """Return the hidden states after the first `num_layers` layers: (T, D)."""
+        states = self._inputs.states(batch, 0)
+        for index in range(num_layers):
+            self._layers.pack_only(index)
+            rows = replace(batch, ids=np.arange(len(states)), token_vectors=states)
+            states = self._encoder.states_after(rows, range(index, index + 1))
+        return states
+
+    def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
+        """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
+        return pool_batch(self.states(batch, len(self._layers.layers)), batch, poolings)
+
+    def warm(self) -> None:
+        """Do nothing: the kernels need no preparation."""
+
+
+def _no_tables(config: EncoderConfig) -> InputTables:
+    # Nothing is added to the states of a layer.
+    nothing = np.zeros((1, config.hidden_size), dtype=np.float32)
+    return InputTables(config, PlainTable(nothing), None, -1, nothing)

@@ -5,19 +5,17 @@ from dataclasses import dataclass
 
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.encoder import KernelEncoder
-from embedwell_models.cpu_backend.factorized_input import FactorizedInput
-from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.layer_by_layer import LayerByLayerEncoder
+from embedwell_models.cpu_backend.encoder import KernelEncoder, LayerByLayerEncoder
+from embedwell_models.cpu_backend.input_tables import FactorizedInput, InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights, has_input_gates
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import PRECISIONS, Packing
 from embedwell_models.cpu_backend.quantization import (
     QUANTIZED,
     Calibration,
     InputObserver,
 )
+from embedwell_models.cpu_backend.relative_positions import position_bias
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.threads import single_threaded
 from embedwell_models.errors import ModelError

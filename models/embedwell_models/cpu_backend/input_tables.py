@@ -1,15 +1,16 @@
-"""Tables whose rows the kernels add to the input of the first layer.
+"""Tables whose rows are the input of the first layer, as their sum or projected.
 
-T tokens, E embedding size, P positions, V vocabulary.
+T tokens, E embedding size, D hidden size, P positions, V vocabulary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from embedwell_models.checkpoint.weights import StoredWeights, Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch, Integers
+from embedwell_models.encoder.layers import Linear, LinearFactory, layer_norm
 from embedwell_models.positions import schemes, tables
 from embedwell_models.tables.table import PlainTable, Table
 from embedwell_models.vectors import Floats
@@ -95,3 +96,31 @@ def _positions(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, 
             rows, width = config.max_positions, config.embedding_size
             return tables.sinusoidal_table(scheme, rows, width), scheme.padding
     return None, -1
+
+
+@dataclass(frozen=True)
+class FactorizedInput:
+    """Sum of the tables' rows (T, E), normalised and projected to (T, D)."""
+
+    inputs: InputTables
+    norm: tuple[Floats, Floats]
+    project: Linear
+
+    @classmethod
+    def of(
+        cls, inputs: InputTables, weights: Weights, linear: LinearFactory
+    ) -> "FactorizedInput | None":
+        """Build the projection of a checkpoint; return None if it has none."""
+        if "project.weight" not in weights:
+            return None
+        norm = weights["norm.weight"], weights["norm.bias"]
+        return cls(inputs, norm, linear(weights["project.weight"], weights["project.bias"]))
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the batch with its projected input as token vectors."""
+        vocabulary = self.inputs.config.vocab_size
+        tokens = replace(batch, ids=batch.ids % vocabulary)
+        rows = self.inputs.part("token", tokens) + self.inputs.part("position", tokens)
+        rows += self.inputs.segments[batch.ids // vocabulary]
+        vectors = self.project(layer_norm(rows, *self.norm, self.inputs.config.norm_eps))
+        return replace(batch, ids=np.arange(len(batch.ids)), token_vectors=vectors)

@@ -31,13 +31,15 @@ from embedwell_models.cpu_backend.abi import (
     PartNorms,
     RelativeTables,
 )
-from embedwell_models.cpu_backend.disentangled import relative_rows
 from embedwell_models.cpu_backend.library import kernel
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.position_bias import first_bias
 from embedwell_models.cpu_backend.prepack import Packing, WeightPacker, interleave_panels
+from embedwell_models.cpu_backend.relative_positions import (
+    DistanceScores,
+    first_bias,
+    relative_rows,
+)
 from embedwell_models.cpu_backend.rope_cache import distinct_rotations, paired_order
-from embedwell_models.cpu_backend.transformer_xl import DistanceScores
 from embedwell_models.encoder.batch import Integers
 from embedwell_models.positions.schemes import Disentangled, Scheme, TransformerXL
 from embedwell_models.vectors import Floats

@@ -157,3 +157,17 @@ class Batch:
         # As unsigned numbers, negative ids are out of range as well.
         if self.ids.view(np.uint64).max(initial=0) >= vocab_size:
             raise ValueError(f"token ids must be 0 to {vocab_size - 1}")
+
+
+def batches_of_similar_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield indices of texts of similar length, with at most `budget` tokens or a single text."""
+    batch: list[int] = []
+    tokens = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and tokens + lengths[index] > budget:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(index)
+        tokens += lengths[index]
+    if batch:
+        yield batch

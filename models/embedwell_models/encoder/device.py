@@ -1,5 +1,6 @@
-"""The device that a model computes on, and its errors, without an import of torch."""
+"""The device that a model computes on, its errors and free memory, without an import of torch."""
 
+import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -64,6 +65,15 @@ def release_gpu_cache() -> None:
     """Return the memory of GPUs that torch keeps but does not use."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.cuda.empty_cache()
+
+
+def return_free_memory() -> None:
+    """Return the process's free memory to the system, such as that of a large request."""
+    import ctypes  # which takes longer to import than the rest of this module
+
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    if trim := getattr(library, "malloc_trim", None):  # glibc has it
+        trim(0)
 
 
 def _torch_errors(name: str) -> tuple[type[BaseException], ...]:

@@ -14,7 +14,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.layer_weights import LayerWeights
+from embedwell_models.model_files.pooling import LayerWeights
 from embedwell_models.vectors import Floats
 
 StateFunction = Callable[[Floats], Floats]

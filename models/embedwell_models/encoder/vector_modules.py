@@ -15,8 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from embedwell_models.checkpoint import safetensors_files, weights
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory, layer_norm
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.vector_modules import (
     RESIDUAL,

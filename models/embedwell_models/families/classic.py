@@ -8,7 +8,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import Family, Reader, Row
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 
 WORD_VECTORS = "word_vectors"
 WORD_TENSORS = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")
@@ -28,7 +28,7 @@ def _reader(name: str) -> Reader:
 
 def read_word_vectors(folder: Path) -> CheckpointLayout:
     """Build the spec of a folder of word vectors; raises ModelError."""
-    read = pkgutil.resolve_name("embedwell_models.classic.word_vectors.family:read_folder")
+    read = pkgutil.resolve_name("embedwell_models.classic.word_vectors:read_folder")
     spec: CheckpointLayout = read(folder)
     return spec
 
@@ -45,9 +45,9 @@ def _head(name: str) -> Callable[[JsonConfig], ClassificationLayers]:
 
 _MOBILEBERT = Family(
     model_types=("mobilebert",),
-    read=_reader("embedwell_models.classic.mobilebert.family:read"),
-    classification_head=_head("embedwell_models.classic.mobilebert.family:classification_head"),
-    encoder_loader="embedwell_models.classic.mobilebert.encoder:MobileBertEncoder.load",
+    read=_reader("embedwell_models.classic.mobilebert_family:read"),
+    classification_head=_head("embedwell_models.classic.mobilebert_family:classification_head"),
+    encoder_loader="embedwell_models.classic.mobilebert_encoder:MobileBertEncoder.load",
     on_torch=True,
     tokenizer_override="normalizer",
     rows=(
@@ -62,8 +62,8 @@ _MOBILEBERT = Family(
 )
 _CANINE = Family(
     model_types=("canine",),
-    read=_reader("embedwell_models.classic.canine.family:read"),
-    encoder_loader="embedwell_models.classic.canine.encoder:CanineEncoder.load",
+    read=_reader("embedwell_models.classic.canine_family:read"),
+    encoder_loader="embedwell_models.classic.canine_encoder:CanineEncoder.load",
     on_torch=True,
     states_need_attention=True,
     rows=(
@@ -78,9 +78,9 @@ _CANINE = Family(
 )
 _FUNNEL = Family(
     model_types=("funnel",),
-    read=_reader("embedwell_models.classic.funnel.family:read"),
-    classification_head=_head("embedwell_models.classic.funnel.family:classification_head"),
-    encoder_loader="embedwell_models.classic.funnel.encoder:FunnelEncoder.load",
+    read=_reader("embedwell_models.classic.funnel_family:read"),
+    classification_head=_head("embedwell_models.classic.funnel_family:classification_head"),
+    encoder_loader="embedwell_models.classic.funnel_encoder:FunnelEncoder.load",
     on_torch=True,
     tokenizer_override="normalizer",
     rows=(
@@ -102,20 +102,20 @@ _LASER = Row(
 )
 _LASER2 = Family(
     model_types=("laser2",),
-    read=_reader("embedwell_models.classic.laser.family:lstm"),
-    encoder_loader="embedwell_models.classic.laser.encoder:BiLstmEncoder.load",
+    read=_reader("embedwell_models.classic.laser_family:lstm"),
+    encoder_loader="embedwell_models.classic.lstm:BiLstmEncoder.load",
     on_torch=True,
     rows=(_LASER,),
 )
 _LASER3 = Family(
     model_types=("laser3",),
-    read=_reader("embedwell_models.classic.laser.family:transformer"),
+    read=_reader("embedwell_models.classic.laser_family:transformer"),
     rows=(_LASER,),
 )
 _ELMO = Family(
     model_types=("elmo",),
-    read=_reader("embedwell_models.classic.elmo.family:read"),
-    encoder_loader="embedwell_models.classic.elmo.encoder:ElmoEncoder.load",
+    read=_reader("embedwell_models.classic.elmo_family:read"),
+    encoder_loader="embedwell_models.classic.elmo_encoder:ElmoEncoder.load",
     on_torch=True,
     rows=(
         Row(
@@ -129,8 +129,8 @@ _ELMO = Family(
 )
 _DOC2VEC = Family(
     model_types=("doc2vec",),
-    read=_reader("embedwell_models.classic.doc2vec.family:read"),
-    encoder_loader="embedwell_models.classic.doc2vec.encoder:Doc2VecEncoder.load",
+    read=_reader("embedwell_models.classic.doc2vec:read"),
+    encoder_loader="embedwell_models.classic.doc2vec:Doc2VecEncoder.load",
     rows=(
         Row(
             family="[Doc2Vec](older-encoders.md#doc2vec)",
@@ -143,7 +143,7 @@ _DOC2VEC = Family(
 _WORD_VECTORS = Family(
     name=WORD_VECTORS,
     table=WORD_TENSORS,
-    encoder_loader="embedwell_models.classic.word_vectors.encoder:WordVectorEncoder.load",
+    encoder_loader="embedwell_models.classic.word_vectors:WordVectorEncoder.load",
     rows=(
         Row(
             family="[word vectors](words.md)",

@@ -9,7 +9,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.masked_lm_heads import MaskedLMReader
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 
 Reader = Callable[[JsonConfig], CheckpointLayout]
 """Function that builds the layout of a checkpoint from its config.json."""
@@ -87,9 +87,9 @@ class Family:
     rerank_format: name of the format of pairs (`rerank_formats`) that its rerankers read if their
     files have none; "" if the tokenizer joins two texts.
     reads_lists: whether its rerankers read a query and all documents as one sequence
-    (`model_files.listwise`).
+    (`model_files.classifier`).
     decodes_queries: whether its rerankers read a document with an encoder, and the query with a
-    decoder (`model_files.encoder_decoder`).
+    decoder (`model_files.classifier`).
     default_segments: number of segments if config.json does not state it.
     tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides, or
     nothing; None if transformers has no class with the name of a model_type, so that a folder that
@@ -101,7 +101,7 @@ class Family:
     instruction: default instruction of models that read texts in a chat template; "" for others.
     prompts: named prompts of models whose own code reads texts. default_prompt: name of the one
     for a text without a prompt; "" for none.
-    text_format: name of the format (`text_template`) in which the family's own code reads texts; ""
+    text_format: name of the format (`chat_template`) in which the family's own code reads texts; ""
     for that of the files' chat template.
     states_need_attention: whether the reference code does more to tokens that nothing attends to
     than to ignore them.

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import ImageTokenSpec, affine
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families.qwen2_vl_images import ENDS, image_encoder, image_token_spec
 from embedwell_models.families.qwen3_vl_images import EPS, axial_rotary
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
     ImageTokenSpec,
@@ -11,6 +10,7 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families.qwen3_vl_images import (
     CHANNELS,
     EPS,

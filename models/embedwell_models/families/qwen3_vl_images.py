@@ -5,7 +5,6 @@ States of earlier layers are added to the text encoder's states (DeepStack; arXi
 
 from collections.abc import Sequence
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
     ImageTokenSpec,
@@ -14,6 +13,7 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.positions.schemes import Learned, Rotary
 
 _LAYER = "blocks.{}"

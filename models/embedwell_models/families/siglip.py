@@ -3,10 +3,10 @@
 Zhai et al. 2023 (arXiv 2303.15343), Tschannen et al. 2025 (arXiv 2502.14786).
 """
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageSpec, Projection
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.errors import ModelError
 from embedwell_models.families import clip, vision
 from embedwell_models.families.family import Family, Row

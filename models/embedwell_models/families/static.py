@@ -14,7 +14,7 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family, Row
 from embedwell_models.tables import stored
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 
 _NAMES = {
     "static": TensorNames("embedding", "embedding.weight", "weights", "mapping"),

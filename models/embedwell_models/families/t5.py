@@ -3,10 +3,10 @@
 Each layer of an umT5 has its own buckets.
 """
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families.family import Family, Row
 from embedwell_models.positions.schemes import Buckets
 

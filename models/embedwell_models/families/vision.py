@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-from embedwell_models.config.activations import ACTIVATIONS
 from embedwell_models.config.checkpoint_layout import (
     CheckpointLayout,
     ImageSpec,
@@ -13,6 +12,7 @@ from embedwell_models.config.checkpoint_layout import (
 )
 from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.positions.schemes import Learned, Scheme
 
 LAYER = "encoder.layers.{}"

@@ -1,15 +1,30 @@
-"""Architectures of GGUF files: config.json and the names of the original checkpoint.
+"""Architectures of GGUF files: config.json, names and values of the original checkpoint.
 
 The names and values are those that llama.cpp's converter writes.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedwell_models.errors import ModelError
-from embedwell_models.gguf.metadata import Metadata
+from embedwell_models.gguf.blocks import BlockMatrix
+from embedwell_models.gguf.file import GgufFile, Metadata, TensorInfo
+from embedwell_models.tables.table import Stored, decoded
+
+DENSE = ("dense_2.weight", "dense_3.weight")
+"""Layers after the pooling, which the folder of a model has in files of their own."""
+
+_ROTATED = {  # ending of a name -> key of its number of heads
+    **dict.fromkeys(("attn_q.weight", "attn_q.bias"), "attention.head_count"),
+    **dict.fromkeys(("attn_k.weight", "attn_k.bias"), "attention.head_count_kv"),
+}
+
+_LAYERS_OF_27B = 62
 
 Config = dict[str, Any]
 """Content of config.json."""
@@ -96,14 +111,14 @@ def _decoder(model_type: str, name: str) -> Callable[[Metadata], Config]:
             "rope_theta": metadata.number("rope.freq_base", 10_000.0),
             "hidden_act": "silu",
             # Qwen 2 has these biases always.
-            **({} if model_type == "qwen2" else {"attention_bias": _has_bias(metadata)}),
+            **(
+                {}
+                if model_type == "qwen2"
+                else {"attention_bias": "blk.0.attn_q.bias" in metadata.tensors}
+            ),
         }
 
     return config
-
-
-def _has_bias(metadata: Metadata) -> bool:
-    return "blk.0.attn_q.bias" in metadata.tensors
 
 
 def _gemma3(metadata: Metadata, bidirectional: bool = False) -> Config:
@@ -132,9 +147,6 @@ def _query_scalar(metadata: Metadata) -> int:
     if metadata.size("block_count") == _LAYERS_OF_27B:
         return metadata.size("embedding_length") // metadata.size("attention.head_count")
     return metadata.size("attention.key_length")
-
-
-_LAYERS_OF_27B = 62
 
 
 def _common(metadata: Metadata) -> Config:
@@ -257,3 +269,44 @@ def find(metadata: Metadata) -> Architecture:
             "model, with its config.json and model.safetensors, or its name on the hub"
         )
     return ARCHITECTURES[metadata.architecture]
+
+
+def arrays(path: Path) -> Iterator[tuple[str, str, Stored]]:
+    """Map a file, and yield name, type and numbers of each tensor of the encoder.
+
+    Raises ModelError for a file that cannot be read.
+    """
+    file = GgufFile.read(path)
+    metadata = Metadata(file)
+    architecture = find(metadata)
+    for name, numbers in file.arrays():
+        if name not in DENSE:
+            original = _original(name, numbers, architecture, metadata)
+            yield architecture.rename(name), file.tensors[name].kind, original
+
+
+def infos(path: Path) -> Iterator[tuple[str, TensorInfo]]:
+    """Yield name, shape and type of each tensor of the encoder; raises ModelError as `arrays`."""
+    file = GgufFile.read(path)
+    architecture = find(Metadata(file))
+    for name, info in file.tensors.items():
+        if name not in DENSE:
+            yield architecture.rename(name), info
+
+
+def _original(name: str, numbers: Stored, architecture: Architecture, metadata: Metadata) -> Stored:
+    if architecture.norm_shift and name.endswith("norm.weight"):
+        return decoded(numbers) - np.float32(architecture.norm_shift)
+    key = _ROTATED.get(name.split(".", 2)[-1])
+    if not (architecture.interleaved and key):
+        return numbers
+    heads = metadata.size("attention.head_count")
+    return _in_halves(numbers, heads if key.endswith("count") else metadata.optional(key, heads))
+
+
+def _in_halves(numbers: Stored, heads: int) -> Stored:
+    # The converter alternates the rows of the two halves of each head.
+    order = np.arange(len(numbers)).reshape(heads, -1, 2).swapaxes(1, 2).ravel()
+    if isinstance(numbers, BlockMatrix):
+        return BlockMatrix(numbers.blocks[order], numbers.kind)
+    return np.ascontiguousarray(numbers[order])

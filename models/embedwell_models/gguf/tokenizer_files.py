@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from embedwell_models.gguf.metadata import Metadata
+from embedwell_models.gguf.file import Metadata
 
 Json = dict[str, Any]
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # types of tokens

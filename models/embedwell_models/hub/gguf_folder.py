@@ -10,10 +10,9 @@ from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import cached_folder
 from embedwell_models.errors import ModelError
 from embedwell_models.gguf import architectures, tokenizer_files
-from embedwell_models.gguf.file import GgufFile
-from embedwell_models.gguf.metadata import Metadata
-from embedwell_models.gguf.tensors import DENSE
-from embedwell_models.tables.quantized import decoded
+from embedwell_models.gguf.architectures import DENSE
+from embedwell_models.gguf.file import GgufFile, Metadata
+from embedwell_models.tables.table import decoded
 
 _LAYOUT = 1  # raised when the small files change
 _POOLING = {1: "mean", 2: "cls", 3: "lasttoken"}

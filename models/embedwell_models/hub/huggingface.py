@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from embedwell_models.errors import ModelError
-from embedwell_models.model_files.bge_m3 import PICKLED_HEADS
 
 _PATTERNS = [
     *("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.metadata"),
     "bpe.codes",  # PhoBERT's files
 ]
+PICKLED_HEADS = ("sparse_linear.pt", "colbert_linear.pt")
+"""Published files of BGE-M3's layers for sparse and multi-vector outputs."""
 _ACCESS_HINT = "; one that is not public needs a token in HF_TOKEN"
 _NETWORK_HINT = "; HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy"
-
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from embedwell_models.checkpoint import peft_adapter, safetensors_files
+from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.families import biqwen2_5
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 def has_adapter_alone(folder: Path) -> bool:
     """Whether a folder has the adapter of a model whose weights are elsewhere."""
-    is_adapter = (folder / peft_adapter.CONFIG).is_file()
+    is_adapter = (folder / adapters.CONFIG).is_file()
     return is_adapter and not safetensors_files.weight_files(folder)
 
 
@@ -42,7 +42,7 @@ def peft_folder(folder: Path, find: Callable[[str, Any], Path], cache: Path) -> 
     find: returns the folder of the base model from its name or path, and its revision.
     Raises ModelError for a base model that is missing, or that is adapted itself.
     """
-    options = JsonConfig(folder / peft_adapter.CONFIG)
+    options = JsonConfig(folder / adapters.CONFIG)
     base = _find_base(options, find)
     classifies = _classifies(folder, options)
     links = _links(folder, base, whole=classifies)
@@ -104,7 +104,7 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     layout = adapter if whole or (adapter / "modules.json").is_file() else base
     encoder = _encoder(layout)
     tokenizer = _encoder(adapter if loader.files(_encoder(adapter)) else base)
-    replaced = {*loader.files(encoder), *(adapter / name for name in peft_adapter.FILES)}
+    replaced = {*loader.files(encoder), *(adapter / name for name in adapters.FILES)}
     others = (path for path in _files_of_modules(layout) if path not in replaced)
     files = {path.relative_to(layout): path for path in others}
     weights = _encoder(base)
@@ -113,8 +113,8 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     needed += (_encoder(adapter) / name for name in preprocessing.FILES)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}
-    for name in peft_adapter.FILES:
-        files[part / peft_adapter.FOLDER / name] = adapter / name
+    for name in adapters.FILES:
+        files[part / adapters.FOLDER / name] = adapter / name
     return {path.as_posix(): source.absolute() for path, source in files.items()}
 
 

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from embedwell_models.checkpoint.checksum import sha256
 from embedwell_models.config import other_files
+from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub import huggingface
 from embedwell_models.hub.huggingface import log_fetch

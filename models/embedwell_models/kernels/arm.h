@@ -31,7 +31,7 @@ INLINE Floats smaller(Floats a, Floats b) {
 
 // The bytes of a product are signed, as its weights are: the instructions for unsigned ones came
 // later.
-constexpr int32_t BYTE_SHIFT = 128;  // what a stored byte is less than its number
+constexpr int32_t BYTE_SHIFT = 128;        // what a stored byte is less than its number
 INLINE void store(uint8_t* p, Floats x) {  // rounded to nearest, ties to even, from 0 to 255
   const uint16x4_t halves = vqmovn_u32(vcvtnq_u32_f32((float32x4_t)x));
   const uint8x8_t bytes = vqmovn_u16(vcombine_u16(halves, halves));

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "memory.h"
+#include "arena.h"
 #include "multiply.h"
 
 // The bias that is added to the scores.
@@ -18,6 +18,13 @@ struct PositionBias {
     return values ? values + index * (2 * max_length - 1) + max_length - 1 - query : nullptr;
   }
 };
+
+// Scales some scores, whose number is a multiple of W, and turns each x to cap * tanh(x / cap), as
+// in Gemma 2 (arXiv 2408.00118).
+APART inline void cap_scores(float* scores, long count, float scale, float cap) {
+  const Floats share = splat(scale / cap);
+  for (long i = 0; i < count; i += W) store(scores + i, tangent(load(scores + i) * share) * cap);
+}
 
 // The keys that a query attends to: keys within a window and, if causal, no later keys. If there
 // are fewer keys than queries, a window may be empty.

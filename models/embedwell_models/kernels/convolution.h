@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "range.h"
+#include "types.h"
 #include "vector.h"
 
 struct Convolution {

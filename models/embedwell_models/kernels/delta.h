@@ -46,13 +46,13 @@ INLINE void scale_to(float factor, float* x, long size) {
 
 // Working memory of a thread: the memory of a head, by blocks of COLUMNS values, and a few tokens,
 // which read and change one block after another while the cache of the core holds it.
-struct DeltaSpace {
+struct DeltaMemory {
   static constexpr long TOKENS = 8;
   float *memory, *queries, *keys, *values;  // the last three: (TOKENS, Dk or Dv)
   float decays[TOKENS], strengths[TOKENS];
 
   template <typename Arena>
-  DeltaSpace(Arena& arena, const DeltaHeads& heads)
+  DeltaMemory(Arena& arena, const DeltaHeads& heads)
       : memory(arena.template take<float>(heads.key_size * heads.size)),
         queries(arena.template take<float>(TOKENS * heads.key_size)),
         keys(arena.template take<float>(TOKENS * heads.key_size)),
@@ -63,7 +63,7 @@ struct DeltaSpace {
 template <typename Value>
 class DeltaHead {
  public:
-  DeltaHead(const DeltaNet& net, long head, const Value* rows, const DeltaSpace& space)
+  DeltaHead(const DeltaNet& net, long head, const Value* rows, const DeltaMemory& space)
       : net_(net), heads_(net.heads), head_(head), rows_(rows), space_(space) {
     std::fill_n(space_.memory, heads_.key_size * heads_.size, 0.0f);
   }
@@ -71,8 +71,8 @@ class DeltaHead {
   // Calls done with each row below `end` and its result, which is normalised and gated.
   template <typename Done>
   void run(long end, float eps, Done&& done) {
-    for (long first = 0; first < end; first += DeltaSpace::TOKENS) {
-      const long count = std::min(end - first, DeltaSpace::TOKENS);
+    for (long first = 0; first < end; first += DeltaMemory::TOKENS) {
+      const long count = std::min(end - first, DeltaMemory::TOKENS);
       for (long i = 0; i < count; i++) read_token(first + i, i);
       for (long column = 0; column < heads_.size; column += COLUMNS)
         for (long i = 0; i < count; i++) update(column, i);
@@ -168,5 +168,5 @@ class DeltaHead {
   const DeltaHeads& heads_;
   const long head_;
   const Value* rows_;
-  DeltaSpace space_;
+  DeltaMemory space_;
 };

@@ -40,7 +40,7 @@ inline long product_work(const Member& me, long rows, long columns) {
 
 inline double product_balance(const KernelConfig& config, long rows, long threads) {
   Steps steps;
-  if (Member{0, threads, nullptr}.has_rows(rows)) {
+  if (Member{0, threads, nullptr}.owns_rows(rows)) {
     steps.add(threads, [&](const Member& me) {
       const Range mine = me.share(rows);
       return mine.last - mine.first;
@@ -51,9 +51,8 @@ inline double product_balance(const KernelConfig& config, long rows, long thread
   const long keys = config.heads.kv_count * size;
   for (const long columns : {config.heads.width(), keys, keys})
     steps.add(threads, [&](const Member& me) { return width * product_work(me, rows, columns); });
-  steps.add(threads, [&](const Member& me) {
-    return config.heads.width() * product_work(me, rows, width);
-  });
+  steps.add(threads,
+            [&](const Member& me) { return config.heads.width() * product_work(me, rows, width); });
   steps.add(threads, [&](const Member& me) {
     return width * product_work(me, rows, (config.gated ? 2 : 1) * inner);
   });
@@ -99,15 +98,15 @@ Division divide(const ForwardCall& call, long count) {
   Arena arena;
   long bytes = 0;
   if (plan.together) {
-    const Extent extent = plan.parts[0].extent(call, plan.threads);
-    bytes = arena.size<Space<Kind>>(*call.config, extent) +
-            plan.threads * arena.size<Desk<Kind>>(*call.config, extent);
+    const PartShape shape = plan.parts[0].shape(call, plan.threads);
+    bytes = arena.size<TeamMemory<Kind>>(*call.config, shape) +
+            plan.threads * arena.size<ThreadMemory<Kind>>(*call.config, shape);
   } else {
     long most = 0;
     for (const Part& part : plan.parts) {
-      const Extent extent = part.extent(call, 1);
-      most = std::max(most, arena.size<Space<Kind>>(*call.config, extent) +
-                                arena.size<Desk<Kind>>(*call.config, extent));
+      const PartShape shape = part.shape(call, 1);
+      most = std::max(most, arena.size<TeamMemory<Kind>>(*call.config, shape) +
+                                arena.size<ThreadMemory<Kind>>(*call.config, shape));
     }
     bytes = most * plan.threads;
   }

@@ -10,7 +10,7 @@
 
 #include "abi.h"
 #include "division.h"
-#include "work.h"
+#include "forward_pass.h"
 
 namespace {
 
@@ -20,10 +20,10 @@ struct Run {
   const ForwardCall& call;
   const Plan plan;
   Threads threads;
-  const Space<Kind>* together;
+  const TeamMemory<Kind>* together;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
-  std::atomic<bool> full{false};  // a thread lacked the memory for its part
+  std::atomic<bool> out_of_memory{false};  // a thread lacked the memory for its part
 };
 
 template <typename Kind>
@@ -34,26 +34,26 @@ void work(void* data) {
   if (run.plan.together) {
     const Part& part = run.plan.parts[0];
     const Member me{run.rank++, run.threads(), &run.barrier};
-    const Extent extent = part.extent(run.call, me.size);
-    if (!scratch.steps.room<Desk<Kind>>(config, extent)) run.full = true;
+    const PartShape shape = part.shape(run.call, me.size);
+    if (!scratch.steps.reserve<ThreadMemory<Kind>>(config, shape)) run.out_of_memory = true;
     me.wait();
-    if (run.full) return;
-    const auto desk = scratch.steps.lay<Desk<Kind>>(config, extent);
-    Work<Kind>(run.call, part, *run.together, desk, me).run();
+    if (run.out_of_memory) return;
+    const auto own = scratch.steps.lay_out<ThreadMemory<Kind>>(config, shape);
+    run_pass(Pass<Kind>(run.call, part, *run.together, own, me));
     return;
   }
   const long count = static_cast<long>(run.plan.parts.size());
   for (long i; (i = run.next++) < count;) {
     const Part& part = run.plan.parts[i];
-    const Extent extent = part.extent(run.call, 1);
-    if (!scratch.steps.room<Desk<Kind>>(config, extent) ||
-        !scratch.rows.room<Space<Kind>>(config, extent)) {
-      run.full = true;
+    const PartShape shape = part.shape(run.call, 1);
+    if (!scratch.steps.reserve<ThreadMemory<Kind>>(config, shape) ||
+        !scratch.rows.reserve<TeamMemory<Kind>>(config, shape)) {
+      run.out_of_memory = true;
       return;
     }
-    const auto desk = scratch.steps.lay<Desk<Kind>>(config, extent);
-    const auto space = scratch.rows.lay<Space<Kind>>(config, extent);
-    Work<Kind>(run.call, part, space, desk, {0, 1, nullptr}).run();
+    const auto own = scratch.steps.lay_out<ThreadMemory<Kind>>(config, shape);
+    const auto team = scratch.rows.lay_out<TeamMemory<Kind>>(config, shape);
+    run_pass(Pass<Kind>(run.call, part, team, own, {0, 1, nullptr}));
   }
 }
 
@@ -62,13 +62,13 @@ template <typename Kind>
 bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long count) {
   Run<Kind> run{call, plan(call, count), threads, nullptr, {}};
   const Plan& planned = run.plan;
-  Extent extent{};
-  if (planned.together) extent = planned.parts[0].extent(call, planned.threads);
-  if (!scratch.shared.room<Space<Kind>>(*call.config, extent)) return false;
-  const auto space = scratch.shared.lay<Space<Kind>>(*call.config, extent);
-  run.together = &space;
+  PartShape shape{};
+  if (planned.together) shape = planned.parts[0].shape(call, planned.threads);
+  if (!scratch.shared.reserve<TeamMemory<Kind>>(*call.config, shape)) return false;
+  const auto team = scratch.shared.lay_out<TeamMemory<Kind>>(*call.config, shape);
+  run.together = &team;
   parallel(work<Kind>, &run, static_cast<unsigned>(planned.threads));
-  return !run.full;
+  return !run.out_of_memory;
 }
 
 }  // namespace
@@ -76,9 +76,9 @@ bool encode(const ForwardCall& call, Parallel parallel, Threads threads, long co
 extern "C" {
 
 int64_t encoder_abi(int64_t index) {
-  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads,
-             DeltaNet, Expert, Experts, Layer, RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances, Rotation,
-             ForwardCall>(index);
+  return abi<Matrix, Norm, PartNorms, InputGate, Heads, Convolution, DeltaHeads, DeltaNet, Expert,
+             Experts, Layer, RelativeTables, KernelConfig, EmbeddingTables, PositionBias, Distances,
+             Rotation, ForwardCall>(index);
 }
 
 bool encode_float32(const ForwardCall* call, Parallel parallel, Threads threads, int64_t count) {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "range.h"
+#include "types.h"
 #include "vector.h"
 
 // clang 14 uses another name for the unit's macro, and would compile the kernels without the unit.
@@ -111,19 +111,22 @@ struct Weights {
   Weights after(long columns) const {
     return {data + columns / PANEL * bytes(), height, stored, levels};
   }
-  Panels<Kind> whole() const { return {reinterpret_cast<const typename Kind::Weight*>(data), height}; }
+  Panels<Kind> whole() const {
+    return {reinterpret_cast<const typename Kind::Weight*>(data), height};
+  }
 };
 
 // Prefetches the panels after the two current panels into the second-level cache, some lines at
 // each step, while the current panels are multiplied with every block of rows. With a single block
 // (a query) the processor itself prefetches too late, because it does not look beyond a page of
 // memory.
-class Ahead {
+class Prefetch {
  public:
-  Ahead() = default;  // nothing
-  Ahead(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
+  Prefetch() = default;  // nothing
+  Prefetch(const char* panels, long bytes, long blocks, long steps) : next_(panels + bytes) {
     constexpr long near = 16384;  // so few bytes arrive in time anyway
-    if (blocks >= FETCHED && bytes > near) lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
+    if (blocks >= FETCHED && bytes > near)
+      lines_ = (bytes / 64 + blocks * steps - 1) / (blocks * steps);
   }
   INLINE void fetch() {
 #pragma GCC unroll 8

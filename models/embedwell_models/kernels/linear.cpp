@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "abi.h"
-#include "memory.h"
+#include "arena.h"
 #include "rows.h"
 #include "team.h"
 
@@ -34,10 +34,10 @@ struct LinearCall {
 // in memory together, because the logits of a vocabulary would take gigabytes.
 struct RowMaximumCall {
   const Linear* linear;
-  const float* x;             // (T, depth)
+  const float* x;              // (T, depth)
   const int64_t* sequence_of;  // (T,): the sequence of each row
-  float* maxima;              // (sequences, columns), zeros before the call
-  int64_t rows;               // T
+  float* maxima;               // (sequences, columns), zeros before the call
+  int64_t rows;                // T
 };
 
 // The left operand of a product, for some rows.
@@ -99,7 +99,7 @@ struct Run {
   const Rows<Kind>* operands;
   Barrier barrier;
   std::atomic<long> rank{0}, next{0};
-  std::atomic<bool> full{false};  // a thread lacked the memory for its block
+  std::atomic<bool> out_of_memory{false};  // a thread lacked the memory for its block
 };
 
 // Equal blocks of rows whose operands fit a core's own cache.
@@ -107,7 +107,7 @@ template <typename Kind>
 long block(const LinearCall& call, long threads) {
   constexpr long bytes = 1 << 20, step = 16;
   const long row = call.linear->depth * static_cast<long>(sizeof(typename Kind::Operand));
-  const long most = std::max(bytes / row, FEW), rounds = call.rows / (most * threads) + 1;
+  const long most = std::max(bytes / row, MIN_ROWS), rounds = call.rows / (most * threads) + 1;
   return round_up((call.rows + rounds * threads - 1) / (rounds * threads), step);
 }
 
@@ -121,11 +121,11 @@ void work(void* data) {
   }
   for (long first; (first = run.next.fetch_add(run.block)) < run.call.rows;) {
     const long count = std::min<long>(run.block, run.call.rows - first);
-    if (!scratch.rows.room<Operands<Kind>>(count, run.call.linear->depth)) {
-      run.full = true;
+    if (!scratch.rows.reserve<Operands<Kind>>(count, run.call.linear->depth)) {
+      run.out_of_memory = true;
       return;
     }
-    const auto operands = scratch.rows.lay<Operands<Kind>>(count, run.call.linear->depth);
+    const auto operands = scratch.rows.lay_out<Operands<Kind>>(count, run.call.linear->depth);
     compute(run.call, first, count, operands.rows, {0, 1, nullptr});
   }
 }
@@ -174,10 +174,10 @@ bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads,
   constexpr long bytes = 1 << 20;  // bytes of operands that fit a core's own cache
   const long depth = call.linear->depth;
   const long row = depth * static_cast<long>(sizeof(typename Kind::Operand));
-  const long block = std::min<long>(std::max(bytes / row, FEW), call.rows);
+  const long block = std::min<long>(std::max(bytes / row, MIN_ROWS), call.rows);
   if (!call.rows) return true;
-  if (!scratch.shared.room<Operands<Kind>>(block, depth)) return false;
-  const auto operands = scratch.shared.lay<Operands<Kind>>(block, depth);
+  if (!scratch.shared.reserve<Operands<Kind>>(block, depth)) return false;
+  const auto operands = scratch.shared.lay_out<Operands<Kind>>(block, depth);
   RowMaximumRun<Kind> run{call, block, threads, &operands.rows, {}};
   parallel(row_maximum_work<Kind>, &run, static_cast<unsigned>(count));
   return true;
@@ -187,13 +187,13 @@ bool row_maximum(const RowMaximumCall& call, Parallel parallel, Threads threads,
 template <typename Kind>
 bool linear(const LinearCall& call, Parallel parallel, Threads threads, long count) {
   if (!call.rows) return true;
-  const bool together = count > 1 && call.rows < FEW * count;
+  const bool together = count > 1 && call.rows < MIN_ROWS * count;
   const long rows = together ? call.rows : 0;
-  if (!scratch.shared.room<Operands<Kind>>(rows, call.linear->depth)) return false;
-  const auto operands = scratch.shared.lay<Operands<Kind>>(rows, call.linear->depth);
+  if (!scratch.shared.reserve<Operands<Kind>>(rows, call.linear->depth)) return false;
+  const auto operands = scratch.shared.lay_out<Operands<Kind>>(rows, call.linear->depth);
   Run<Kind> run{call, together, block<Kind>(call, count), threads, &operands.rows, {}};
   parallel(work<Kind>, &run, static_cast<unsigned>(count));
-  return !run.full;
+  return !run.out_of_memory;
 }
 
 }  // namespace

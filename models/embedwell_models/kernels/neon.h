@@ -128,7 +128,7 @@ using Tile = DotTile<Kind, R, V>;
 #endif
 
 template <typename Kind, int R, int V, typename Done>
-INLINE void tile(const char* a, long bytes, const char* lines, long groups, Ahead& ahead,
+INLINE void tile(const char* a, long bytes, const char* lines, long groups, Prefetch& ahead,
                  Done&& done) {
   Tile<Kind, R, V> sums;
   for (long start = 0; start < groups; start += STEP) {
@@ -141,7 +141,7 @@ INLINE void tile(const char* a, long bytes, const char* lines, long groups, Ahea
 // Up to ROWS rows times a panel: a few with all its columns, more with one half after the other.
 template <typename Kind, int R, typename Done>
 INLINE void fitting(long rows, const char* a, long bytes, const char* lines, long groups,
-                    Ahead& ahead, Done&& done) {
+                    Prefetch& ahead, Done&& done) {
   if constexpr (R > 2) {
     if (rows <= R - 2) return fitting<Kind, R - 2>(rows, a, bytes, lines, groups, ahead, done);
   }
@@ -181,16 +181,15 @@ INLINE void vector_multiply(const typename B::Kind::Operand* a, long stride, lon
   const long bytes = stride * static_cast<long>(sizeof(*a));
   for (long column = columns.first; column < columns.last; column += PANEL) {
     const auto stored = b.after(column);
-    Ahead ahead(stored.lines(), stored.bytes(), blocks, steps);
+    Prefetch ahead(stored.lines(), stored.bytes(), blocks, steps);
     const auto panel = panel_of(stored, depth);
     for (long row = 0; row < rows; row += step) {
       const long left = rows - row < step ? rows - row : step;
-      fitting<Kind, ROWS>(left, reinterpret_cast<const char*>(a + row * stride), bytes,
-                          panel.lines(), groups, ahead,
-                          [&](long r, long j, typename Kind::Sums sums)
-                              __attribute__((always_inline)) {
-                                if (r < left) done(row + r, column + j, sums);
-                              });
+      fitting<Kind, ROWS>(
+          left, reinterpret_cast<const char*>(a + row * stride), bytes, panel.lines(), groups,
+          ahead, [&](long r, long j, typename Kind::Sums sums) __attribute__((always_inline)) {
+            if (r < left) done(row + r, column + j, sums);
+          });
     }
   }
 }

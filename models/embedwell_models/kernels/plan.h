@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "layers.h"
-#include "team.h"
+#include "working_memory.h"
 
 namespace {
 
@@ -14,8 +13,8 @@ namespace {
 struct Part {
   long first, last, offset, tokens, longest;
 
-  Extent extent(const ForwardCall& call, long threads) const {
-    const bool by_rows = Member{0, threads, nullptr}.has_rows(tokens);
+  PartShape shape(const ForwardCall& call, long threads) const {
+    const bool by_rows = Member{0, threads, nullptr}.owns_rows(tokens);
     return {tokens, last - first, longest, threads, call.num_layers > 0, by_rows};
   }
 };
@@ -61,9 +60,9 @@ long busiest(const std::vector<Part>& parts, long threads) {
   return *std::max_element(load.begin(), load.end());
 }
 
-// Tokens of a part that fit a core's own cache. Each expert reads its weights for a few of them: with
-// more, it reads them less often.
-constexpr long MANY = 256, MANY_OF_EXPERTS = 512;
+// Tokens of a part that fit a core's own cache. Each expert reads its weights for a few of them:
+// with more, it reads them less often.
+constexpr long PART_TOKENS = 256, PART_TOKENS_WITH_EXPERTS = 512;
 
 // All threads share a part. In the narrowest product of a few tokens, no thread is idle.
 Plan shared(const ForwardCall& call, const Part& all, long threads) {
@@ -74,8 +73,8 @@ Plan shared(const ForwardCall& call, const Part& all, long threads) {
 
 Plan plan(const ForwardCall& call, long threads) {
   const Part all = whole(call);
-  if (threads > 1 && all.tokens < FEW * threads) return shared(call, all, threads);
-  const long most = (call.config->experts ? MANY_OF_EXPERTS : MANY) * threads;
+  if (threads > 1 && all.tokens < MIN_ROWS * threads) return shared(call, all, threads);
+  const long most = (call.config->experts ? PART_TOKENS_WITH_EXPERTS : PART_TOKENS) * threads;
   const long rounds = std::max(1L, (all.tokens + most - 1) / most);
   Plan apart{split(call, (all.tokens + rounds * threads - 1) / (rounds * threads)), false, threads};
   const bool uneven = busiest(apart.parts, threads) * threads > all.tokens * 5 / 4;

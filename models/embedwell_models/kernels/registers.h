@@ -1,5 +1,5 @@
-// Products in the vector registers of x86-64. One step of the innermost loop takes one group of each
-// row of a times one 64-byte line of b.
+// Products in the vector registers of x86-64. One step of the innermost loop takes one group of
+// each row of a times one 64-byte line of b.
 
 #pragma once
 
@@ -7,9 +7,7 @@
 
 #include "unpacking.h"
 
-INLINE Floats dot(Float32, Floats sums, Ints a, Ints b) {
-  return fma((Floats)a, (Floats)b, sums);
-}
+INLINE Floats dot(Float32, Floats sums, Ints a, Ints b) { return fma((Floats)a, (Floats)b, sums); }
 #ifdef BFLOAT16_PRODUCTS
 INLINE Floats dot(BFloats, Floats sums, Ints a, Ints b) { return dot_bfloats(sums, a, b); }
 #endif
@@ -19,7 +17,8 @@ INLINE Ints dot(Int8, Ints sums, Ints a, Ints b) { return dot_bytes(sums, a, b);
 template <typename Kind>
 class Lines {
  public:
-  explicit Lines(const Panels<Kind>& b) : line_(b.lines()), second_(W == PANEL ? b.bytes() : 4 * W) {}
+  explicit Lines(const Panels<Kind>& b)
+      : line_(b.lines()), second_(W == PANEL ? b.bytes() : 4 * W) {}
 
   INLINE Ints columns(int j) const { return load_ints(line_ + j * second_); }
   INLINE void advance() { line_ += 64; }
@@ -34,8 +33,11 @@ class Lines {
 class WidenedLines {
  public:
   WidenedLines(const Weights<Float32>& b, float* copy, bool reread)
-      : line_(b.lines()), copy_(copy), second_(W == PANEL ? b.bytes() : 2 * W),
-        second_copy_(reread && W == PANEL ? b.height * PANEL : W), step_(reread ? PANEL : 0),
+      : line_(b.lines()),
+        copy_(copy),
+        second_(W == PANEL ? b.bytes() : 2 * W),
+        second_copy_(reread && W == PANEL ? b.height * PANEL : W),
+        step_(reread ? PANEL : 0),
         bfloats_(b.stored == Stored::BFLOAT16) {}
 
   INLINE Ints columns(int j) const {
@@ -59,8 +61,8 @@ class WidenedLines {
 
 // The product of R rows and two vectors of columns, in registers.
 template <typename Kind, int R, typename Source, typename Done>
-INLINE void tile(const typename Kind::Operand* a, long stride, Source lines, long depth, Ahead& ahead,
-                 Done&& done) {
+INLINE void tile(const typename Kind::Operand* a, long stride, Source lines, long depth,
+                 Prefetch& ahead, Done&& done) {
   // One pointer serves three rows, by the address arithmetic of the processor.
   const char* base[(R + 2) / 3];
   const long bytes = stride * static_cast<long>(sizeof(*a));
@@ -91,18 +93,18 @@ INLINE void tile(const typename Kind::Operand* a, long stride, Source lines, lon
 // The smallest tile of an even number of rows that holds `rows`.
 template <typename Kind, int R, typename Source, typename Done>
 INLINE void fitting(long rows, const typename Kind::Operand* a, long stride, const Source& lines,
-                    long depth, Ahead& ahead, Done&& done) {
+                    long depth, Prefetch& ahead, Done&& done) {
   if constexpr (R > 2) {
     if (rows <= R - 2) return fitting<Kind, R - 2>(rows, a, stride, lines, depth, ahead, done);
   }
   tile<Kind, R>(a, stride, lines, depth, ahead, done);
 }
 
-// Multiplies a block of rows by floats that are stored in 16 bits; returns their copy, which has all
-// lines if `reread`. Apart, because it would double the code of every product.
+// Multiplies a block of rows by floats that are stored in 16 bits; returns their copy, which has
+// all lines if `reread`. Apart, because it would double the code of every product.
 APART inline Panels<Float32> widen_and_multiply(const float* a, long stride, long rows,
                                                 const Weights<Float32>& b, long depth, bool reread,
-                                                Ahead& ahead, Floats (*sums)[2]) {
+                                                Prefetch& ahead, Floats (*sums)[2]) {
   auto* const copy = reinterpret_cast<float*>(own_lines(2 * W * (reread ? depth : 1) / 16));
   fitting<Float32, ROWS>(rows, a, stride, WidenedLines(b, copy, reread), depth, ahead,
                          [&](long r, long j, Floats x) { sums[r][j / W] = x; });
@@ -117,7 +119,7 @@ INLINE void vector_multiply(const typename B::Kind::Operand* a, long stride, lon
   const long steps = depth / Kind::group / STEP;
   for (long column = columns.first; column < columns.last; column += 2 * W) {
     const auto stored = b.after(column);
-    Ahead ahead(stored.lines(), 2 * W * stored.bytes() / PANEL, blocks, steps);
+    Prefetch ahead(stored.lines(), 2 * W * stored.bytes() / PANEL, blocks, steps);
     auto panels = unpacked(stored, depth, 2 * W);
     long row = 0;
     if constexpr (std::is_same_v<B, Weights<Float32>>) {

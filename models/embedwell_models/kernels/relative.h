@@ -29,16 +29,16 @@ struct Distances {
 };
 
 // Working memory of one thread for these scores.
-struct RelativeSpace {
+struct RelativeMemory {
   static constexpr long QUERIES = 8 * TILE_ROWS;  // that share the scores of keys
   static constexpr long KEYS = 32;                // that are multiplied together
   float* products;                                // (KEYS, buckets)
   float* of_keys;                                 // (QUERIES, columns) of a block of keys
 
-  RelativeSpace(Arena& arena, long length, long buckets)
+  RelativeMemory(Arena& arena, long length, long buckets)
       : products(arena.take<float>(KEYS * buckets)),
-        of_keys(arena.take<float>(
-            buckets ? QUERIES * round_up(std::min(length, PACKED), COLUMNS) : 0)) {}
+        of_keys(arena.take<float>(buckets ? QUERIES * round_up(std::min(length, PACKED), COLUMNS)
+                                          : 0)) {}
 };
 
 // The scores of one head within one sequence.
@@ -48,7 +48,7 @@ class Relation {
   using Value = typename Kind::Operand;
 
   Relation(const RelativeTables& tables, long head, long size, long buckets,
-           const Distances& distances, const RelativeSpace& space)
+           const Distances& distances, const RelativeMemory& space)
       : by_query_(static_cast<const Value*>(tables.keys) + head * buckets * size),
         by_key_(static_cast<const Value*>(tables.queries) + head * buckets * size),
         tables_(tables),
@@ -117,7 +117,7 @@ class Relation {
   const RelativeTables& tables_;
   const long size_, buckets_;
   const Distances& distances_;
-  const RelativeSpace& space_;
+  const RelativeMemory& space_;
   long first_ = 0, first_key_ = 0;  // of the first row and column of of_keys
   long columns_ = 0;
 };

@@ -22,7 +22,7 @@ struct Matrix {  // (depth, columns), packed
   const float* scales;     // of each column's 8-bit integers
   const int32_t* sums;     // of each column's 8-bit integers
   const float* smoothing;  // factor of each element of a row before rotation and quantisation
-  double* observed;        // (depth + 1,) sums of the rows' fourth powers and number of rows, or null
+  double* observed;  // (depth + 1,) sums of the rows' fourth powers and number of rows, or null
 
   template <typename Kind>
   Weights<Kind> read(long depth) const {
@@ -106,7 +106,8 @@ INLINE Floats mix_fours(Floats x) {
 
 // Spreads large numbers of a row, so that fewer of the 8 bits are for them alone (QuaRot, Ashkboos
 // et al. 2024, arXiv 2404.00456): with fours mixed already, the transform over units of 16 numbers,
-// in the longest parts of a power of two of units that fill the row. rotation.py rotates the weights.
+// in the longest parts of a power of two of units that fill the row. rotation.py rotates the
+// weights.
 INLINE void rotate(float* x, long width) {
   const long units = width / PANEL, end = (units & -units) * PANEL;
   long gap = PANEL;

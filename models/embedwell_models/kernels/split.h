@@ -70,7 +70,12 @@ class SplitProduct {
  public:
   SplitProduct(const char* a, long stride, long rows, const Panels<SplitFloat32>& b, long depth,
                Range columns, Done& done)
-      : a_(a), stride_(stride), rows_(rows), steps_(depth / 32), b_(b), columns_(columns),
+      : a_(a),
+        stride_(stride),
+        rows_(rows),
+        steps_(depth / 32),
+        b_(b),
+        columns_(columns),
         behind_(done) {}
 
   INLINE void run() {
@@ -80,7 +85,7 @@ class SplitProduct {
     while (now.count) {
       const Stretch next = after(now);
       split_.swap();
-      if (now.start == 0) ahead_ = Ahead(lines(now), 2 * b_.bytes(), blocks(), 6 * steps_);
+      if (now.start == 0) ahead_ = Prefetch(lines(now), 2 * b_.bytes(), blocks(), 6 * steps_);
       multiply(now, next);
       now = next;
     }
@@ -160,7 +165,7 @@ class SplitProduct {
   const Panels<SplitFloat32>& b_;
   const Range columns_;
   Behind<Floats, Done> behind_;
-  Ahead ahead_;
+  Prefetch ahead_;
   alignas(64) Floats sums_[SPLIT_ROWS][2];
   SplitColumns split_;
 };
@@ -169,11 +174,11 @@ template <typename Done>
 INLINE void split_multiply(const Thirds* a, long stride, long rows, const Panels<SplitFloat32>& b,
                            long depth, Range columns, Done&& done) {
   for (long row = 0; row < rows; row += SPLIT_ROWS) {
-    const auto below = [&](long r, long column, Floats y) __attribute__((always_inline)) {
-      done(row + r, column, y);
-    };
+    const auto below = [&](long r, long column, Floats y)
+                           __attribute__((always_inline)) { done(row + r, column, y); };
     const auto* from = reinterpret_cast<const char*>(a + row * stride);
     SplitProduct(from, stride * sizeof(Thirds), std::min(rows - row, SPLIT_ROWS), b, depth, columns,
-                 below).run();
+                 below)
+        .run();
   }
 }

@@ -7,31 +7,31 @@
 #include <algorithm>
 #include <atomic>
 
-#include "range.h"
 #include "relax.h"
+#include "types.h"
 
 // Functions of thread_pool.cpp that run a function on up to a number of threads, and return their
 // number. They are in a library of their own, so that every instruction set has the same threads.
 using Parallel = void (*)(void (*)(void*), void*, unsigned);
 using Threads = int (*)();
 
-// Rows per thread; with fewer, sharing each weight read is faster, for texts that threads could have
-// for themselves, or for the rows of texts that they share.
-constexpr long FEW = 64, FEW_SHARED = 128;
+// Rows per thread; with fewer, sharing each weight read is faster, for texts that threads could
+// have for themselves, or for the rows of texts that they share.
+constexpr long MIN_ROWS = 64, MIN_OWN_ROWS = 128;
 
 #ifdef __linux__
 // The processors of the threads of a team. The system may wake a thread on the processor of another
 // thread of the team although a processor is idle, because a halted processor of a virtual machine
 // looks taken. Both threads would stay there for milliseconds and wait for each other.
-class Seats {
+class Processors {
  public:
-  void take(long rank) {
-    const int mine = seat();
+  void record(long rank) {
+    const int mine = current();
     if (rank < MOST && taken_[rank].load(std::memory_order_relaxed) != mine)
       taken_[rank].store(mine, std::memory_order_relaxed);
   }
   // Moves from a processor that another thread of the team needs to a free processor.
-  void part(long rank, long size) {
+  void leave_shared(long rank, long size) {
     cpu_set_t allowed, free;
     if (!shared(rank, size) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     free = allowed;
@@ -39,16 +39,16 @@ class Seats {
       if (const int taken = taken_[other]) CPU_CLR(taken - 1, &free);
     if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof free, &free) != 0) return;
     sched_setaffinity(0, sizeof allowed, &allowed);
-    take(rank);
+    record(rank);
   }
 
  private:
   static constexpr long MOST = 256;
 
-  static int seat() { return sched_getcpu() + 1; }
+  static int current() { return sched_getcpu() + 1; }
 
   bool shared(long rank, long size) const {
-    const int mine = seat();
+    const int mine = current();
     for (long other = 0; other < std::min(size, MOST); other++)
       if (other != rank && taken_[other].load(std::memory_order_relaxed) == mine) return true;
     return false;
@@ -57,9 +57,9 @@ class Seats {
   std::atomic<int> taken_[MOST] = {};  // processors from 1 on; 0 if unknown
 };
 #else
-struct Seats {  // where threads cannot choose their processors
-  void take(long) {}
-  void part(long, long) {}
+struct Processors {  // where threads cannot choose their processors
+  void record(long) {}
+  void leave_shared(long, long) {}
 };
 #endif
 
@@ -67,14 +67,14 @@ class Barrier {
  public:
   void wait(long rank, long size) {
     const long round = round_.load(std::memory_order_relaxed);
-    seats_.take(rank);
+    processors_.record(rank);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_release);
       return;
     }
     for (long spins = 0; round_.load(std::memory_order_acquire) == round; spins++) {
-      if (spins == UNEVEN) seats_.part(rank, size);
+      if (spins == UNEVEN) processors_.leave_shared(rank, size);
       if (spins < LATE)
         relax();
       else
@@ -87,7 +87,7 @@ class Barrier {
 
   std::atomic<long> arrived_{0};
   alignas(64) std::atomic<long> round_{0};
-  alignas(64) Seats seats_;
+  alignas(64) Processors processors_;
 };
 
 // One of `size` threads.
@@ -100,5 +100,5 @@ struct Member {
   }
   Range share(long count) const { return {rank * count / size, (rank + 1) * count / size}; }
   // Whether each thread computes rows of its own. Otherwise all threads share each product.
-  bool has_rows(long rows) const { return size == 1 || rows >= FEW_SHARED * size; }
+  bool owns_rows(long rows) const { return size == 1 || rows >= MIN_OWN_ROWS * size; }
 };

@@ -1,8 +1,8 @@
-// The threads on which the kernels compute. A team is the calling thread and some workers, which are
-// started when a team first needs them, and sleep when there has been no team for a while.
-// Each worker has a word of its own, which tells it the size of its team, and which it clears when
-// it is done. A team ends when all are clear, so no worker that wakes late finds the function of one
-// team and the size of another.
+// The threads on which the kernels compute. A team is the calling thread and some workers, which
+// are started when a team first needs them, and sleep when there has been no team for a while. Each
+// worker waits for a number of its own, the size of its team, and sets it to 0 when it is done. A
+// team ends when all are 0, so no worker that wakes late finds the function of one team and the
+// size of another.
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "abi.h"
-#include "word.h"
+#include "waitable_number.h"
 
 namespace {
 
@@ -67,8 +67,8 @@ class Pool {
     char name[16];
     std::snprintf(name, sizeof name, "kernels %u", index + 1);
     name_thread(name);
-    for (Word& word = sizes_[index];; word.set(0)) {
-      const unsigned size = word.wait_while(0);
+    for (WaitableNumber& own_size = sizes_[index];; own_size.set(0)) {
+      const unsigned size = own_size.wait_while(0);
       join(function_, data_, size);
     }
   }
@@ -77,14 +77,13 @@ class Pool {
   unsigned started_ = 0;
   Function function_ = nullptr;
   void* data_ = nullptr;
-  Word sizes_[MOST];  // of the team that each worker is in, or 0
+  WaitableNumber sizes_[MOST];  // of the team that each worker is in, or 0
 };
 
 Pool pool;  // never destroyed, because workers outlive main()
 
 // A fork copies neither the workers nor the thread that may hold the mutex.
-[[maybe_unused]] const int registered =
-    pthread_atfork(nullptr, nullptr, [] { new (&pool) Pool; });
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { new (&pool) Pool; });
 
 }  // namespace
 

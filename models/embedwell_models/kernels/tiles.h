@@ -122,7 +122,7 @@ INLINE void matrix_multiply(const typename B::Kind::Operand* a, long stride, lon
   Behind<typename Kind::Sums, Done> behind(done);
   for (long column = columns.first; column < columns.last; column += 32) {
     const auto stored = b.after(column);
-    Ahead ahead(stored.lines(), 2 * stored.bytes(), blocks, steps);
+    Prefetch ahead(stored.lines(), 2 * stored.bytes(), blocks, steps);
     const auto panels = unpacked(stored, depth, 32);
     // A compiler barrier, because compilers do not know that loading a tile reads memory.
     std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-// The compiler's vectors, as wide as a register of the instruction set.
+// Vectors of the compiler, as wide as a register of the instruction set, and other basic types.
 
 #pragma once
 
@@ -23,6 +23,10 @@ typedef uint16_t Halves __attribute__((vector_size(2 * W)));
 typedef float LooseFloats __attribute__((vector_size(4 * W), aligned(4), may_alias));
 typedef int32_t LooseInts __attribute__((vector_size(4 * W), aligned(1), may_alias));
 typedef uint16_t LooseHalves __attribute__((vector_size(2 * W), aligned(2), may_alias));
+
+struct Range {       // of columns, heads, rows or keys
+  long first, last;  // last is exclusive
+};
 
 struct BFloat16 {  // the upper half of a float
   uint16_t bits;

@@ -111,9 +111,9 @@ INLINE Floats exponential_roughly(Floats x) {
 INLINE Floats cumulative(Floats x) {
   constexpr float end = 5.3f;
   const Floats clamped = larger(smaller(x, splat(end)), splat(-end)), square = clamped * clamped;
-  const float p[] = {0.398942266f,    0.0328629215f, 0.00462344526f,
+  const float p[] = {0.398942266f,    0.0328629215f,   0.00462344526f,
                      0.000159569853f, 6.37187831e-06f, 2.40982084e-08f};
-  const float q[] = {1.0f,           0.249041471f,   0.0280968574f,
+  const float q[] = {1.0f,           0.249041471f,    0.0280968574f,
                      0.00183231707f, 7.10950114e-05f, 1.23801633e-06f};
   const Floats y = fma(clamped, polynomial(square, p) / polynomial(square, q), splat(0.5f));
   return x > end ? splat(1.0f) : x < -end ? splat(0.0f) : y;
@@ -123,7 +123,7 @@ INLINE Floats cumulative(Floats x) {
 INLINE Floats cumulative_roughly(Floats x) {
   constexpr float end = 4.2f;
   const Floats clamped = larger(smaller(x, splat(end)), splat(-end));
-  const float p[] = {0.398508668f,    -0.0655992984f,  0.00933742885f,  -0.000960755027f,
+  const float p[] = {0.398508668f,    -0.0655992984f,   0.00933742885f,  -0.000960755027f,
                      6.82655921e-05f, -3.13983664e-06f, 8.32968779e-08f, -9.61295089e-10f};
   const Floats y = fma(clamped, polynomial(clamped * clamped, p), splat(0.5f));
   return larger(smaller(y, splat(1.0f)), splat(0.0f));

@@ -36,7 +36,7 @@ INLINE Floats smaller(Floats a, Floats b) {
 }
 
 // The bytes of a product are unsigned, and its weights are signed.
-constexpr int32_t BYTE_SHIFT = 0;  // what a stored byte is less than its number
+constexpr int32_t BYTE_SHIFT = 0;          // what a stored byte is less than its number
 INLINE void store(uint8_t* p, Floats x) {  // rounded to nearest, ties to even, from 0 to 255
 #ifdef __AVX512F__
   const __m512i whole = _mm512_cvtps_epi32((__m512)larger(x, splat(0.0f)));

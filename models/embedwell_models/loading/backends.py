@@ -26,11 +26,11 @@ from embedwell_models.encoder.device import (
     may_be_gpu,
     torch_is_installed,
 )
-from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.without_torch import KernelBackend, TableBackend
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tables.names import is_part
+from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:

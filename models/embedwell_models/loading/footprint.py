@@ -9,9 +9,8 @@ from embedwell_models.checkpoint import safetensors_files, weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.families.family import Family
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.multi_vector import projection_module
-from embedwell_models.model_files.vector_modules import WithoutWeights
-from embedwell_models.tables.names import TABLE, is_part
+from embedwell_models.model_files.vector_modules import WithoutWeights, projection_module
+from embedwell_models.tables.stored import TABLE, is_part
 
 _BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "int4": 4}  # of a parameter
 

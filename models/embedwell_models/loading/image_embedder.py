@@ -10,17 +10,16 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
-from embedwell_models.encoder.attention_pooling import AttentionPooling
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.layer_norm import layer_norm
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory, layer_norm
+from embedwell_models.encoder.pooling import AttentionPooling
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_backend
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.sentence import projection_modules
+from embedwell_models.model_files.vector_modules import projection_modules
 from embedwell_models.positions.tables import stretched_table
 from embedwell_models.precision.reference_images import ReferenceImageEmbedder
 from embedwell_models.precision.trials import (

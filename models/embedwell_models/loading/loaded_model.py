@@ -18,7 +18,7 @@ from embedwell_models.encoder.encoders_with_heads import (
     StateFunctionEncoder,
     read_layer_weights,
 )
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,

@@ -12,8 +12,8 @@ from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder, Inputs
 from embedwell_models.encoder.encoders_with_heads import StateFunctionEncoder
-from embedwell_models.encoder.linear import LinearFactory
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.layers import LinearFactory
+from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.array_linear import device_linear

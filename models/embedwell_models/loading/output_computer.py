@@ -6,7 +6,7 @@ import numpy as np
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.sparse_vectors import QueryVectors, TokenWeightVectors
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.loaded_model import LoadedModel
 from embedwell_models.loading.output_heads import bge_m3_heads, multi_vector_heads
 from embedwell_models.model_description import ModelDescription

@@ -10,13 +10,13 @@ import numpy as np
 
 from embedwell_models.checkpoint import adapters, weights
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.linear import WeightAndBias
+from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.pooling import pool_batch
 from embedwell_models.encoder.sparse_vectors import TokenWeightVectors
 from embedwell_models.encoder.vector_modules import load_arrays
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS
-from embedwell_models.model_files.multi_vector import projection_module
+from embedwell_models.model_files.sparse import TOKEN_VECTORS
+from embedwell_models.model_files.vector_modules import projection_module
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, normalize
 

@@ -7,8 +7,12 @@ from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunction, StateFunctionEncoder
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
-from embedwell_models.encoder.masked_lm import MaskedLMWeights, load_masked_lm_weights
-from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.splade import (
+    MaskedLMWeights,
+    SpladeEncoder,
+    SpladeHead,
+    load_masked_lm_weights,
+)
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
 

@@ -14,7 +14,7 @@ import numpy as np
 from embedwell_models import model_fingerprint
 from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, without_trailing
-from embedwell_models.encoder.free_memory import return_free_memory
+from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.patch_pages import PatchPages

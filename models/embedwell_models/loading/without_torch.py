@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
+from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
 from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.latent_attention import KernelLatentAttention
 from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.cpu_backend.splade import KernelSpladeHead
 from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.encoder.linear import LinearFactory
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 

@@ -1,7 +1,8 @@
-"""Chat templates of a model folder, rendered once to the text around a query and a document.
+"""Chat templates of a model folder, rendered once to the text around the texts of a request.
 
 sentence-transformers passes messages with the roles query and document to a reranker's template,
-and before them an instruction as a message with the role system.
+and a message with the role user to that of a model that embeds. Before them comes an instruction,
+which is an embedder's prompt, as a message with the role system.
 """
 
 import re
@@ -12,8 +13,10 @@ from typing import Any
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
+from embedwell_models.families import jina_v4
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
 from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
+from embedwell_models.tokenizer.text_format import TextFormat
 
 FILE = "chat_template.jinja"
 PROCESSOR_FILE = "chat_template.json"
@@ -32,8 +35,40 @@ _ROLES = {
     PromptSlot.DOCUMENT: "document",
     PromptSlot.INSTRUCTION: "system",
 }
+# Marks between white space that a template must keep.
+_TEXT, _INSTRUCTION = (
+    f" \n{_MARKS[slot]}\n " for slot in (PromptSlot.DOCUMENT, PromptSlot.INSTRUCTION)
+)
 # Parts of a template by which sentence-transformers detects that contents are lists of typed parts.
 _STRUCTURED = ("content[0]", ".type", "'type'", '"type"', "message.content[")
+
+TEXT_VARIABLES = {"add_generation_prompt": True}
+"""Variables of the template in the code of Qwen3-VL's authors."""
+TEXT_FORMATS: Mapping[str, TextFormat] = {
+    "gme": TextFormat(  # from gme_inference.py beside the weights of GME
+        plain="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
+        instructed=("<|im_start|>system\n", "<|im_end|>\n<|im_start|>user\n"),
+        after="<|im_end|>\n<|im_start|>assistant\n<|endoftext|>",
+        image="<|vision_start|><|image_pad|><|vision_end|>",
+    ),
+    "biqwen": TextFormat(  # from colpali-engine 0.3.10
+        plain="",
+        instructed=("", ""),
+        after="<|endoftext|>",
+        image="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+        "<|im_end|>",
+        instructs_images=False,
+    ),
+    "jina_v4": TextFormat(  # from the code beside the weights of Jina v4
+        plain="",
+        instructed=("", ""),
+        after="",
+        image=jina_v4.PAGE,
+        instructs_images=False,
+        single_images=True,
+    ),
+}
+"""Formats of texts in the code of a model's authors."""
 
 _Source = tuple[Path, str]  # the file of a template, and the template
 
@@ -77,18 +112,28 @@ def read_pair_format(
     return replace(pair_format, default=pair_format.segments(prompt))
 
 
-def read_processor_template(
+def read_text_format(
     folder: Path, variables: Mapping[str, Any], message_format: str | None
-) -> "Template | None":
-    """Read the chat template of a processor for several media; return None if there is none.
+) -> TextFormat | None:
+    """Read the format of texts from the chat template of a folder; return None without one.
 
-    For the arguments see read_pair_format. Raises ModelError for a template that cannot be
-    rendered.
+    For the other arguments see read_pair_format.
+
+    Raises ModelError for a template that cannot be rendered, or that changes or moves a text.
     """
-    templates = _templates(folder)
-    if (path := folder / PROCESSOR_FILE).exists():
-        templates = _stated(path, JsonConfig(path)["chat_template"])
-    return _template(folder, templates, variables, message_format) if templates else None
+    template = _processor_template(folder, variables, message_format)
+    if template is None:
+        return None
+    plain, after = _parts(folder, template.render({"user": _TEXT}), _TEXT)
+    *instructed, after_both = _parts(
+        folder, template.render({"system": _INSTRUCTION, "user": _TEXT}), _INSTRUCTION, _TEXT
+    )
+    if after != after_both:
+        raise ModelError(
+            f"{folder}: in its chat template, an instruction changes the text after it"
+        )
+    image = _image(template, plain, after)
+    return TextFormat(plain, (instructed[0], instructed[1]), after, image)
 
 
 def keeps_texts(folder: Path) -> bool:
@@ -102,11 +147,52 @@ def keeps_texts(folder: Path) -> bool:
     if source is None:
         return False
     template = Template(folder, *source, {}, structured=True)
-    prompt, text = (
-        f" \n{_MARKS[slot]}\n " for slot in (PromptSlot.INSTRUCTION, PromptSlot.DOCUMENT)
-    )
-    alone, prompted = {"user": text}, {"system": prompt, "user": text}
-    return template.render(alone) == text and template.render(prompted) == prompt + text
+    alone, prompted = {"user": _TEXT}, {"system": _INSTRUCTION, "user": _TEXT}
+    return template.render(alone) == _TEXT and template.render(prompted) == _INSTRUCTION + _TEXT
+
+
+def _processor_template(
+    folder: Path, variables: Mapping[str, Any], message_format: str | None
+) -> "Template | None":
+    """Read the chat template of a processor for several media; return None if there is none.
+
+    For the arguments see read_pair_format. Raises ModelError for a template that cannot be
+    rendered.
+    """
+    templates = _templates(folder)
+    if (path := folder / PROCESSOR_FILE).exists():
+        templates = _stated(path, JsonConfig(path)["chat_template"])
+    return _template(folder, templates, variables, message_format) if templates else None
+
+
+def _image(template: "Template", plain: str, after: str) -> str:
+    """Return the text of an image between two texts; "" if the template has no images.
+
+    plain, after: the text around a text.
+    """
+    texts = [{"type": "text", "text": text} for text in (_TEXT, _INSTRUCTION)]
+    try:
+        rendered = template.render({"user": [texts[0], {"type": "image"}, texts[1]]})
+    except ModelError:
+        return ""
+    before, behind = plain + _TEXT, _INSTRUCTION + after
+    if not (rendered.startswith(before) and rendered.endswith(behind)):
+        return ""
+    return rendered[len(before) : len(rendered) - len(behind)]
+
+
+def _parts(folder: Path, rendered: str, *texts: str) -> list[str]:
+    """Split the rendered template at texts; each text must occur once, in order."""
+    parts = []
+    for text in texts:
+        if rendered.count(text.strip()) != 1 or text not in rendered:
+            raise ModelError(
+                f"{folder}: the chat template cannot format a text: it must keep the "
+                "message of the role user, and before it that of the role system, as they are"
+            )
+        part, _, rendered = rendered.partition(text)
+        parts.append(part)
+    return [*parts, rendered]
 
 
 def _template(

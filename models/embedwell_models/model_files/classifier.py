@@ -12,29 +12,71 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import default_prompt, has_modules, read_card, read_kind
-from embedwell_models.model_files.classification_heads import (
+from embedwell_models.model_files.heads import (
+    CLASS_SUFFIXES,
     ClassificationHead,
     classification_head,
+    decoder_head,
+    listwise_head,
+    next_token_head,
 )
-from embedwell_models.model_files.encoder_decoder import decoder_head, read_decoder_format
-from embedwell_models.model_files.generative import CLASS_SUFFIXES, next_token_head
-from embedwell_models.model_files.listwise import ListwiseOptions, listwise_head
 from embedwell_models.model_files.modules import ModuleEntry
-from embedwell_models.model_files.rerank_formats import AUTO, CHOICES, FORMATS, PAIR
+from embedwell_models.model_files.rerank_formats import (
+    AUTO,
+    CHOICES,
+    FORMATS,
+    JINA,
+    PAIR,
+    read_decoder_format,
+)
 from embedwell_models.model_files.transformer import (
     ChatTemplateOptions,
     Output,
     TransformerOptions,
 )
+from embedwell_models.tokenizer.listwise import ListwiseFormat, ListwiseTokenizer
+from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
 from embedwell_models.tokenizer.pair_format import AnyPairFormat, PairFormat, SeparateFormat
+from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 _CLASS_SUFFIX = "ForSequenceClassification"
+_RELEVANCE = ("relevance",)
 _OLD_ACTIVATION = "sbert_ce_default_activation_function"
 
 Task = Literal["embed", "multi_vector", "rerank", "classify"]
 Activation = Literal["sigmoid", "identity"]
 _ACTIVATIONS: dict[str, Activation] = {"Sigmoid": "sigmoid", "Identity": "identity"}
+
+
+@dataclass(frozen=True)
+class ListwiseOptions:
+    """Format and limits of the lists of documents that a listwise reranker reads.
+
+    marker_ids: ids of the tokens whose states become vectors. max_length: tokens of a block's
+    texts, see ListwiseTokenizer.
+    """
+
+    format: ListwiseFormat
+    marker_ids: tuple[int, ...]
+    max_length: int
+
+    @classmethod
+    def read(cls, folder: Path, path: str, config: EncoderConfig) -> "ListwiseOptions":
+        """Read the options of a folder; raises ModelError for markers that the model lacks.
+
+        path: the encoder's folder, relative to the model's.
+        """
+        rust = loader.load(folder / path).rust
+        marker_ids = [rust.token_to_id(marker) for marker in JINA.markers]
+        ids = [id for id in marker_ids if id is not None and id < config.vocab_size]
+        if len(ids) < len(marker_ids):
+            raise ModelError(f"{folder / path}: the model lacks one of the tokens {JINA.markers}")
+        return cls(JINA, tuple(ids), TransformerOptions.read(folder, path, config).max_length)
+
+    def tokenizer(self, tokenizer: Tokenizer) -> ListwiseTokenizer:
+        """Return the tokenizer of lists. tokenizer: that of the model."""
+        return ListwiseTokenizer(tokenizer, self.format, self.max_length)
 
 
 @dataclass(frozen=True)
@@ -94,20 +136,10 @@ class ClassifierOptions:
         if family.decodes_queries:
             return _encoder_decoder(folder, path, config)
         options = JsonConfig(folder / path / "config.json")
-        class_name = next(iter(options.get("architectures", ())), "")
-        output: Output = "next_token"
-        has_head = class_name in families.named(config.family).head_classes
-        if has_head or class_name.endswith(_CLASS_SUFFIX):
-            output, labels = "logits", _labels(options, config)
-            head = classification_head(options, config, path, len(labels))
-        elif class_name.endswith(CLASS_SUFFIXES):
-            next_token = next_token_head(folder, entries, config, rerank_format)
-            if next_token is None:
-                return None
-            head, labels = next_token, ("relevance",)
-        else:
-            _refuse_cross_encoder(folder, options, class_name)
+        read = _head(folder, entries, options, config, rerank_format)
+        if read is None:
             return None
+        output, labels, head = read
         return cls(
             labels,
             head,
@@ -121,7 +153,7 @@ class ClassifierOptions:
 def _encoder_decoder(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
     options = JsonConfig(folder / path / "config.json")
     return ClassifierOptions(
-        ("relevance",),
+        _RELEVANCE,
         decoder_head(folder, path, config),
         _activation(folder, options, 1),
         output="next_token",
@@ -130,11 +162,34 @@ def _encoder_decoder(folder: Path, path: str, config: EncoderConfig) -> Classifi
 
 
 def _listwise(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
-    head, options = (
+    return ClassifierOptions(
+        _RELEVANCE,
         listwise_head(path, config.hidden_size),
-        ListwiseOptions.read(folder, path, config),
+        "identity",
+        output="states",
+        listwise=ListwiseOptions.read(folder, path, config),
     )
-    return ClassifierOptions(("relevance",), head, "identity", output="states", listwise=options)
+
+
+def _head(
+    folder: Path,
+    entries: Sequence[ModuleEntry],
+    options: JsonConfig,
+    config: EncoderConfig,
+    rerank_format: str,
+) -> tuple[Output, tuple[str, ...], ClassificationHead] | None:
+    # The output of the encoder, the labels and the head; None for a model that embeds.
+    class_name = next(iter(options.get("architectures", ())), "")
+    has_head = class_name in families.named(config.family).head_classes
+    if has_head or class_name.endswith(_CLASS_SUFFIX):
+        labels = _labels(options, config)
+        head = classification_head(options, config, entries[0].path, len(labels))
+        return "logits", labels, head
+    if class_name.endswith(CLASS_SUFFIXES):
+        next_token = next_token_head(folder, entries, config, rerank_format)
+        return ("next_token", _RELEVANCE, next_token) if next_token else None
+    _refuse_cross_encoder(folder, options, class_name)
+    return None
 
 
 def _refuse_cross_encoder(folder: Path, options: JsonConfig, class_name: str) -> None:

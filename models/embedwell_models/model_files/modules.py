@@ -1,4 +1,7 @@
-"""modules.json of sentence-transformers: the modules of a model in order, without weights."""
+"""modules.json of sentence-transformers: the modules of a model in order, without weights.
+
+A Router has other modules for queries than for documents, which router_config.json lists.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +10,6 @@ from pathlib import Path, PurePosixPath
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.model_files.router import (
-    DOCUMENT,
-    QUERY,
-    ROUTER,
-    Routes,
-    read_routes,
-    refuse_default_query,
-)
 from embedwell_models.model_files.vector_modules import (
     ACTIVATIONS,
     Dense,
@@ -25,6 +20,9 @@ from embedwell_models.model_files.vector_modules import (
     WithoutWeights,
 )
 
+ROUTER = "Router"
+ROUTER_FILE = "router_config.json"
+QUERY, DOCUMENT = "query", "document"
 STATIC = "StaticEmbedding"
 WORDS = "WordEmbeddings"
 WORD_WEIGHTS = "WordWeights"
@@ -42,6 +40,7 @@ SENTENCE, TOKENS = "sentence_embedding", "token_embeddings"
 SPLADE_POOLING = "SpladePooling"
 QUERY_WEIGHTS = "SparseStaticEmbedding"
 """Kind of the only module for queries of a sparse model without an encoder for them."""
+_ROUTER_PARAMETERS = {"default_route", "allow_empty_key", "route_mappings"}
 _TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
 """Jina's tasks -> routes, whose modules differ in some models."""
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
@@ -62,6 +61,22 @@ _CUSTOM = {
     "custom_st.Transformer",  # chooses the adapters of Jina v3
     "custom_st.MultiModalTransformer",  # puts texts and images of GME into its format
 }
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The modules of a Router. modules: by route, the class and path of each module.
+
+    default: the route of a text without a task.
+    """
+
+    modules: Mapping[str, Sequence[tuple[str, str]]]
+    default: str
+
+    @property
+    def differ(self) -> bool:
+        """Whether queries have other modules than documents."""
+        return self.modules[QUERY] != self.modules[DOCUMENT]
 
 
 @dataclass(frozen=True)
@@ -117,7 +132,7 @@ def read_query_weights(folder: Path) -> ModuleEntry | None:
     kinds = [entry.kind for entry in _through(folder, listed, DOCUMENT)]
     if [entry.kind for entry in query] != [QUERY_WEIGHTS] or SPLADE_POOLING not in kinds:
         return None
-    refuse_default_query(folder / listed[0].path, _routes(folder, listed[0]))
+    _refuse_default_query(folder / listed[0].path, read_routes(folder / listed[0].path))
     return query[0]
 
 
@@ -128,7 +143,7 @@ def read_tasks(folder: Path) -> tuple[str, ...]:
     """
     path = folder / "modules.json"
     listed = _listed(path) if path.exists() else ()
-    routers = [_routes(folder, entry) for entry in listed if entry.kind == ROUTER]
+    routers = [read_routes(folder / entry.path) for entry in listed if entry.kind == ROUTER]
     defaults = [routes.default for routes in routers if routes.differ]
     if not defaults or read_query_weights(folder) is not None:
         return ()
@@ -164,6 +179,45 @@ def read_vector_modules(
     return modules
 
 
+def read_routes(folder: Path) -> Routes:
+    """Read router_config.json.
+
+    Raises ModelError for routes other than queries and documents, and for parameters that choose
+    routes by the kinds of inputs.
+    """
+    options = JsonConfig(folder / ROUTER_FILE)
+    options.refuse_unknown({"types", "structure", "parameters"})
+    parameters = options.nested("parameters")
+    parameters.refuse_unknown(_ROUTER_PARAMETERS)
+    kinds, structure = options["types"], options["structure"]
+    if set(structure) != {QUERY, DOCUMENT}:
+        raise options.unsupported("structure", sorted(structure), [DOCUMENT, QUERY])
+    routes = {route: _modules_of(options, kinds, paths) for route, paths in structure.items()}
+    if routes[QUERY] == routes[DOCUMENT]:
+        return Routes(routes, DOCUMENT)
+    parameters.require("route_mappings", None, {})
+    fallback = next(iter(routes)) if parameters.get("allow_empty_key", True) else DOCUMENT
+    default = parameters.get("default_route", fallback)
+    if default not in routes:
+        raise parameters.unsupported("default_route", default, [*routes])
+    return Routes(routes, default)
+
+
+def _refuse_default_query(folder: Path, routes: Routes) -> None:
+    """Raise ModelError if a text without a task is a query."""
+    if routes.default != DOCUMENT:
+        parameters = JsonConfig(folder / ROUTER_FILE).nested("parameters")
+        raise parameters.unsupported("default_route", routes.default, DOCUMENT)
+
+
+def _modules_of(
+    options: JsonConfig, kinds: dict[str, str], paths: Sequence[str]
+) -> list[tuple[str, str]]:
+    if missing := [path for path in paths if path not in kinds]:
+        raise options.unsupported("structure", missing, sorted(kinds))
+    return [(kinds[path], path) for path in paths]
+
+
 def _listed(path: Path) -> tuple[ModuleEntry, ...]:
     listed = read_json(path)
     if not isinstance(listed, list):
@@ -182,13 +236,9 @@ def _through(folder: Path, listed: Sequence[ModuleEntry], route: str) -> tuple[M
             entries.append(entry)
             continue
         prefix = f"{entry.path}/" if entry.path else ""
-        modules = _routes(folder, entry).modules[route]
+        modules = read_routes(folder / entry.path).modules[route]
         entries += [_entry(folder / entry.path, kind, prefix + part) for kind, part in modules]
     return tuple(entries)
-
-
-def _routes(folder: Path, router: ModuleEntry) -> Routes:
-    return read_routes(folder / router.path)
 
 
 def _entry(path: Path, kind: str, module_path: str) -> ModuleEntry:

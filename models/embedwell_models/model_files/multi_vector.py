@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.checkpoint import safetensors_files
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ModelError
@@ -21,7 +21,12 @@ from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_card
 from embedwell_models.model_files.modules import TOKENS, ModuleEntry
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
+from embedwell_models.model_files.vector_modules import (
+    Dense,
+    Module,
+    Normalize,
+    projection_modules,
+)
 
 STANFORD = "HF_ColBERT"
 METADATA = "artifact.metadata"
@@ -99,6 +104,16 @@ class MultiVectorOptions:
         dense = (module for module in self.modules if isinstance(module, Dense))
         return [module.tensor for module in dense if not module.has_own_file]
 
+    def max_length(self, role: TextRole, default: int) -> int:
+        """Return the maximum number of tokens of a text. default: used without an option."""
+        if role == "document":
+            return self.document_length or default
+        if self.expansion is None:
+            return self.query_length or default
+        if self.expansion.fixed:
+            return self.expansion.length
+        return max(self.query_length or default, self.expansion.length)
+
     @classmethod
     def read(
         cls, folder: Path, entries: Sequence[ModuleEntry], spec: CheckpointLayout
@@ -115,7 +130,7 @@ class MultiVectorOptions:
             _check_kinds(folder, entries, _KINDS_OF_PAGES)
             if _skipped(folder, entries)[0]:
                 raise ModelError(f"{folder}: skiplist_words of a model of pages are not supported")
-            following = _projection_modules(entries[0].path, hidden_size, projection)
+            following = tuple(projection_modules(entries[0].path, hidden_size, projection))
             return _of_pages(encoder, following, spec.page_format)
         if not has_modules(folder):
             config = JsonConfig.optional(encoder / "config.json")
@@ -133,30 +148,6 @@ BGE_M3 = MultiVectorOptions(modules=(), normalize=True, mean_scores=True, skips_
 
 BESIDE_DENSE = MultiVectorOptions(modules=(), normalize=True)
 """A projection of every token's state, beside the dense vector of a text."""
-
-
-def projection_module(path: str, hidden_size: int, projection: Projection) -> Dense:
-    """Return a projection in the encoder's file as a module.
-
-    path: the encoder's folder, relative to the model's.
-    """
-    return Dense(
-        path=path,
-        inputs=hidden_size,
-        outputs=projection.width,
-        bias=projection.bias,
-        activation="Identity",
-        tensor=projection.tensor,
-    )
-
-
-def _projection_modules(
-    path: str, hidden_size: int, projection: Projection | None
-) -> tuple[Module, ...]:
-    if projection is None:
-        return ()
-    dense, outputs = projection_module(path, hidden_size, projection), projection.outputs
-    return (dense,) if outputs is None else (dense, Truncate(outputs))
 
 
 def _of_pages(

@@ -47,8 +47,8 @@ class MultiVectorRules:
 
     def max_length(self, role: TextRole) -> int:
         """Return the number of tokens of a text that are read, special tokens included."""
-        stated = stated_max_length(self.options, role, self._tokenizer.max_length)
-        return min(stated, self._tokenizer.max_length) - len(self._suffix(role))
+        most = self._tokenizer.max_length
+        return min(self.options.max_length(role, most), most) - len(self._suffix(role))
 
     def expand(self, ids: Sequence[int], role: TextRole) -> list[int]:
         """Fill a query up to the length of the expansion, or add the suffix of the role.
@@ -103,17 +103,6 @@ def refuse_unsupported(
         raise ModelError(
             f"{path}: {family} without attention to the expansion of queries is not supported"
         )
-
-
-def stated_max_length(options: MultiVectorOptions, role: TextRole, default: int) -> int:
-    """Return the maximum number of tokens of a text. default: used without an option."""
-    if role == "document":
-        return options.document_length or default
-    if options.expansion is None:
-        return options.query_length or default
-    if options.expansion.fixed:
-        return options.expansion.length
-    return max(options.query_length or default, options.expansion.length)
 
 
 def _query_suffix(options: MultiVectorOptions, tokenizer: Tokenizer, encoder: Path) -> list[int]:

@@ -1,4 +1,8 @@
-"""Choice of a model's pooling from its files, the settings or the default."""
+"""Choice of a model's pooling from its files, the settings or the default.
+
+WeightedLayerPooling of sentence-transformers, a mean of the states after several layers, precedes
+it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +10,14 @@ from pathlib import Path
 from typing import Literal
 
 from embedwell_models.config.checkpoint_layout import Projection
+from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.decoder import bidirectional_code
 from embedwell_models.model_files.card import has_modules
 from embedwell_models.model_files.modules import (
     CLIP,
+    LAYER_WEIGHTS,
     SPLADE_POOLING,
     STATIC,
     WORDS,
@@ -164,3 +170,37 @@ def _assumed(folder: Path) -> str:
     if not name.endswith("ForCausalLM") or bidirectional_code(options):
         return "mean"
     return "lasttoken" if options.get("is_causal", True) else "mean"
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Weights of the states after the last layers.
+
+    path: the module's folder, relative to the model's. count: how many weights there are.
+    """
+
+    path: str
+    count: int
+
+
+def read_layer_weights(
+    folder: Path, entries: Sequence[ModuleEntry], encoder: EncoderConfig
+) -> LayerWeights | None:
+    """Read the options of a folder; None without the module, and where it has no effect.
+
+    It has none if the encoder's config.json does not ask for the states of all layers.
+
+    Raises ModelError for another number of layers than the encoder's.
+    """
+    paths = [entry.path for entry in entries if entry.kind == LAYER_WEIGHTS]
+    if not paths:
+        return None
+    if not JsonConfig(folder / entries[0].path / "config.json").get("output_hidden_states", False):
+        return None
+    options = JsonConfig(folder / paths[0] / "config.json")
+    layers, start = options.get("num_hidden_layers", 12), options.get("layer_start", 4)
+    if layers != encoder.num_layers:
+        raise options.unsupported("num_hidden_layers", layers, encoder.num_layers)
+    if not 0 <= start <= layers:
+        raise options.unsupported("layer_start", start, f"0 to {layers}")
+    return LayerWeights(paths[0], layers + 1 - start)

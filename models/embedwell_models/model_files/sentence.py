@@ -5,36 +5,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from embedwell_models import families
-from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.family import Family
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import default_prompt, read_card
-from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.model_files.layer_weights import (
-    LayerWeights,
-    read_layer_weights_options,
+from embedwell_models.model_files.chat_template import (
+    TEXT_FORMATS,
+    TEXT_VARIABLES,
+    read_text_format,
 )
+from embedwell_models.model_files.classifier import ClassifierOptions
 from embedwell_models.model_files.modules import TABLES, WORD_WEIGHTS, ModuleEntry
-from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions, projection_module
-from embedwell_models.model_files.multi_vector_rules import stated_max_length
+from embedwell_models.model_files.multi_vector import ROLES, MultiVectorOptions
 from embedwell_models.model_files.pooling import (
     MODES_WITHOUT_WORD_WEIGHTS,
     SPLADE,
+    LayerWeights,
     PoolingChoice,
     Source,
     choose_pooling,
     has_pooling,
+    read_layer_weights,
 )
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.model_files.sparse import Sparse, read_sparse
-from embedwell_models.model_files.text_template import (
-    FORMATS,
-    VARIABLES,
-    read_text_format,
-)
 from embedwell_models.model_files.transformer import Output, TransformerOptions
 from embedwell_models.model_files.vector_modules import (
     Dense,
@@ -42,6 +39,7 @@ from embedwell_models.model_files.vector_modules import (
     Module,
     Normalize,
     Truncate,
+    projection_modules,
 )
 from embedwell_models.tokenizer.pair_format import DecoderFormat
 from embedwell_models.tokenizer.text_format import TextFormat
@@ -108,18 +106,12 @@ class VectorRecipe:
         encoder = spec.config
         if classifier is not None:
             return _of_classifier(folder, entries[0].path, encoder, classifier)
-        family = families.named(encoder.family)
+        family, card = families.named(encoder.family), read_card(folder)
         as_code = family.published_pooling if pooling == AUTO and not has_pooling(entries) else ""
         choice = choose_pooling(folder, entries, as_code or pooling, spec.projection)
         if as_code:
             choice = replace(choice, source="model")
-        projected = projection_modules(entries[0].path, encoder.hidden_size, choice.projection)
-        card = read_card(folder)
-        pooled = encoder.hidden_size * len(choice.modes)
-        width = last_width(projected, pooled)
-        following = [*projected, *modules.read_vector_modules(folder, entries, width)]
-        if choice.modes != (SPLADE,):
-            following += _truncation(card, spec, last_width(following, pooled))
+        following = _following(folder, entries, spec, choice, card)
         normalize = following[-1:] == [Normalize()]
         # Without modules.json, the options are those in the model's own code.
         own = spec.latents if choice.source == "assumed" else None
@@ -128,9 +120,6 @@ class VectorRecipe:
         with_format = published if family.instruction or family.text_format else None
         text_format = _text_format(folder / entries[0].path, options, with_format)
         instruction = published.instruction if published and text_format else ""
-        prompts = {**(published.prompts if published else {}), **card.get("prompts", {})}
-        if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
-            prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
         default = published.prompts.get(published.default_prompt, "") if published else ""
         return cls(
             max_length=options.max_length,
@@ -142,14 +131,14 @@ class VectorRecipe:
             normalize=own.normalize if own else normalize or bool(instruction or as_code),
             end=choice.projection.end if choice.projection else None,
             padded=choice.projection is not None and choice.projection.padded,
-            layer_weights=read_layer_weights_options(folder, entries, encoder),
+            layer_weights=read_layer_weights(folder, entries, encoder),
             sparse=read_sparse(folder, entries, encoder, choice),
             lowercase=options.lowercase,
             side=options.side,
             file_only=entries[0].kind in TABLES,
             word_weights=_word_weights(folder, entries, choice),
             keep_unknown=family.keeps_unknown_tokens,
-            prompts=prompts,
+            prompts=_prompts(card, family, published, spec),
             default_prompt=default_prompt(card) or instruction or default,
             text_format=text_format,
         )
@@ -167,7 +156,7 @@ class VectorRecipe:
             options = TransformerOptions.of_pages(folder, path, encoder)
         else:
             options = TransformerOptions.read(folder, path, encoder, multi_vector=True)
-        lengths = [stated_max_length(multi_vector, role, options.max_length) for role in ROLES]
+        lengths = [multi_vector.max_length(role, options.max_length) for role in ROLES]
         prompts = dict(multi_vector.prompts)
         return cls(
             max_length=min(max(lengths), encoder.max_tokens),
@@ -199,7 +188,7 @@ class VectorRecipe:
         if self.pooling == (SPLADE,):
             return encoder.vocab_size
         steps = [step for step in self.modules if truncated or not isinstance(step, Truncate)]
-        return last_width(steps, encoder.hidden_size * (len(self.pooling) or 1))  # or of a token
+        return _last_width(steps, encoder.hidden_size * (len(self.pooling) or 1))  # or of a token
 
 
 def _of_classifier(
@@ -221,13 +210,42 @@ def _of_classifier(
     )
 
 
+def _following(
+    folder: Path,
+    entries: Sequence[ModuleEntry],
+    spec: CheckpointLayout,
+    choice: PoolingChoice,
+    card: JsonConfig,
+) -> list[Module]:
+    # The modules after the pooling.
+    pooled = spec.config.hidden_size * len(choice.modes)
+    projected = projection_modules(entries[0].path, spec.config.hidden_size, choice.projection)
+    width = _last_width(projected, pooled)
+    following = [*projected, *modules.read_vector_modules(folder, entries, width)]
+    if choice.modes == (SPLADE,):
+        return following
+    return following + _truncation(card, spec, _last_width(following, pooled))
+
+
+def _prompts(
+    card: JsonConfig, family: Family, published: Family | None, spec: CheckpointLayout
+) -> dict[str, str]:
+    # published: the family, if its own code says how a text is read.
+    prompts = {**(published.prompts if published else {}), **card.get("prompts", {})}
+    if spec.adapters and spec.adapters.name in spec.adapters.symmetric:
+        prompts |= dict.fromkeys(family.prompts, family.prompts["query"])
+    return prompts
+
+
 def _text_format(
     encoder: Path, options: TransformerOptions, published: Family | None
 ) -> TextFormat | None:
     """Read the format of texts. published: the family that states it in place of the files."""
     template = options.chat_template
     if published:
-        return FORMATS.get(published.text_format) or read_text_format(encoder, VARIABLES, None)
+        return TEXT_FORMATS.get(published.text_format) or read_text_format(
+            encoder, TEXT_VARIABLES, None
+        )
     if template is None:
         return None
     return read_text_format(encoder, template.variables, template.format)
@@ -254,7 +272,7 @@ def _options(
     return TransformerOptions.read(folder, entry.path, encoder, output)
 
 
-def last_width(steps: Sequence[Module], width: int) -> int:
+def _last_width(steps: Sequence[Module], width: int) -> int:
     """Return the number of dimensions after some modules. width: before them."""
     widths = [step.outputs for step in steps if isinstance(step, Dense | LogitScore | Truncate)]
     return widths[-1] if widths else width
@@ -266,13 +284,3 @@ def _truncation(card: JsonConfig, spec: CheckpointLayout, width: int) -> list[Tr
     if dimensions is not None and spec.images:
         raise card.unsupported("truncate_dim", dimensions, "null for texts and images")
     return [] if dimensions is None or dimensions >= width else [Truncate(dimensions)]
-
-
-def projection_modules(path: str, hidden: int, projection: Projection | None) -> list[Dense]:
-    """Return the projection as a list of modules; empty without a projection.
-
-    path: the encoder's folder. hidden: size of the states.
-    """
-    if projection is None:
-        return []
-    return [projection_module(path, hidden, projection)]

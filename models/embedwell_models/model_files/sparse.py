@@ -11,10 +11,15 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files import modules
-from embedwell_models.model_files.bge_m3 import TOKEN_VECTORS, TOKEN_WEIGHTS
 from embedwell_models.model_files.card import read_card, read_kind
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.pooling import SPLADE, PoolingChoice
+
+TOKEN_WEIGHTS = "sparse_linear.safetensors"  # noqa: S105 - a file
+"""File of BGE-M3 with the linear layer from a token's state to its weight."""
+
+TOKEN_VECTORS = "colbert_linear.safetensors"  # noqa: S105 - a file
+"""File of BGE-M3 with the linear layer from a token's state to its vector."""
 
 _CLASS_SUFFIX = "ForMaskedLM"
 

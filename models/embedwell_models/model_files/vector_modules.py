@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from embedwell_models.config.checkpoint_layout import Projection
+
 RESIDUAL = "residual.weight"
 """Name of the second matrix of a Dense."""
 
@@ -123,6 +125,32 @@ ACTIVATIONS = (
     *("LeakyReLU", "ELU", "Softplus", "Mish", "Hardtanh"),
 )
 """Supported activations of a Dense: classes of torch.nn."""
+
+
+def projection_module(path: str, hidden_size: int, projection: Projection) -> Dense:
+    """Return a projection in the encoder's file as a module.
+
+    path: the encoder's folder, relative to the model's.
+    """
+    return Dense(
+        path=path,
+        inputs=hidden_size,
+        outputs=projection.width,
+        bias=projection.bias,
+        activation="Identity",
+        tensor=projection.tensor,
+    )
+
+
+def projection_modules(path: str, hidden_size: int, projection: Projection | None) -> list[Module]:
+    """Return a projection, and what follows it, as modules; empty without a projection.
+
+    For the other arguments see projection_module.
+    """
+    if projection is None:
+        return []
+    dense, outputs = projection_module(path, hidden_size, projection), projection.outputs
+    return [dense] if outputs is None else [dense, Truncate(outputs)]
 
 
 def _bias_of(weight: str) -> str:

@@ -6,27 +6,15 @@ Q query vectors, N rows, D dimensions, S lists of neighbours.
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from embedwell_models.tables.table import BLOCK, Rows
 from embedwell_models.vectors import METRICS, Doubles, Floats, normalize
 
-BLOCK = 1 << 14
-"""Number of rows whose scores are in memory at once."""
 _SPARE = 32  # further neighbours that are scored again in double precision
 _LEAST = 1e-6  # added to a divisor, as in gensim
-
-
-class Rows(Protocol):
-    """A table (N, D) that may be larger than the memory."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> Floats:
-        """Return some rows (n, D)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
-"""Stored tables: construction from the parts in files, and their validation.
+"""Stored tables: the names of their parts in files, their construction, and their validation."""
 
-The parts have our names (`embedwell_models.tables.names`) in every family.
-"""
-
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,19 +14,8 @@ from embedwell_models.tables.compressed import (
     Tier,
     TieredTable,
 )
-from embedwell_models.tables.names import (
-    CODEBOOKS,
-    CODES,
-    DIRECTIONS,
-    IMPORTANCE,
-    POOL,
-    ROWS,
-    SCALES,
-    TABLE,
-    TIER,
-)
-from embedwell_models.tables.neighbors import BLOCK
 from embedwell_models.tables.table import (
+    BLOCK,
     Array,
     PlainTable,
     ScaledTable,
@@ -37,6 +25,48 @@ from embedwell_models.tables.table import (
     to_float32,
 )
 from embedwell_models.vectors import Floats
+
+TABLE, ROWS, SCALES = "token_table", "token_rows", "token_scales"
+CODES, CODEBOOKS = "token_codes", "token_codebooks"
+POOL, IMPORTANCE = "token_pool", "token_importance"
+TIER, DIRECTIONS = "token_tier", "token_directions"
+"""Name format with the number of the tier, from 0."""
+_PREFIX = "token_"
+_COMPRESSED = re.compile(r"token_(codes|codebooks|tier\d+|directions\d+|pool|importance)")
+
+
+def is_part(name: str) -> bool:
+    """Whether our name of a tensor names a part of a table."""
+    return name in (TABLE, ROWS, SCALES) or bool(_COMPRESSED.fullmatch(name))
+
+
+@dataclass(frozen=True)
+class TensorNames:
+    """Names of a family's tensors; all other parts are named 'stem.codes' and so on.
+
+    rows: name of the row indices; None for a family whose ids share no rows.
+    """
+
+    stem: str
+    table: str
+    scales: str
+    rows: str | None = None
+
+    def ours(self, names: Iterable[str]) -> dict[str, str]:
+        """Return name in the file -> our name, for the tensors that are parts of a table."""
+        return {name: ours for name in names if (ours := self._ours(name))}
+
+    def theirs(self, part: str) -> str:
+        """Return the name in a file of a part with our name."""
+        plain = {TABLE: self.table, SCALES: self.scales}
+        return plain.get(part, f"{self.stem}.{part.removeprefix(_PREFIX)}")
+
+    def _ours(self, name: str) -> str | None:
+        plain = {self.table: TABLE, self.scales: SCALES, self.rows: ROWS}
+        if name in plain:
+            return plain[name]
+        ours = name.replace(f"{self.stem}.", _PREFIX, 1)
+        return ours if name.startswith(f"{self.stem}.") and _COMPRESSED.fullmatch(ours) else None
 
 
 def build(parts: Mapping[str, Array]) -> Table:
@@ -124,7 +154,7 @@ def _hashed(parts: Mapping[str, Array]) -> HashedTable:
 
 def _required(parts: Mapping[str, Array], name: str) -> Array:
     if name not in parts:
-        raise ModelError(f"the checkpoint lacks the table's {name.removeprefix('token_')}")
+        raise ModelError(f"the checkpoint lacks the table's {name.removeprefix(_PREFIX)}")
     return parts[name]
 
 

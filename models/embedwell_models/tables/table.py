@@ -1,8 +1,9 @@
-"""Tables of vectors whose rows are decoded when they are read.
+"""Tables of vectors and other matrices whose rows are decoded when they are read.
 
 N rows, D dimensions, n rows that are read at once.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,12 +11,23 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from embedwell_models.tables.neighbors import BLOCK, Rows
 from embedwell_models.vectors import Floats
 
 Array = npt.NDArray[Any]
 Chosen = slice | npt.NDArray[np.int64]
 """The rows to read."""
+BLOCK = 1 << 14
+"""Number of rows that are in memory at once when all are read."""
+
+
+class Rows(Protocol):
+    """A table (N, D) that may be larger than the memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Chosen) -> Floats:
+        """Return some rows (n, D)."""
+        ...
 
 
 class Table(Rows, Protocol):
@@ -86,3 +98,49 @@ def blocks(table: Rows) -> Iterator[Floats]:
     """Yield the rows of a table in blocks."""
     for start in range(0, len(table), BLOCK):
         yield table[start : min(start + BLOCK, len(table))]
+
+
+class QuantizedMatrix(ABC):
+    """Matrix (N, D) that is stored quantised."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """N, D."""
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def width(self) -> int:
+        """Number of dimensions."""
+        return self.shape[1]
+
+    @abstractmethod
+    def __getitem__(self, rows: Chosen) -> Floats:
+        """Return some rows (n, D) as float32."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> "QuantizedMatrix":
+        """Return consecutive rows as they are stored."""
+
+    @abstractmethod
+    def to_float32(self) -> Floats:
+        """Decode all rows (N, D)."""
+
+    @abstractmethod
+    def is_finite(self) -> bool:
+        """Whether no number is NaN or infinity."""
+
+
+Stored = Array | QuantizedMatrix
+"""Numbers as a file holds them; uint16 means the bits of bfloat16."""
+
+
+def decoded(numbers: Stored) -> Floats:
+    """Return stored numbers as float32; no copy if they are stored so."""
+    return numbers.to_float32() if isinstance(numbers, QuantizedMatrix) else to_float32(numbers)

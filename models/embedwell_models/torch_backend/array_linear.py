@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from embedwell_models.encoder.linear import Linear, LinearFactory
+from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.torch_backend import linear as on_tensors
 from embedwell_models.vectors import Floats
 

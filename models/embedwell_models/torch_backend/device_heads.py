@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import LayerMixEncoder
-from embedwell_models.encoder.linear import WeightAndBias
+from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.encoder.vector_modules import load_dense
 from embedwell_models.model_files.vector_modules import Dense, Module, Normalize, Truncate
 from embedwell_models.torch_backend.cuda_graphs import Forward

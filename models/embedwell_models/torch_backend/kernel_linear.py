@@ -8,7 +8,7 @@ from torch import Tensor
 from embedwell_models.cpu_backend.library import best_isa
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
-from embedwell_models.encoder import linear
+from embedwell_models.encoder import layers
 from embedwell_models.torch_backend.linear import (
     Linear,
     LinearFactory,
@@ -49,7 +49,7 @@ class TensorKernelLinearFactory(LinearFactory):
 
 @dataclass(frozen=True)
 class _Linear:
-    linear: linear.Linear
+    linear: layers.Linear
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         added = None if residual is None else residual.numpy()
@@ -58,7 +58,7 @@ class _Linear:
 
 @dataclass(frozen=True)
 class _RowMaximum:
-    row_maximum: linear.RowMaximum
+    row_maximum: layers.RowMaximum
 
     def __call__(self, x: Tensor, layout: SequenceLayout) -> Tensor:
         return torch.from_numpy(self.row_maximum(x.numpy(), layout.host_lengths))

@@ -9,7 +9,7 @@ from torch import Tensor
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.encoders_with_heads import StateFunction
 from embedwell_models.encoder.latents import NORM_EPS, LatentWeights
-from embedwell_models.encoder.linear import WeightAndBias
+from embedwell_models.encoder.layers import WeightAndBias
 from embedwell_models.torch_backend.device_state_function import DeviceStateFunctionEncoder
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory

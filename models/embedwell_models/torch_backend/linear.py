@@ -26,7 +26,7 @@ def _gelu_sigmoid(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-ACTIVATIONS: Mapping[str, Activation] = {  # names in models/embedwell_models/config/activations.py
+ACTIVATIONS: Mapping[str, Activation] = {  # names in models/embedwell_models/config/layer_spec.py
     "none": Activation(lambda x: x, ("none", "")),
     "gelu": Activation(F.gelu, ("gelu", "none")),
     "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), ("gelu", "tanh")),

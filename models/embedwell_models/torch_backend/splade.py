@@ -11,8 +11,7 @@ from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.masked_lm import MaskedLMWeights
-from embedwell_models.encoder.splade_encoder import SpladeEncoder, SpladeHead
+from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.outputs.text_outputs import SparseVector
 from embedwell_models.torch_backend.async_copy import HostCopy, side_stream

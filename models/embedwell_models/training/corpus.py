@@ -1,5 +1,6 @@
-"""A file with a text in each line, which is read repeatedly and never held in memory."""
+"""A file with a text in each line, or a pair, which is read repeatedly and never held in memory."""
 
+import json
 import shutil
 import string
 import sys
@@ -13,6 +14,8 @@ from embedwell_models.errors import ModelError
 
 STDIN = Path("-")
 _MAX_WORDS = 10_000  # words of a sequence; gensim ignores further words
+_COLUMNS = ("anchor", "positive", "negative")
+_SUFFIXES = (".tsv", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -84,3 +87,63 @@ def _copied(source: Path, folder: Path) -> Path:
     except OSError as error:
         raise ModelError(f"{source} cannot be copied to {folder}: {error}") from None
     return copy
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of an anchor, a positive with the same meaning and optionally a negative without it.
+
+    A .tsv file has them in columns, with or without a header; a .jsonl file has them in fields with
+    these names. In other files each text is paired with itself: its two vectors differ by dropout
+    (unsupervised SimCSE, Gao et al. 2021, arXiv 2104.08821).
+    """
+
+    corpus: Corpus
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the first row; raises ModelError."""
+        first = next(iter(self), None)
+        if first is None:
+            raise ModelError(f"{self.corpus.name} has a header but no pairs")
+        return _COLUMNS[: len(first)]
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """Yield each row; raises ModelError for a row with other columns than the first row."""
+        suffix = next((s for s in _SUFFIXES if self.corpus.name.endswith(s)), "")
+        width = 0
+        for number, line in self.corpus.lines():
+            try:
+                row = _row(line, suffix)
+            except ValueError as error:
+                raise ModelError(f"{self.corpus.name}, line {number}: {error}") from None
+            if row == _COLUMNS[: len(row)]:  # header
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                problem = f"{len(row)} texts, where lines before it have {width}"
+                raise ModelError(f"{self.corpus.name}, line {number}: {problem}")
+            yield row
+
+    def texts(self) -> Iterator[str]:
+        """Yield the texts of all rows; each text of a plain file is yielded once."""
+        plain = not self.corpus.name.endswith(_SUFFIXES)
+        for row in self:
+            yield from row[:1] if plain else row
+
+
+def _row(line: str, suffix: str) -> tuple[str, ...]:
+    """Return the texts of a line; raises ValueError."""
+    if not suffix:
+        return line, line
+    if suffix == ".tsv":
+        row = tuple(line.split("\t"))
+    else:
+        record = json.loads(line)
+        if not isinstance(record, dict):
+            raise ValueError("write an object")
+        row = tuple(record[name] for name in _COLUMNS if name in record)
+    texts = all(isinstance(text, str) and text.strip() for text in row)
+    if not texts or not 2 <= len(row) <= len(_COLUMNS):
+        raise ValueError("write an anchor, a positive and, in every line or in none, a negative")
+    return row

@@ -1,11 +1,12 @@
 """Training of a small sentence encoder from scratch, with sentence-transformers."""
 
 import logging
+import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import datasets  # type: ignore[import-untyped]
 from sentence_transformers import (
@@ -17,19 +18,46 @@ from sentence_transformers.base.modules import Normalize, Transformer
 from sentence_transformers.base.sampler import BatchSamplers
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from sentence_transformers.sentence_transformer.modules import Pooling
+from torch import Tensor, nn
 from transformers import BertConfig, BertModel, TrainerCallback, set_seed
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils.logging import disable_progress_bar
 
 from embedwell_models.errors import ModelError
-from embedwell_models.training.initialization import Initialization, initialize
-from embedwell_models.training.pairs import Pairs
+from embedwell_models.training.corpus import Pairs
 from embedwell_models.training.tokenizer import Algorithm, train_tokenizer, write_tokenizer
 
+Initialization = Literal["normal", "scaled", "uniform", "xavier", "he"]
+
+INITIALIZATIONS: Mapping[Initialization, Callable[[Tensor], Tensor]] = {
+    "normal": lambda weight: nn.init.normal_(weight, std=0.02),
+    "scaled": lambda weight: nn.init.normal_(weight, std=1 / math.sqrt(weight.shape[-1])),
+    "uniform": lambda weight: nn.init.uniform_(weight, -0.1, 0.1),
+    "xavier": nn.init.xavier_normal_,
+    "he": nn.init.kaiming_normal_,
+}
+"""Functions that fill a matrix (outputs, inputs) or a table (rows, D) with random numbers.
+
+normal: N(0, 0.02²), as BERT. scaled: N(0, 1/D). uniform: from -0.1 to 0.1. xavier: N(0, 2 /
+(inputs + outputs)), Glorot and Bengio 2010. he: N(0, 2 / inputs), He et al. 2015.
+"""
 _WARMUP = 0.1  # share of all steps
 _LOGS = 0.05  # between two logs
 
 log = logging.getLogger(__name__)
+
+
+def initialize(model: nn.Module, initialization: Initialization) -> None:
+    """Draw matrices and tables anew; biases become 0, and norms become the identity."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            INITIALIZATIONS[initialization](module.weight.data)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            module.weight.data[module.padding_idx].zero_()
+        if isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+        if isinstance(module, nn.Linear | nn.LayerNorm) and module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 @dataclass(frozen=True)

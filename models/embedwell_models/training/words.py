@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from embedwell_models.convert.words.source import WordVectors
-from embedwell_models.convert.words.word_embeddings import Choices, write_words
+from embedwell_models.convert.word_embeddings import Choices, write_words
+from embedwell_models.convert.word_files import WordVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import blocks
 from embedwell_models.tokenizer.words.subwords import Subwords

@@ -16,7 +16,7 @@ from embedwell.http.error_body import respond
 from embedwell.http.error_responses import to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
-from embedwell_models.encoder.free_memory import return_free_memory
+from embedwell_models.encoder.device import return_free_memory
 
 TEMPORARY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 """Statuses of a request that is sent again later."""

@@ -24,8 +24,8 @@ from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.classifier import Task
-from embedwell_models.model_files.matryoshka import declared_dimensions
 from embedwell_models.tables.neighbors import NeighborTable
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.tokenizer import Tokenizer

@@ -85,7 +85,7 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
     from embedwell_models.compress.model import Compression, compress_folder
     from embedwell_models.compress.tiers import parse_bands
-    from embedwell_models.convert.words.weighting import lines
+    from embedwell_models.convert.word_weighting import lines
 
     texts = lines(corpus) if corpus else None
     tiers = parse_bands(choices["tiers"]) if choices["tiers"] else None

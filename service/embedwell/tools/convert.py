@@ -91,8 +91,8 @@ def convert(
 
 
 def _converted_file(source: Path, output: Path | None, choices: tuple[Any, ...]) -> Path:
-    from embedwell_models.convert.files import convert_file
-    from embedwell_models.convert.words.word_embeddings import Choices
+    from embedwell_models.convert.model import convert_file
+    from embedwell_models.convert.word_embeddings import Choices
 
     name = source.name.removesuffix(".gz").rpartition(".")[0] or source.name
     target = output or source.resolve().with_name(f"{name}-converted")

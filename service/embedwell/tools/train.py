@@ -177,8 +177,7 @@ def sentences(corpus: Path, output: Path, **choices: Any) -> None:
     """
     require("accelerate", "datasets", "sentence_transformers")
     from embedwell_models.checkpoint.new_folder import new_folder
-    from embedwell_models.training.corpus import open_corpus
-    from embedwell_models.training.pairs import Pairs
+    from embedwell_models.training.corpus import Pairs, open_corpus
 
     with _reporting(), new_folder(output) as folder, open_corpus(corpus) as texts:
         from embedwell_models.training.sentences import SentenceTraining, train_sentences
@@ -227,9 +226,8 @@ def heads(  # noqa: PLR0913 - click passes them by name
     that does not match (negative).
     """
     from embedwell_models.checkpoint.new_folder import new_folder
-    from embedwell_models.training.corpus import open_corpus
+    from embedwell_models.training.corpus import Pairs, open_corpus
     from embedwell_models.training.heads import HeadTraining, train_heads
-    from embedwell_models.training.pairs import Pairs
 
     settings = read({"model": model, "revision": revision, "cache": cache, "dtype": dtype})
     training = HeadTraining(**choices, dtype=settings.dtype)

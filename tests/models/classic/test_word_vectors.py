@@ -1,228 +1,199 @@
-"""Tables of sentence-transformers' WordEmbeddings beside the library itself."""
+"""Vectors of words and of their n-grams, and tables that processes share."""
 
-import json
-from collections.abc import Callable, Sequence
+import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules as st
-from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+from safetensors.numpy import load_file, save_file
 
-from embedwell_models import model_fingerprint
-from embedwell_models.convert.model import convert_folder
+from embedwell_models.classic.word_vectors import WEIGHT_SUM_POWERS, WordVectorEncoder
+from embedwell_models.compress.model import Compression, compress_folder
+from embedwell_models.config.encoder_config import EncoderConfig
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
-from embedwell_models.loading.footprint import Footprint
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
-from tests.models.convert.older import pickled
-from tests.models.model_files.chains import randomised
-from tests.models.word_files import WIDTH, WORDS, vectors
+from embedwell_models.model_files.pooling import MODES_WITHOUT_WORD_WEIGHTS
+from embedwell_models.model_files.pooling_modes import MODES
+from embedwell_models.tables.compressed import CodedTable
+from embedwell_models.tables.table import Array, PlainTable, ScaledTable, Table
+from tests.models.word_files import WIDTH, vectors, write_fasttext, write_text
 
-VOCABULARY = ["PADDING_TOKEN", *WORDS]
-TEXTS = [
-    *("the king", "Berlin, (QUEEN) «man»", "", " ", "nothing known", "PADDING_TOKEN the"),
-    *("the\u00a0U.S.\u2003the\tking\n日本", "'king' king-queen -- x", "STRASSE straße"),
-]
-TABLE = vectors(len(VOCABULARY))
-Modules = Sequence[Any]
-
-
-def save(folder: Path, after: Modules, **options: Any) -> SentenceTransformer:
-    """Save a table, and what follows it; return the library's model."""
-    tokenizer = WhitespaceTokenizer(VOCABULARY, **{"stop_words": {"the"}, **options})
-    table = st.WordEmbeddings(tokenizer, TABLE)
-    model = SentenceTransformer(modules=[table, *after], device="cpu")
-    model.save_pretrained(str(folder), create_model_card=False)
-    return model
-
-
-def load(folder: Path) -> Embedder:
-    return Embedder.load(folder, device="cpu")
-
-
-def weights() -> Any:
-    words = {"king": 3.0, "berlin": 0.5, "x": 0.0}
-    return st.WordWeights(VOCABULARY, words, unknown_word_weight=0.25)
-
-
-CHAINS: dict[str, Callable[[], Modules]] = {
-    "mean": lambda: [st.Pooling(WIDTH)],
-    "max": lambda: [st.Pooling(WIDTH, "max")],
-    "two": lambda: [st.Pooling(WIDTH, ("mean_sqrt_len_tokens", "max"))],
-    "weightedmean": lambda: [st.Pooling(WIDTH, "weightedmean")],
-    "weights": lambda: [weights(), st.Pooling(WIDTH)],
-    "weights, two": lambda: [
-        weights(),
-        st.Pooling(WIDTH, ("mean", "mean_sqrt_len_tokens", "max")),
-        st.Normalize(),
-    ],
-    "dense": lambda: [st.Pooling(WIDTH), randomised(st.Dense(WIDTH, 5)), st.Normalize()],
-}
-
-
-@pytest.mark.parametrize("chain", CHAINS)
-def test_every_chain_equals_sentence_transformers(tmp_path: Path, chain: str) -> None:
-    theirs, ours = save(tmp_path, CHAINS[chain]()), load(tmp_path)
-    # Of a text without words, the maximum there is that of no numbers.
-    texts = [text for text in TEXTS if ours.tokenize([text])[0]]
-    known = [text for text in texts if not {*ours.tokenize([text])[0]} <= {len(TABLE)}]
-    compared = known if "max" in ours.sentence.pooling else TEXTS
-    assert len(known) == 6
-    np.testing.assert_allclose(ours.embed(compared), theirs.encode(compared), atol=1e-6)
-    assert ours.dim == ModelDescription.read(tmp_path).dim == theirs.encode(["x"]).shape[1]
-
-
-@pytest.mark.parametrize("options", [{"do_lower_case": True}, {"stop_words": set()}], ids=str)
-def test_the_options_of_the_tokenizer_count(tmp_path: Path, options: dict[str, Any]) -> None:
-    theirs = save(tmp_path, [st.Pooling(WIDTH)], **options)
-    np.testing.assert_allclose(load(tmp_path).embed(TEXTS), theirs.encode(TEXTS), atol=1e-6)
-
-
-def test_a_text_is_the_same_bits_alone_and_in_a_batch(tmp_path: Path) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH, ("mean", "max"))])
-    ours = load(tmp_path)
-    alone = np.concatenate([ours.embed([text]) for text in TEXTS])
-    assert ours.embed(TEXTS).tobytes() == alone.tobytes()
-
-
-def test_unknown_words_have_tokens_but_do_not_change_the_mean(tmp_path: Path) -> None:
-    save(tmp_path, [st.Pooling(WIDTH)], stop_words=set())
-    ours = load(tmp_path)
-    tokens = ours.tokenizer.tokens("the unknown King!")
-    assert [token.text for token in tokens] == ["the", "unknown", "King"]
-    assert [ours.tokenizer.in_vocabulary(token.id) for token in tokens] == [True, False, True]
-    (states,) = ours.hidden([[token.id for token in tokens]])
-    np.testing.assert_array_equal(states, [TABLE[1], np.zeros(WIDTH), TABLE[2]])
-    np.testing.assert_array_equal(*ours.embed(["the unknown king", "the king"]))
-
-
-def test_an_older_folder_is_converted_and_read(tmp_path: Path) -> None:
-    theirs = save(tmp_path / "new", [weights(), st.Pooling(WIDTH)])
-    inner = tmp_path / "new" / "0_WordEmbeddings"
-    inner.mkdir()
-    for name in (
-        "model.safetensors",
-        "wordembedding_config.json",
-        "whitespacetokenizer_config.json",
-    ):
-        (tmp_path / "new" / name).rename(inner / name)
-    pickled(inner)
-    path = tmp_path / "new" / "modules.json"
-    listed = json.loads(path.read_text())
-    listed[0]["path"] = inner.name
-    path.write_text(json.dumps(listed))
-    convert_folder(tmp_path / "new", tmp_path / "target")
-    ours = load(tmp_path / "target").embed(TEXTS)
-    np.testing.assert_allclose(ours, theirs.encode(TEXTS), atol=1e-6)
-
-
-def test_a_folder_is_described_without_its_weights(tmp_path: Path) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    folder = ModelDescription.read(tmp_path)
-    assert (folder.task, folder.outputs) == ("embed", ("dense",))
-    assert Footprint.of(folder).parameters == TABLE.size + len(TABLE)
-    table = WordTable.of(folder)
-    assert table is not None and len(table) == len(VOCABULARY)
-    np.testing.assert_array_equal(table[2:5], TABLE[2:5])
-
-
-def test_the_weights_of_words_and_the_vocabulary_decide_the_fingerprint(tmp_path: Path) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    names = ("1_WordWeights/model.safetensors", "whitespacetokenizer_config.json")
-    for name in (*names, "wordembedding_config.json"):
-        before, path = (
-            model_fingerprint.fingerprint(ModelDescription.read(tmp_path)),
-            tmp_path / name,
-        )
-        path.write_bytes(path.read_bytes().rstrip(b"\n") + b"\n")
-        changed = name.endswith(".json")
-        if not changed:
-            raw = bytearray(path.read_bytes()[:-1])
-            raw[-1] ^= 1
-            path.write_bytes(raw)
-        assert model_fingerprint.fingerprint(ModelDescription.read(tmp_path)) != before, name
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"wordembedding_config.json": {"tokenizer_class": "a.PhraseTokenizer"}}, "Phrase"),
-        (
-            {"2_Pooling/config.json": {"pooling_mode": "weightedmean"}},
-            "WordWeights with",
-        ),
-    ],
+ROWS = 20
+TABLE = vectors(ROWS)
+SIZE, UNKNOWN = ROWS + 1, ROWS
+CONFIG = EncoderConfig(
+    family="word_vectors",
+    vocab_size=SIZE,
+    unknown_id=UNKNOWN,
+    hidden_size=WIDTH,
+    layers=(),
+    max_positions=100,
+    norm_eps=0.0,
+    subwords=True,
 )
-def test_what_is_not_implemented_is_refused_by_name(
-    tmp_path: Path, change: dict[str, Any], message: str
+WEIGHTS = np.random.default_rng(4).uniform(0, 2, ROWS).astype(np.float32)
+WORDS = [f"w{number}" for number in range(2000)]
+
+
+def encoder(weights: bool = False) -> WordVectorEncoder:
+    return WordVectorEncoder(CONFIG, PlainTable(TABLE), WEIGHTS if weights else None)
+
+
+def more(id: int) -> int:
+    """The id of one more n-gram of a word."""
+    return id + SIZE
+
+
+def test_a_word_of_several_ids_is_their_mean_and_counts_once() -> None:
+    batch = Batch.of([[3, 15, more(16), more(17), UNKNOWN, 4], [], [UNKNOWN], [15]])
+    word = TABLE[15:18].mean(axis=0)
+    np.testing.assert_allclose(
+        encoder().vectors(batch, ["mean", "max"]),
+        [
+            np.concatenate(
+                [(TABLE[3] + word + TABLE[4]) / 3, np.max([TABLE[3], word, TABLE[4]], 0)]
+            ),
+            np.zeros(2 * WIDTH),
+            np.zeros(2 * WIDTH),
+            np.tile(TABLE[15], 2),
+        ],
+        atol=1e-6,
+    )
+    states = encoder().states(batch, 0)
+    expected = [TABLE[3], word, word, word, np.zeros(WIDTH), TABLE[4], np.zeros(WIDTH), TABLE[15]]
+    np.testing.assert_allclose(states, expected, atol=1e-6)
+
+
+def test_a_text_that_was_cut_inside_of_a_word_begins_with_what_is_left_of_it() -> None:
+    batch = Batch.of([[1], [more(16), more(17), 2]])
+    (_, second) = encoder().vectors(batch, ["mean"])
+    np.testing.assert_allclose(second, (TABLE[16:18].mean(axis=0) + TABLE[2]) / 2, atol=1e-6)
+
+
+def test_the_ids_of_a_prompt_are_left_out() -> None:
+    batch = Batch.of([[1, 15, more(16), 2, 3], [1, 2], [4]], [3, 2, 0])
+    np.testing.assert_allclose(
+        encoder().vectors(batch, ["mean"]),
+        [TABLE[2:4].mean(axis=0), np.zeros(WIDTH), TABLE[4]],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(("mode", "power"), [("mean", 1.0), ("mean_sqrt_len_tokens", 0.5)])
+def test_weights_of_words_count_in_the_mean_and_in_the_states_alone(
+    mode: str, power: float
 ) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    for name, content in change.items():
-        (tmp_path / name).write_text(json.dumps(content))
-    with pytest.raises(ModelError, match=message):
-        ModelDescription.read(tmp_path)
+    batch = Batch.of([[1, 15, more(16), UNKNOWN], [UNKNOWN], [3]])
+    word, ours = TABLE[15:17].mean(axis=0), encoder(weights=True)
+    weighted = WEIGHTS[1] * TABLE[1] + WEIGHTS[15] * word
+    np.testing.assert_allclose(
+        ours.vectors(batch, [mode]),
+        [
+            weighted / (WEIGHTS[1] + WEIGHTS[15]) ** power,
+            np.zeros(WIDTH),
+            TABLE[3] * WEIGHTS[3] ** (1 - power),
+        ],
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(
+        ours.states(batch, 0)[:2], [WEIGHTS[1] * TABLE[1], WEIGHTS[15] * word]
+    )
+    np.testing.assert_allclose(ours.part("token", batch)[:2], [TABLE[1], word])
+
+
+def test_every_pooling_mode_takes_weights_of_words_or_is_refused_with_them() -> None:
+    assert sorted([*WEIGHT_SUM_POWERS, *MODES_WITHOUT_WORD_WEIGHTS]) == sorted(MODES)
+
+
+def test_a_row_is_the_same_bits_in_every_batch() -> None:
+    noise = np.random.default_rng(5)
+    rows = [noise.integers(0, 2 * SIZE, noise.integers(0, 30)) for _ in range(50)]
+    for ours in (encoder(), encoder(weights=True)):
+        alone = [ours.vectors(Batch.of([row]), ["mean", "max"]) for row in rows]
+        together = ours.vectors(Batch.of(rows), ["mean", "max"])
+        assert together.tobytes() == np.concatenate(alone).tobytes()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = write_text(tmp_path / "a.txt", vectors(len(WORDS)), WORDS)
+    convert_words(path, tmp_path / "words")
+    return tmp_path / "words"
+
+
+def loaded_table(folder: ModelDescription) -> Table:
+    return WordVectorEncoder.load(folder, "cpu", frozenset()).table
+
+
+def mapped_file(address: int) -> str:
+    """The file that is mapped at an address of this process; empty if none is."""
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        start, stop, path = re.findall(r"^(\w+)-(\w+) \S+ \S+ \S+ \S+\s*(.*)", line)[0]
+        if int(start, 16) <= address < int(stop, 16):
+            return str(path)
+    return ""
+
+
+def stored_rows(table: Table) -> Array:
+    """The largest array of a table."""
+    if isinstance(table, ScaledTable):
+        return stored_rows(table.table)
+    if isinstance(table, CodedTable):
+        return table.codes
+    assert isinstance(table, PlainTable)
+    return table.values
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        {"word_weights": {"king": 9.0}},
-        {"unknown_word_weight": 7},
-        {"vocab": VOCABULARY[::-1]},
-        {"vocab": VOCABULARY[:5]},
-    ],
-    ids=str,
+    ("compression", "bytes_of_a_row"),
+    [(None, 4 * WIDTH), (Compression(int8=True), WIDTH), (Compression(codes=3), 3)],
+    ids=["float32", "int8", "codes"],
 )
-def test_options_of_other_weights_than_the_tensor_are_refused(
-    values: dict[str, Any], tmp_path: Path
+def test_a_table_stays_in_its_file(
+    folder: Path, tmp_path: Path, compression: Compression | None, bytes_of_a_row: int
 ) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    path = tmp_path / "1_WordWeights" / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-    with pytest.raises(ModelError, match=f"config.json: .*{next(iter(values))}.* contradict"):
-        load(tmp_path)
+    if compression is not None:
+        compress_folder(folder, tmp_path / "small", compression)
+        folder = tmp_path / "small"
+    read = ModelDescription.read(folder)
+    words_table = WordTable.of(read)
+    assert words_table is not None
+    for table in (loaded_table(read), words_table.table):
+        array = stored_rows(table)
+        assert array.nbytes == bytes_of_a_row * len(WORDS)
+        assert mapped_file(array.ctypes.data) == str(folder / "model.safetensors")
+    words = read.tokenizer().words
+    assert words is not None
+    keys = words.vocabulary.arrays["keys"]
+    assert mapped_file(keys.ctypes.data) == str(folder / "vocabulary.safetensors")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["1_WordWeights/config.json", "wordembedding_config.json", "whitespacetokenizer_config.json"],
-)
-def test_an_unknown_option_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    path = tmp_path / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), "new_gate": 2}))
-    with pytest.raises(ModelError, match=rf"{name}: new_gate = 2 is not known"):
-        load(tmp_path)
+def test_a_table_of_another_type_is_read_as_float32(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    table = load_file(path)["emb_layer.weight"]
+    save_file({"emb_layer.weight": table.astype(np.float16)}, path)
+    rows = loaded_table(ModelDescription.read(folder))[:]
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, table.astype(np.float16).astype(np.float32))
 
 
-@pytest.mark.parametrize("kinds", [["WordEmbeddings", "LSTM"], ["WordEmbeddings"], ["WordWeights"]])
-def test_other_modules_after_a_table_are_refused(tmp_path: Path, kinds: list[str]) -> None:
-    save(tmp_path, [st.Pooling(WIDTH)])
-    listed = [
-        {"type": f"sentence_transformers.models.{kind}", "path": f"{index}_{kind}" * bool(index)}
-        for index, kind in enumerate(kinds)
-    ]
-    (tmp_path / "modules.json").write_text(json.dumps(listed))
-    with pytest.raises(ModelError, match=r"not supported|has no Pooling"):
-        ModelDescription.read(tmp_path)
+def test_a_table_that_is_not_finite_is_refused(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    table = load_file(path)["emb_layer.weight"]
+    table[7] = np.nan
+    save_file({"emb_layer.weight": table}, path)
+    with pytest.raises(ModelError, match=r"emb_layer\.weight has NaN or infinity"):
+        loaded_table(ModelDescription.read(folder))
 
 
-def test_a_pooling_of_the_operator_counts(tmp_path: Path) -> None:
-    save(tmp_path, [st.Pooling(WIDTH)])
-    ours = Embedder.load(tmp_path, device="cpu", pooling="max")
-    ids = [WORDS.index(word) + 1 for word in ("queen", "man")]
-    np.testing.assert_array_equal(ours.embed(["queen man"])[0], TABLE[ids].max(axis=0))
-    with pytest.raises(ModelError, match="'splade' is not supported"):
-        ModelDescription.read(tmp_path, pooling="splade")
-
-
-def test_weights_of_another_number_of_words_are_refused(tmp_path: Path) -> None:
-    save(tmp_path, [weights(), st.Pooling(WIDTH)])
-    table = tmp_path / "model.safetensors"
-    (tmp_path / "1_WordWeights" / "model.safetensors").write_bytes(table.read_bytes())
-    with pytest.raises(ModelError, match="1_WordWeights has"):
-        load(tmp_path)
+def test_a_dense_output_is_the_vector_of_the_text(tmp_path: Path) -> None:
+    choices = Choices(weights="sif")
+    convert_words(write_fasttext(tmp_path / "a.bin"), tmp_path / "words", choices)
+    embedder = Embedder.load(tmp_path / "words", device="cpu")
+    ids = embedder.tokenize(["the king unknownword", "queen", ""])
+    outputs = [output.dense for output in embedder.outputs(ids, ["dense"])]
+    np.testing.assert_array_equal(outputs, embedder.encode(ids, normalized=False))

@@ -15,7 +15,7 @@ from tokenizers import models, pre_tokenizers
 
 from embedwell_models.compress.model import Compression, compress_folder
 from embedwell_models.compress.tiers import parse_bands
-from embedwell_models.convert.words.word_embeddings import Choices, convert_words
+from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint

@@ -8,7 +8,7 @@ import pytest
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import read_json
-from embedwell_models.convert import gensim_pickle
+from embedwell_models.convert import gensim_models
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
 from tests.models.git_lfs import POINTER
@@ -19,8 +19,8 @@ READERS: dict[str, Read] = {
     "tokenizer.json": lambda path: loader.load(path.parent, file_only=True),
     "model.safetensors": lambda path: safetensors_files.headers(path.parent),
     "pytorch_model.bin": lambda path: safetensors_files.require_weight_files(path.parent),
-    "name.vectors.npy": lambda path: gensim_pickle.array(
-        path.with_name("name"), gensim_pickle.Attributes(), "vectors"
+    "name.vectors.npy": lambda path: gensim_models.read_array(
+        path.with_name("name"), gensim_models.Attributes(), "vectors"
     ),
 }
 

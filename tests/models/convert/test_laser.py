@@ -15,8 +15,7 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import normalizers
 from torch import Tensor, nn
 
-from embedwell_models.convert.laser import convert_laser
-from embedwell_models.convert.laser_tokenizer import normalizer_steps
+from embedwell_models.convert.laser import convert_laser, normalizer_steps
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.precision.sentences import SENTENCES

@@ -10,14 +10,13 @@ from torch import Tensor
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.cpu_backend.encoder import KernelEncoder
-from embedwell_models.cpu_backend.factorized_input import FactorizedInput
-from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.input_tables import FactorizedInput, InputTables
 from embedwell_models.cpu_backend.layer_weights import LayerWeights
 from embedwell_models.cpu_backend.library import SHORT_SUMS
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
-from embedwell_models.cpu_backend.position_bias import position_bias
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import Magnitudes, quantize_weight
+from embedwell_models.cpu_backend.relative_positions import position_bias
 from embedwell_models.cpu_backend.rotation import rotate
 from embedwell_models.cpu_backend.support import kernels_support
 from embedwell_models.encoder.batch import Batch

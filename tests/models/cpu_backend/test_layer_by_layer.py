@@ -5,8 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-from embedwell_models.cpu_backend.encoder import KernelEncoder
-from embedwell_models.cpu_backend.layer_by_layer import LayerByLayerEncoder
+from embedwell_models.cpu_backend.encoder import KernelEncoder, LayerByLayerEncoder
 from embedwell_models.cpu_backend.layer_weights import (
     LayerWeights,
     OneLayerWeights,

@@ -27,7 +27,7 @@ from embedwell_models.cpu_backend.library import (
 )
 from embedwell_models.cpu_backend.processor import SLOW_BFLOAT16
 from embedwell_models.embedder import Embedder
-from embedwell_models.encoder.free_memory import return_free_memory
+from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.errors import ModelError
 from hatch_build import (
     FLAGS,

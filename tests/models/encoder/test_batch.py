@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from embedwell_models.encoder.batch import Batch, FlatRows, without_trailing
+from embedwell_models.encoder.batch import (
+    Batch,
+    FlatRows,
+    batches_of_similar_length,
+    without_trailing,
+)
 
 
 def test_sequences_of_any_integers_lie_one_after_another() -> None:
@@ -84,3 +91,15 @@ def test_a_batch_of_flat_rows_is_that_of_their_sequences() -> None:
         for name in ("ids", "lengths", "prompt_token_counts"):
             one, other = getattr(flat, name), getattr(listed, name)
             assert one.dtype == other.dtype and one.tolist() == other.tolist()
+
+
+def test_texts_of_similar_length_share_a_batch() -> None:
+    assert [*batches_of_similar_length([5, 1, 5, 2], 6)] == [[1, 3], [0], [2]]
+
+
+@given(lengths=st.lists(st.integers(0, 9)), budget=st.integers(1, 12))
+def test_each_text_is_in_one_batch_within_the_budget(lengths: list[int], budget: int) -> None:
+    batches = [*batches_of_similar_length(lengths, budget)]
+    assert sorted(index for batch in batches for index in batch) == [*range(len(lengths))]
+    for batch in batches:
+        assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget

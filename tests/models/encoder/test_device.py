@@ -16,6 +16,22 @@ from embedwell_models.encoder.device import (
     torch_is_installed,
 )
 
+SCRIPT = """
+import sys
+import psutil
+from embedwell_models import Embedder
+from embedwell_models.encoder.device import return_free_memory
+
+load = lambda: Embedder.load(dtype="float32", device="cpu")
+steps = {"function": return_free_memory, "load": load}
+blocks = [bytes(2000) for _ in range(200_000)]
+last = blocks.pop()  # a block at the end of the heap prevents its trimming
+blocks.clear()
+before = psutil.Process().memory_info().rss
+kept = steps[sys.argv[1]]()
+print(before - psutil.Process().memory_info().rss)
+"""
+
 
 def test_a_device_has_the_names_of_torch() -> None:
     for name in ("cpu", "cuda", "cuda:1"):
@@ -67,3 +83,10 @@ def test_without_torch_only_the_memory_of_the_machine_can_be_full() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("step", ["function", "load"])
+def test_free_memory_is_returned_to_the_system(step: str) -> None:
+    command = [sys.executable, "-c", SCRIPT, step]
+    process = subprocess.run(command, capture_output=True, check=True)
+    assert int(process.stdout) > 150e6

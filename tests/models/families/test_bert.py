@@ -6,7 +6,7 @@ import pytest
 from transformers import BertForMaskedLM, BertForSequenceClassification
 from transformers.activations import ACT2FN
 
-from embedwell_models.config.activations import ACTIVATIONS
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from tests.models.families.checkpoint import Case, assert_equal_states, assert_same_bits, write
 from tests.models.families.files import assert_refused, assert_same_weights, edit, loaded, rename
 

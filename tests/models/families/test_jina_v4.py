@@ -14,7 +14,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ImageTokensError, ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.matryoshka import declared_dimensions
+from embedwell_models.model_files.card import declared_dimensions
 from embedwell_models.model_files.multi_vector import TextRole
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture

@@ -25,9 +25,8 @@ from transformers import (
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.gguf.architectures import ARCHITECTURES
+from embedwell_models.gguf.blocks import BLOCK_TYPES, BlockMatrix
 from embedwell_models.hub import sources
-from embedwell_models.tables.block_types import BLOCK_TYPES
-from embedwell_models.tables.quantized import BlockMatrix
 from tests.models import gguf_files
 from tests.models.random_weights import randomize
 

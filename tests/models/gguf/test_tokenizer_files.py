@@ -11,8 +11,7 @@ from tokenizers import Tokenizer
 
 from embedwell_models.errors import ModelError
 from embedwell_models.gguf import tokenizer_files
-from embedwell_models.gguf.file import GgufFile
-from embedwell_models.gguf.metadata import Metadata
+from embedwell_models.gguf.file import GgufFile, Metadata
 from tests.conftest import UNUSUAL_TEXTS
 from tests.models import gguf_files, kinds, raw
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.checkpoint.checksum import sha256
+from embedwell_models.config.other_files import sha256
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.sources import (
     BUNDLES,

@@ -1,7 +1,7 @@
 """Tests of the card and of folders without modules.json, against sentence-transformers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer import modules as st
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.model_files.card import CARD
+from embedwell_models.model_files.card import CARD, declared_dimensions
 from embedwell_models.outputs.names import SPARSE
 from tests.conftest import Folder as Write
 from tests.models import tiny
@@ -171,3 +171,30 @@ def test_the_card_of_a_folder_without_modules_still_names_the_kind(tiny_bert: Wr
     (folder / CARD).write_text('{"model_type": "SparseEncoder"}')
     with pytest.raises(ModelError, match="model_type = 'SparseEncoder' is not supported"):
         ModelDescription.read(folder)
+
+
+def write(folder: Path, **config: object) -> Path:
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("config", "lengths"),
+    [
+        ({}, ()),
+        ({"is_matryoshka": False}, ()),
+        ({"is_matryoshka": True}, range(1, 9)),
+        ({"matryoshka_dimensions": [8, 4, 2]}, [2, 4, 8]),
+        ({"matryoshka_dimensions": [4], "is_matryoshka": True}, [4]),
+    ],
+)
+def test_lengths_are_read_from_the_keys_that_checkpoints_have(
+    tmp_path: Path, config: dict[str, object], lengths: Collection[int]
+) -> None:
+    assert declared_dimensions(write(tmp_path, **config), 8) == lengths
+
+
+@pytest.mark.parametrize("listed", [[9], [0], [2.0], [True], "4", {"4": 1}])
+def test_what_is_no_list_of_lengths_is_refused(tmp_path: Path, listed: object) -> None:
+    with pytest.raises(ModelError, match="matryoshka_dimensions"):
+        declared_dimensions(write(tmp_path, matryoshka_dimensions=listed), 8)

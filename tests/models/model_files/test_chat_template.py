@@ -1,4 +1,4 @@
-"""Chat templates rendered with slots for a query, a document and an instruction."""
+"""Tests of chat templates around texts, queries and documents, and their instructions."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,11 @@ import pytest
 
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
+from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
 from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
 from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, SeparateFormat, around
+from embedwell_models.tokenizer.text_format import TextFormat
+from tests.models.qwen3_vl import TEMPLATE, rendered
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"
 REST = (PromptSlot.QUERY, ". document: ", PromptSlot.DOCUMENT, ". ")
@@ -180,3 +183,52 @@ def test_a_template_may_keep_a_prompt_and_a_text(template: str, kept: bool, tmp_
 
 def test_a_folder_without_a_template_has_none_that_keeps_texts(tmp_path: Path) -> None:
     assert not chat_template.keeps_texts(tmp_path)
+
+
+FLAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}"
+
+
+def read_text(folder: Path, template: str, message_format: str | None = None) -> TextFormat | None:
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return read_text_format(folder, TEXT_VARIABLES, message_format)
+
+
+def test_a_text_is_where_the_template_has_it(tmp_path: Path) -> None:
+    found = read_text(tmp_path, TEMPLATE)
+    assert found is not None
+    before, after = found.before("Find it."), found.after
+    assert f"{before}a text{after}" == rendered("a text", "Find it.")
+    assert found.before("") == "<|im_start|>user\n"
+    assert read_text(tmp_path, FLAT, "flat") == TextFormat("<user>", ("<system>", "|<user>"), "|")
+
+
+def test_a_template_may_have_an_instruction_of_its_own(tmp_path: Path) -> None:
+    default = "{% if messages[0].role != 'system' %}<system>Represent.|{% endif %}"
+    found = read_text(tmp_path, default + FLAT, "flat")
+    assert found is not None
+    assert found.before("") == found.before("Represent.") == "<system>Represent.|<user>"
+
+
+def test_the_file_of_a_processor_goes_before_the_others(tmp_path: Path) -> None:
+    assert read_text_format(tmp_path, TEXT_VARIABLES, None) is None
+    other = {"chat_template": FLAT.replace("|", "!")}
+    (tmp_path / "chat_template.json").write_text(json.dumps(other), encoding="utf-8")
+    assert read_text(tmp_path, FLAT, "flat") == TextFormat("<user>", ("<system>", "!<user>"), "!")
+
+
+@pytest.mark.parametrize(
+    ("template", "problem"),
+    [
+        (FLAT.replace("m.content }}", "m.content | trim }}"), "cannot format a text"),
+        (FLAT * 2, "cannot format a text"),
+        ("{{ messages[0].content }}", "cannot format a text"),
+        (FLAT.replace("in messages", "in messages | reverse"), "cannot format a text"),
+        (FLAT + "{{ messages | length }}", "an instruction changes the text after it"),
+        ("{{ raise_exception('no') }}", "cannot be rendered: no"),
+    ],
+)
+def test_a_template_that_changes_or_moves_a_text_is_refused(
+    template: str, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=problem):
+        read_text(tmp_path, template, "flat")

@@ -1,5 +1,6 @@
-"""Tests of folders that hold something else than a dense text embedder with plain weights."""
+"""Tests of folders whose keys or weights may change vectors, such as of other kinds of models."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,16 @@ from typing import Any
 import pytest
 from sentence_transformers import SentenceTransformer, SparseEncoder
 from sentence_transformers import sparse_encoder as sparse
+from sentence_transformers.base.modules import Module, Normalize, Transformer
+from sentence_transformers.cross_encoder.modules import LogitScore
+from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+from sentence_transformers.sentence_transformer import modules as st
+from sentence_transformers.sparse_encoder.modules import SpladePooling
 from transformers import BertForMaskedLM
 
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
+from embedwell_models.model_files import refusals
 from tests.conftest import Folder as Write
 from tests.models.model_files.options import POOLING, TRANSFORMER, configure
 from tests.models.tiny import reference, write_tokenizer
@@ -57,3 +64,52 @@ def test_a_pooling_in_a_multi_vector_model_is_refused(tiny_bert: Write, kind: st
 def test_a_card_of_a_dense_model_is_read(tiny_bert: Write) -> None:
     card = {"model_type": "SentenceTransformer"}
     ModelDescription.read(tiny_bert({"config_sentence_transformers.json": card}))
+
+
+KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (
+        *(st.Pooling, st.Dense, st.LayerNorm, st.Dropout, Normalize, st.WordWeights),
+        *(LogitScore, MultiVectorMask, SpladePooling, st.WeightedLayerPooling),
+    )
+}
+
+
+def known(keys: refusals.FileKeys) -> set[str]:
+    return {*keys.read, *keys.ignored}
+
+
+def test_every_key_that_a_module_writes_is_known() -> None:
+    assert KINDS.keys() == refusals.MODULES.keys()
+    for name, kind in KINDS.items():
+        assert issubclass(kind, Module)
+        assert {*kind.config_keys} <= known(refusals.MODULES[name]), name
+    assert {*Transformer.config_keys} <= known(refusals.TRANSFORMER)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sentence_bert_config.json",
+        "1_Pooling/config.json",
+        "config_sentence_transformers.json",
+    ],
+)
+def test_another_key_is_refused_by_its_name_and_file(tiny_bert: Write, name: str) -> None:
+    folder = tiny_bert({"sentence_bert_config.json": {}, "config_sentence_transformers.json": {}})
+    path: Path = folder / name
+    stated = json.loads(path.read_text())
+    path.write_text(json.dumps({**stated, "layer": None}))
+    ModelDescription.read(folder)
+    path.write_text(json.dumps({**stated, "layer": -2}))
+    with pytest.raises(ModelError, match=rf"{name}: layer = -2 is not known.* Remove the key"):
+        ModelDescription.read(folder)
+
+
+def test_another_key_of_an_entry_of_modules_json_is_refused(tiny_bert: Write) -> None:
+    folder = tiny_bert({"sentence_bert_config.json": {}})
+    path: Path = folder / "modules.json"
+    entries = json.loads(path.read_text())
+    path.write_text(json.dumps([{**entry, "scale": 2} for entry in entries]))
+    with pytest.raises(ModelError, match=r"modules\.json: scale = 2 is not known"):
+        ModelDescription.read(folder)

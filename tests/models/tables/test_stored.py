@@ -5,7 +5,7 @@ import pytest
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tables import stored
-from embedwell_models.tables.names import TensorNames
+from embedwell_models.tables.stored import TensorNames
 from embedwell_models.tables.table import Array
 
 NAMES = TensorNames("emb_layer", "emb_layer.weight", "emb_layer.scales")

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers.activations import ACT2FN
 
-from embedwell_models.config.activations import ACTIVATIONS as NAMES
+from embedwell_models.config.layer_spec import ACTIVATIONS as NAMES
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing

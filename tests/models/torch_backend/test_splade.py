@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from embedwell_models.encoder.batch import Batch
-from embedwell_models.encoder.masked_lm import MaskedLMWeights
-from embedwell_models.encoder.splade_encoder import SpladeEncoder
+from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
 from embedwell_models.outputs.text_outputs import SparseVector

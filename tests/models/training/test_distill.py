@@ -12,9 +12,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.training.corpus import Corpus
+from embedwell_models.training.corpus import Corpus, Pairs
 from embedwell_models.training.distill import distill
-from embedwell_models.training.pairs import Pairs
 from embedwell_models.training.sentences import SentenceTraining, new_model
 from embedwell_models.training.tokenizer import Algorithm
 from tests.models.training.texts import texts, write_texts

@@ -1,6 +1,7 @@
 """Trained sentence encoders: what they learn, and that the server reads them."""
 
 import logging
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +11,35 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from torch import nn
 from transformers import set_seed
 
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.training.corpus import open_corpus
-from embedwell_models.training.pairs import Pairs
-from embedwell_models.training.sentences import SentenceTraining, new_model, train_sentences
+from embedwell_models.training.corpus import Pairs, open_corpus
+from embedwell_models.training.sentences import (
+    INITIALIZATIONS,
+    Initialization,
+    SentenceTraining,
+    initialize,
+    new_model,
+    train_sentences,
+)
 from embedwell_models.vectors import Floats
 from tests.models.training.texts import pairs, texts
 
 SMALL: dict[str, Any] = {
     **{"dimensions": 64, "heads": 2, "layers": 1, "vocabulary": 320, "max_length": 24},
     **{"batch_size": 16, "learning_rate": 2e-3},
+}
+ROWS, WIDTH, OUTPUTS = 600, 200, 300
+# Standard deviations of a table and of a matrix from WIDTH to OUTPUTS.
+DEVIATIONS: dict[Initialization, tuple[float, float]] = {
+    "normal": (0.02, 0.02),
+    "scaled": (1 / math.sqrt(WIDTH), 1 / math.sqrt(WIDTH)),
+    "uniform": (0.2 / math.sqrt(12), 0.2 / math.sqrt(12)),
+    "xavier": (math.sqrt(2 / (ROWS + WIDTH)), math.sqrt(2 / (OUTPUTS + WIDTH))),
+    "he": (math.sqrt(2 / WIDTH), math.sqrt(2 / WIDTH)),
 }
 
 
@@ -139,3 +156,16 @@ def test_a_corpus_that_cannot_be_trained_with_is_refused(
     (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8")
     with pytest.raises(ModelError, match=message):
         trained(tmp_path / "pairs.tsv", **options)
+
+
+@pytest.mark.parametrize("name", INITIALIZATIONS)
+def test_matrices_and_tables_have_the_deviation_of_the_formula(name: Initialization) -> None:
+    table, linear = nn.Embedding(ROWS, WIDTH, padding_idx=0), nn.Linear(WIDTH, OUTPUTS)
+    norm = nn.LayerNorm(WIDTH)
+    nn.init.constant_(norm.weight, 3)
+    initialize(nn.Sequential(table, linear, norm), name)
+    deviations = table.weight[1:].std().item(), linear.weight.std().item()
+    assert deviations == pytest.approx(DEVIATIONS[name], rel=0.02)
+    assert abs(linear.weight.mean().item()) < 0.01
+    assert not linear.bias.any() and not norm.bias.any() and not table.weight[0].any()
+    assert (norm.weight == 1).all()

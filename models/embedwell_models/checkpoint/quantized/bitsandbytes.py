@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts
+from embedwell_models.checkpoint.quantized.schemes import INTEGERS, LayerMatrix, Parts
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.vectors import Floats

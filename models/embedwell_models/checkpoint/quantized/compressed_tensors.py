@@ -4,9 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedwell_models.checkpoint.quantized import nvfp4
-from embedwell_models.checkpoint.quantized.fp8 import VALUES, read_block
-from embedwell_models.checkpoint.quantized.layer import INTEGERS, LayerMatrix, Parts, spread, unpack
+from embedwell_models.checkpoint.quantized.schemes import (
+    INTEGERS,
+    LayerMatrix,
+    Parts,
+    spread,
+    unpack,
+)
+from embedwell_models.checkpoint.quantized.small_floats import (
+    COLUMNS,
+    NVFP4,
+    VALUES,
+    nvfp4_matrix,
+    read_block,
+)
 from embedwell_models.checkpoint.safetensors_files import FP8
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
@@ -65,7 +76,7 @@ class CompressedTensors:
         """
         if "weight_global_scale" in parts:
             divisor = parts.floats("weight_global_scale")
-            return nvfp4.NAME, nvfp4.matrix(parts, "weight_packed", lambda scales: scales / divisor)
+            return NVFP4, nvfp4_matrix(parts, "weight_packed", lambda scales: scales / divisor)
         if "weight_packed" in parts:
             return self._packed(parts)
         if "weight_scale" not in parts:
@@ -135,7 +146,7 @@ def _block(weights: JsonConfig) -> set[tuple[int, int]]:
     weights.require("num_bits", 8, 4)
     if kind == "float" and weights.get("num_bits", 8) == 4:
         weights.require("strategy", "tensor_group")
-        weights.require("group_size", nvfp4.COLUMNS)
+        weights.require("group_size", COLUMNS)
         return set()
     strategy = weights.require("strategy", "tensor", "channel", "group", "block")
     return {read_block(weights, "block_structure")} if strategy == "block" else set()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedwell_models.convert.words.word_embeddings import convert_words
+from embedwell_models.convert.word_embeddings import convert_words
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.words.options import WordOptions
 from embedwell_models.tokenizer.words.subwords import Subwords

@@ -1,1 +1,0 @@
-"""Word2Vec, GloVe and fastText."""

@@ -1,1 +1,0 @@
-"""Conversion of files of word vectors to folders that processes map into memory."""
