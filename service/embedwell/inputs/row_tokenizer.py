@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -41,20 +42,18 @@ class RowTokenizer:
         min_tokens: int,
         max_tokens: int,
         auto_truncate: bool,
-        segments: int = 1,
     ) -> None:
         """vocabulary_rows: rows of the model's embedding table.
 
         min_tokens: minimum tokens of a text.
         max_tokens: maximum tokens of a request.
         auto_truncate: whether to truncate inputs unless the options decide.
-        segments: segments of a pair, each with ids of its own.
         """
         self._tokenizer, self._sentence, self._min_tokens = tokenizer, sentence, min_tokens
         self.max_length = tokenizer.max_length
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
         self._ids_beyond_table = tokenizer.max_id > self._last_id
-        self._ids_of_later_segments = vocabulary_rows * (segments - 1)
+        self._segment_offset = 0
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._windows = WindowSplitter(tokenizer, max_tokens)
         self._chunks = ChunkReader(tokenizer)
@@ -68,6 +67,12 @@ class RowTokenizer:
         """
         with tokenization_errors(first_index):  # a text that cannot be split is alone in its group
             return (yield from self._read(inputs, prompt, options, first_index))
+
+    def for_pairs(self, segment_offset: int) -> "RowTokenizer":
+        """Return a tokenizer that checks rows of pairs, see RequestTokenizer."""
+        tokenizer = copy(self)
+        tokenizer._segment_offset = segment_offset
+        return tokenizer
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -288,7 +293,7 @@ class RowTokenizer:
         # The tokenizers of a few broken models have more ids than the embedding table has rows.
         if not self._ids_beyond_table:
             return row
-        ids = row.ids - self._ids_of_later_segments
+        ids = row.ids - self._segment_offset
         if (unknown := ids[ids > self._last_id]).size:
             raise BadRequest(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "

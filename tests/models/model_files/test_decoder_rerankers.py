@@ -52,6 +52,14 @@ def test_scores_are_the_published_ones(embedder: Embedder, folder: Path) -> None
     assert_close(embedder.score(PAIRS), expected)
 
 
+def test_a_decoder_is_not_left_out_where_the_kernels_could_compute_its_encoder(
+    tmp_path: Path,
+) -> None:
+    sizes = {"head_dim": 32, "intermediate_size": 128, "sliding_window": 7}
+    folder = write_kalm_reranker(tmp_path, **sizes)
+    assert_close(load(folder).score(PAIRS), Published(folder).scores(PAIRS))
+
+
 def test_a_score_is_the_same_bits_in_every_batch(embedder: Embedder) -> None:
     together = embedder.score(PAIRS)
     assert np.array_equal(together, embedder.score(PAIRS, budget=40))
