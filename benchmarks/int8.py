@@ -37,7 +37,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.precision.reference_sentences import ReferenceSentenceEmbedder
+from embedwell_models.precision.references import ReferenceSentenceEmbedder
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.layer_builder import TorchLayers

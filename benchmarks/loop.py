@@ -19,8 +19,8 @@ from embedwell.engine.wire.engine_sockets import handoff_pair, request_connectio
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, TokenIds, pack_jobs
 from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.receiver import Connections
 from embedwell.gc_tuning import settle_heap
 from embedwell_models.encoder.batch import Batch, FlatRows
 from embedwell_models.images.preprocessing import Pixels

@@ -22,7 +22,7 @@ from embedwell_models.outputs.names import DENSE, LISTWISE
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.truncation import TruncatedIds
+from embedwell_models.tokenizer.tokens import TruncatedIds
 from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:

@@ -21,11 +21,9 @@ from embedwell_models.errors import ModelError
 from embedwell_models.families import static
 from embedwell_models.families.classic import read_word_vectors
 from embedwell_models.images import preprocessing
-from embedwell_models.images.pages import PagePreprocessing
-from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.images.tiles import ImageTokens
 from embedwell_models.model_files import image_options, modules
 from embedwell_models.model_files.card import read_kind
@@ -52,7 +50,7 @@ from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.pair_format import AnyPairFormat
+from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -81,7 +79,7 @@ class ModelDescription:
     classifier: ClassifierOptions | None = None
     preprocessing: Preprocessing | None = None
     patches: ImageTokens | None = None
-    pages: PagePreprocessing | SquarePages | PatchPages | None = None
+    pages: TiledPages | SquarePages | PatchPages | None = None
     multi_vector: MultiVectorOptions | None = None
 
     @classmethod

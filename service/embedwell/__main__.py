@@ -21,7 +21,7 @@ def open_standard_streams() -> None:
 
 def prepare_processes() -> None:
     """Set the variables of a server's processes, before numpy reads them at its import."""
-    from embedwell.launch.supervisor import ENVIRONMENT
+    from embedwell.launch.processes import ENVIRONMENT
 
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -1,8 +1,10 @@
-"""Composition root: build the application of an HTTP process from its parts."""
+"""Composition root: build the application of an HTTP process from its parts; list the endpoints."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from fastapi import APIRouter
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -11,28 +13,56 @@ from embedwell.batches.service import BatchService
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.fastapi_app import Background, fastapi_app
-from embedwell.http.browser_checks import BrowserChecks, with_cors
-from embedwell.http.keys import ApiKeys
+from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
+from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.model_paths import ModelPaths
-from embedwell.http.request_body import HttpLimits
-from embedwell.http.timeouts import Timeouts
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.inputs.prompts import with_prompts
-from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.limits.work_queue import WorkQueue
-from embedwell.metrics.metrics import build_metrics
-from embedwell.routers import create_routers
-from embedwell.routes import batches, files
+from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell.metrics import Metrics, build_metrics
+from embedwell.playground import pages
+from embedwell.routes import (
+    azure,
+    batches,
+    classify,
+    cohere,
+    embed,
+    embed_sparse,
+    feature_extraction,
+    files,
+    multi_vector,
+    nim,
+    ollama,
+    ollama_models,
+    openai,
+    openapi_document,
+    positions,
+    rerank,
+    sagemaker,
+    score,
+    similarity,
+    status,
+    tokenize,
+    tokens,
+    voyage,
+    weaviate,
+    words,
+)
+from embedwell.routes import (
+    models as model_routes,
+)
+from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import EXPOSED_HEADERS
 from embedwell.routes.common.router import direct_routes
 from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 
 if TYPE_CHECKING:
-    from embedwell.tracing.spans import RequestSpans
+    from embedwell.tracing import RequestSpans
+
 
 _UPLOAD_RATE = 1_000_000  # bytes per second that an upload needs to arrive in time
 _FORM_BYTES = 1 << 12  # bytes of a form around a file
@@ -59,7 +89,7 @@ def create_app(
         MemoryBudget(settings.max_buffered_bytes),
         settings.max_connections,
     )
-    routers = create_routers(context, models, metrics, shutting_down)
+    routers = _create_routers(context, models, metrics, shutting_down)
     json_routes = direct_routes(*routers)
     service = None
     if (folder := settings.batch_folder) is not None:
@@ -87,6 +117,51 @@ def create_app(
     )
 
 
+def _create_routers(
+    context: InheritedServer,
+    models: Sequence[ServedModel],
+    metrics: Metrics,
+    shutting_down: Callable[[], bool],
+) -> list[APIRouter]:
+    """Create the routers of a server, in the order in which errors name their routes.
+
+    shutting_down: returns whether the server was told to stop.
+    """
+    settings = context.settings
+    admin_keys = ApiKeys(settings.admin_keys) if settings.admin_keys else None
+    registry = ModelRegistry(models, settings.any_name)
+    routers = [
+        *([pages.router()] if settings.playground else []),  # before the others' route of /
+        openapi_document.router(),
+        embed.router(registry),
+        embed_sparse.router(registry),
+        tokens.router(registry),
+        positions.router(registry),
+        similarity.router(registry),
+        words.router(registry),
+        multi_vector.router(registry),
+        rerank.router(registry),
+        score.router(registry),
+        nim.router(registry),
+        classify.router(registry),
+        tokenize.router(registry),
+        openai.router(registry),
+        model_routes.router(registry, context.started),
+        azure.router(registry, context.started),
+        cohere.router(registry),
+        voyage.router(registry),
+        tokenize.cohere_router(registry),
+        ollama.router(registry),
+        ollama_models.router(registry),
+        model_routes.admin_router(registry, admin_keys, settings.request_timeout),
+        feature_extraction.router(registry),
+        weaviate.router(registry, partial(status.check_ready, models, shutting_down)),
+        status.router(models, metrics, shutting_down, registry),
+        model_routes.unknown_model_router(registry),
+    ]
+    return [*routers, sagemaker.router(registry, direct_routes(*routers))]
+
+
 def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
     """Add CORS headers for the origins in the settings."""
     return with_cors(app, context.settings.cors_origins, EXPOSED_HEADERS)
@@ -95,7 +170,7 @@ def with_cors_headers(app: Middleware, context: InheritedServer) -> ASGIApp:
 def _spans(context: InheritedServer) -> "RequestSpans | None":
     if not context.settings.tracing:
         return None
-    from embedwell.tracing.spans import RequestSpans
+    from embedwell.tracing import RequestSpans
 
     return RequestSpans(list(dict.fromkeys(model.settings.name for model in context.models)))
 

@@ -15,8 +15,7 @@ from starlette.routing import BaseRoute, Match, Route
 
 from embedwell import __version__
 from embedwell.errors import BadRequest, NotFound, ServiceError, WrongMethod
-from embedwell.http.error_body import respond
-from embedwell.http.error_responses import to_service_error
+from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.routes import openapi_document
 from embedwell.routes.common.router import head_routes

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from embedwell.engine.wire.messages import Job, Result, pack_jobs
-from embedwell.engine.worker.batch_limit import choose_batch_limit
-from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.batch_sizing import BatchSizing, choose_batch_limit
 from embedwell.engine.worker.loop import Loop
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import FlatRows

@@ -11,14 +11,13 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.http.browser_checks import BrowserChecks
+from embedwell.http.access import BrowserChecks
+from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import ServerState
 from embedwell.http.protocol.server import uvicorn_config
-from embedwell.http.request_body import HttpLimits
-from embedwell.http.timeouts import Timeouts
 from embedwell.limits.memory_budget import MemoryBudget
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.settings.settings import Settings
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -16,9 +16,9 @@ from embedwell.app import create_app, with_cors_headers
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.spec import EngineSpec
 from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import Connections
 from embedwell.engine.worker.loop import Loop
 from embedwell.engine.worker.main import describe, load_and_measure
+from embedwell.engine.worker.receiver import Connections
 from embedwell.http.protocol.server import uvicorn_config
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.launch.bootstrap import open_exclusive, open_model_contexts

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from embedwell.engine.wire.engine_sockets import RunningTextCounts
 from embedwell.engine.wire.framing import HttpProcessConnection
 from embedwell.engine.wire.messages import (
     Failure,
@@ -17,10 +18,9 @@ from embedwell.engine.wire.messages import (
     pack_jobs,
     unpack_results,
 )
-from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import ReceivedMessages
 from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.receiver import ReceivedMessages
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from embedwell_models.embedder import Embedder
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER

@@ -6,7 +6,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, affine, 
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families import bert
-from embedwell_models.tokenizer.words.code_point_tokenizer import SIZE
+from embedwell_models.tokenizer.python_tokenizers import CODE_POINTS
 
 RATE, BLOCK = 4, 128
 """Defaults: characters of a downsampled position, and characters of a block of local attention."""
@@ -38,8 +38,8 @@ def read(options: JsonConfig) -> CheckpointLayout:
     """
     buckets, hashes = options.get("num_hash_buckets", 16384), options.get("num_hash_functions", 8)
     config = bert.config(
-        options.with_defaults({"vocab_size": SIZE}),
-        vocab_size=SIZE,
+        options.with_defaults({"vocab_size": CODE_POINTS}),
+        vocab_size=CODE_POINTS,
         max_positions=min(options["max_position_embeddings"], buckets),
     )
     deep, other = config.layers, replace(config.layers[0], weights=None)

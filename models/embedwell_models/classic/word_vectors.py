@@ -29,7 +29,7 @@ from embedwell_models.loading.word_table import mapped_parts
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Table
-from embedwell_models.tokenizer.words.options import WordOptions
+from embedwell_models.tokenizer.word_vocabulary import WordOptions
 from embedwell_models.vectors import Floats
 
 TABLE = WORD_TENSORS.table

@@ -29,9 +29,8 @@ from embedwell_models.model_files.vector_modules import Normalize
 from embedwell_models.tables.compressed import Tier
 from embedwell_models.tables.stored import CODEBOOKS, CODES, IMPORTANCE, POOL, SCALES, TABLE
 from embedwell_models.tables.table import Array, blocks
-from embedwell_models.tokenizer.words.options import LISTED, MAPPED
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabulary
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]

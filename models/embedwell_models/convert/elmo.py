@@ -15,7 +15,7 @@ from embedwell_models.classic import elmo_family as elmo
 from embedwell_models.config.json_config import read_object
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.words import character_tokenizer
+from embedwell_models.tokenizer.python_tokenizers import CHARACTER_FILE
 
 SUFFIX = ".hdf5"
 _MAX_BYTES = 4096  # limit of a text: an LSTM has none, but reads words one by one
@@ -41,7 +41,7 @@ def convert_elmo(source: Path, target: Path) -> None:
         check_finite(source, arrays)
         safetensors_files.write_arrays(scratch / "model.safetensors", arrays)
         write_json(scratch / "config.json", config)
-        write_json(scratch / character_tokenizer.FILE, {"split_punctuation": True})
+        write_json(scratch / CHARACTER_FILE, {"split_punctuation": True})
         write_json(scratch / "1_Pooling" / "config.json", {"pooling_mode": "mean"})
 
 

@@ -18,8 +18,7 @@ from embedwell_models.classic import doc2vec
 from embedwell_models.config import other_files
 from embedwell_models.convert.module_files import check_finite, encoder_folder, write_json
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.words.options import MAPPED, WordOptions
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
+from embedwell_models.tokenizer.word_vocabulary import MAPPED, Vocabulary, WordOptions
 
 _REAL: dict[tuple[str, str], Any] = {
     ("builtins", "int"): int,

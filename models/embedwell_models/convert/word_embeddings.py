@@ -33,9 +33,8 @@ from embedwell_models.convert.word_weighting import (
 )
 from embedwell_models.errors import ModelError
 from embedwell_models.families.classic import WORD_VECTOR_OPTIONS
-from embedwell_models.tokenizer.words.options import LISTED, MAPPED, WordOptions
-from embedwell_models.tokenizer.words.vocabulary import Vocabulary
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabulary, WordOptions
 from embedwell_models.vectors import Floats
 
 SUFFIXES = (".bin", ".txt", ".vec")

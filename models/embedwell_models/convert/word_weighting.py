@@ -15,7 +15,7 @@ from embedwell_models.convert.module_files import write_json
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from embedwell_models.vectors import Doubles
 
 Weighting = Literal["sif", "idf"]

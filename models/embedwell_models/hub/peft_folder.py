@@ -11,7 +11,7 @@ from embedwell_models.checkpoint import adapters, safetensors_files
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.families import biqwen2_5
-from embedwell_models.hub.linked_folder import linked_folder
+from embedwell_models.hub.linked_folders import linked_folder
 from embedwell_models.images import preprocessing
 from embedwell_models.model_files import modules
 from embedwell_models.model_files.card import has_modules, read_kind

@@ -106,9 +106,9 @@ def resolve(
     folder = _resolve_alone(model, revision, cache)
     if image_model is None:
         return folder
-    from embedwell_models.hub import image_folder  # imports numpy
+    from embedwell_models.hub import linked_folders  # imports numpy
 
-    return image_folder.with_image_encoder(folder, _find_images(image_model, cache), cache)
+    return linked_folders.with_image_encoder(folder, _find_images(image_model, cache), cache)
 
 
 def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
@@ -120,9 +120,9 @@ def _resolve_alone(model: str, revision: str | None, cache: Path) -> Path:
             find = partial(_find, cache=cache)
             return peft_folder.peft_folder(folder, find, cache)
     if _names_other_config(folder):
-        from embedwell_models.hub import text_config_folder  # imports numpy
+        from embedwell_models.hub import linked_folders  # imports numpy
 
-        return text_config_folder.with_text_config(folder, cache)
+        return linked_folders.with_text_config(folder, cache)
     return folder
 
 

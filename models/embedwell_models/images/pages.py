@@ -1,26 +1,24 @@
-"""Preprocessing of images of pages to tiles, as Idefics3's processor does it.
-
-A page is resized to whole tiles. The encoder reads these row by row, and then the whole page once
-more, as one tile.
-"""
+"""Preprocessing of images of pages, of which each token has a vector: tiles, squares, patches."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from embedwell_models.config.checkpoint_layout import ImageSpec
-from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.errors import ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.patches import Row
+from embedwell_models.images.patches import PatchPreprocessing, Row
 from embedwell_models.images.preprocessing import (
     FILES,
     Pixels,
+    Preprocessing,
+    joint_options,
     normalization,
     resampling,
     value_table,
@@ -60,9 +58,35 @@ _OF_PROCESSOR = {
 }
 
 
+class Pages(Protocol):
+    """Preparation of images of pages, whose tokens have a vector each."""
+
+    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
+        """Decode a page, and resize it to one or more images: (height, width, 3) each.
+
+        max_pixels: maximum for the image and for its resized copies. Raises ImageError.
+        """
+        ...
+
+    def tokens(self, image: Pixels) -> int:
+        """Return the number of tokens of one of a page's images."""
+        ...
+
+    def text(self, images: Sequence[Pixels]) -> str:
+        """Return the text of a page, with a placeholder for each token of its images."""
+        ...
+
+    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+        """Raise ImageTokensError unless a text has the tokens of a page's images."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
-class PagePreprocessing:
-    """Resizing to tiles, and normalisation of the pixel values.
+class TiledPages:
+    """Pages of tiles, as Idefics3's processor prepares them; for the methods see Pages.
+
+    A page is resized to whole tiles. The encoder reads these row by row, and then the whole page
+    once more, as one tile.
 
     longest: longer side to which a page is first resized. side: pixels of a tile's side. splits:
     whether the page is cut to tiles; otherwise it is one tile. resample, scale, mean, std: see
@@ -83,9 +107,7 @@ class PagePreprocessing:
     prompt: str
 
     @classmethod
-    def read(
-        cls, folder: Path, spec: ImageSpec, page_format: PageFormat
-    ) -> "PagePreprocessing | None":
+    def read(cls, folder: Path, spec: ImageSpec, page_format: PageFormat) -> "TiledPages | None":
         """Read the options of a folder; return None if it has no such file.
 
         Raises ModelError for an unknown option, and for an option that does not fit the encoder.
@@ -166,6 +188,78 @@ class PagePreprocessing:
         check_tokens(ids, self.id, sum(map(self.tokens, images)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class SquarePages:
+    """Pages of one square each, as PaliGemma's processor prepares them; for the methods see Pages.
+
+    tokens_of_page: number of tokens of an image. id, placeholder: of each of them. prompt: text
+    around a page, with a placeholder for it.
+    """
+
+    preprocessing: Preprocessing
+    tokens_of_page: int
+    id: int
+    placeholder: str
+    prompt: str
+
+    @classmethod
+    def read(cls, folder: Path, spec: ImageSpec, page_format: PageFormat) -> "SquarePages | None":
+        """Read the options of a folder; return None if it has no such file.
+
+        Raises ModelError for an unknown option, and for an option that does not fit the encoder.
+        """
+        preprocessing = Preprocessing.read(folder, spec)
+        if preprocessing is None:
+            return None
+        return cls(
+            preprocessing=preprocessing,
+            tokens_of_page=spec.tokens,
+            id=spec.token_id,
+            placeholder=page_format.placeholder,
+            prompt=page_prompt(folder, page_format),
+        )
+
+    def table(self) -> Floats:
+        return self.preprocessing.table()
+
+    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
+        return [self.preprocessing.pixels(data, max_pixels)]
+
+    def tiles(self, images: Sequence[Pixels]) -> list[Pixels]:
+        return [*images]
+
+    def tokens(self, image: Pixels) -> int:
+        return self.tokens_of_page
+
+    def text(self, images: Sequence[Pixels]) -> str:
+        return self.prompt.replace(self.placeholder, self.placeholder * self.tokens_of_page)
+
+    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+        check_tokens(ids, self.id, self.tokens_of_page)
+
+
+@dataclass(frozen=True)
+class PatchPages:
+    """Pages of one image of any size each, as Qwen's processor prepares it; see Pages.
+
+    patches: with the text around the image.
+    """
+
+    patches: PatchPreprocessing
+
+    def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
+        return [self.patches.pixels(data, max_pixels)]
+
+    def tokens(self, image: Pixels) -> int:
+        return self.patches.tokens(image)
+
+    def text(self, images: Sequence[Pixels]) -> str:
+        return self.patches.text(images)
+
+    def check_tokens(self, ids: Row, images: Sequence[Pixels]) -> None:
+        self.patches.check_tokens(ids, images)
+
+
 def read_processor(folder: Path) -> JsonConfig:
     """Read the options of the processor of texts and pages; raises ModelError for an unknown one.
 
@@ -204,13 +298,9 @@ def files(folder: Path) -> list[Path]:
 
 
 def _options(folder: Path) -> JsonConfig | None:
-    joint, own = (folder / name for name in FILES)
-    values = read_object(joint).get("image_processor") if joint.exists() else None
-    if values is None and not own.exists():
-        return None
-    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
-    options.refuse_unknown(_READ | _IGNORED)
-    options.require("image_processor_type", _CLASS, f"{_CLASS}Fast", f"{_CLASS}Pil")
+    options = joint_options(folder, _READ | _IGNORED)
+    if options is not None:
+        options.require("image_processor_type", _CLASS, f"{_CLASS}Fast", f"{_CLASS}Pil")
     return options
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from embedwell_models.config.checkpoint_layout import ImageTokenSpec
-from embedwell_models.config.json_config import JsonConfig, read_object
+from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.preprocessing import (
-    FILES,
     Pixels,
+    joint_options,
     normalization,
     resampling,
     value_table,
@@ -232,14 +232,10 @@ def files(folder: Path) -> list[Path]:
 
 
 def _options(folder: Path) -> JsonConfig | None:
-    joint, own = (folder / name for name in FILES)
-    values = read_object(joint).get("image_processor") if joint.exists() else None
-    if values is None and not own.exists():
-        return None
-    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
-    options.refuse_unknown(_READ | _IGNORED)
-    key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
-    options.require(key, *_CLASSES)
+    options = joint_options(folder, _READ | _IGNORED)
+    if options is not None:
+        key = next((key for key in _CLASS_KEYS if options.get(key)), _CLASS_KEYS[0])
+        options.require(key, *_CLASSES)
     return options
 
 

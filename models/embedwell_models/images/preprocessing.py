@@ -1,7 +1,8 @@
 """Preprocessing of images, as a checkpoint's preprocessor_config.json states it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -12,7 +13,6 @@ from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig, read_object
 from embedwell_models.errors import ModelError
 from embedwell_models.images.decoding import check_pixels, decode
-from embedwell_models.images.native_shape import native_size
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:  # imported when a model with images is loaded
@@ -72,6 +72,9 @@ _IGNORED = {
     *("processor_class", "use_fast", "data_format", "device"),
     *("_valid_processor_keys", "disable_grouping", "return_tensors", "input_data_format"),
 }
+# Of images that keep their proportions (NaFlex): least and greatest factor of the size, and the
+# precision of the factor.
+_LEAST, _MOST, _STEP = 1e-5 / 10, 100.0, 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,7 @@ class Preprocessing:
         """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
         if self.patch:
             most = (self.side // self.patch) ** 2
-            width, height = native_size(image.width, image.height, self.patch, most)
+            width, height = _native_size(image.width, image.height, self.patch, most)
         else:
             width, height = _resized(image.width, image.height, self.shortest_edge, self.side)
         check_pixels(width, height, max_pixels)
@@ -208,6 +211,20 @@ def _defaults(options: JsonConfig, spec: ImageSpec) -> Mapping[str, Any]:
         return options.choice(key, dict.fromkeys(_NATIVE, _NATIVE_DEFAULTS), _NATIVE[0])
     has_class_token = spec.encoder.config.vocab_size > 0
     return options.choice(key, _CLASSES, _CLIP if has_class_token else _SIGLIP)
+
+
+def joint_options(folder: Path, known: Set[str]) -> JsonConfig | None:
+    """Read the options of a processor's image part, or of its own file; None without either.
+
+    Raises ModelError for an option that is not known.
+    """
+    joint, own = (folder / name for name in FILES)
+    values = read_object(joint).get("image_processor") if joint.exists() else None
+    if values is None and not own.exists():
+        return None
+    options = JsonConfig(own) if values is None else JsonConfig(joint, values)
+    options.refuse_unknown(known)
+    return options
 
 
 def value_table(scale: float, mean: Sequence[float], std: Sequence[float]) -> Floats:
@@ -290,6 +307,25 @@ def _resized(width: int, height: int, shortest_edge: int | None, side: int) -> t
         return side, side
     longest = int(shortest_edge * max(width, height) / min(width, height))
     return (shortest_edge, longest) if width <= height else (longest, shortest_edge)
+
+
+def _native_size(width: int, height: int, patch: int, most: int) -> tuple[int, int]:
+    """Return the width and height in whole patches, with about the proportions of an image.
+
+    patch: pixels of a patch's side. most: number of patches, which the size comes close to. The
+    factor is found by bisection to the same digits as in transformers' Siglip2ImageProcessor.
+    """
+    low, high = _LEAST, _MOST
+    while high - low >= _STEP:
+        middle = (low + high) / 2
+        columns, rows = (_patches(length, middle, patch) for length in (width, height))
+        low, high = (middle, high) if columns * rows <= most else (low, middle)
+    columns, rows = (_patches(length, low, patch) for length in (width, height))
+    return columns * patch, rows * patch
+
+
+def _patches(length: int, factor: float, patch: int) -> int:
+    return max(1, ceil(length * factor / patch))
 
 
 def _centre(pixels: Pixels, side: int, rounds: bool) -> Pixels:

@@ -21,7 +21,7 @@ from embedwell_models.loading.backends import OUTSIDE_LAYERS, Backend, choose_ba
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.vector_modules import projection_modules
 from embedwell_models.positions.tables import stretched_table
-from embedwell_models.precision.reference_images import ReferenceImageEmbedder
+from embedwell_models.precision.references import ReferenceImageEmbedder
 from embedwell_models.precision.trials import (
     MIN_COSINE,
     EncoderFactoryProtocol,

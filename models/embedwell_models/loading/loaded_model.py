@@ -31,7 +31,7 @@ from embedwell_models.loading.backends import (
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
 from embedwell_models.loading.without_torch import TableBackend
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.precision.reference_sentences import (
+from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
     Vectors,
     pooled_vectors_function,

@@ -17,21 +17,20 @@ from embedwell_models.encoder.batch import Batch, Row, Rows, truncate_after, wit
 from embedwell_models.encoder.device import return_free_memory
 from embedwell_models.encoder.threads import use_one_torch_thread_after_fork
 from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
-from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.images.pages import PatchPages
 from embedwell_models.images.tiles import TilePreprocessing
-from embedwell_models.loading.kept_load import KeptLoad, KnownLoad
 from embedwell_models.model_files.pooling_modes import AUTO
 from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
 from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.precision.kept_measurements import KeptLoad, KnownLoad
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
 
 if TYPE_CHECKING:
-    from embedwell_models.images.pages import PagePreprocessing
+    from embedwell_models.images.pages import SquarePages, TiledPages
     from embedwell_models.images.patches import PatchPreprocessing
     from embedwell_models.images.preprocessing import Pixels
-    from embedwell_models.images.square_pages import SquarePages
     from embedwell_models.loading.loaded_model import LoadedModel
 
 
@@ -297,7 +296,7 @@ class TokenIdEmbedder:
         return self._token_head(states)
 
     def _encode_tiles(
-        self, pages: "PagePreprocessing | SquarePages", ids: Row, images: "Sequence[Pixels]"
+        self, pages: "TiledPages | SquarePages", ids: Row, images: "Sequence[Pixels]"
     ) -> Floats:
         (outputs,) = self._output_computer(self._read_tiles(pages, ids, images), [MULTI])
         assert outputs.multi is not None
@@ -305,7 +304,7 @@ class TokenIdEmbedder:
 
     def _read_tiles(
         self,
-        tiled: "PagePreprocessing | SquarePages | TilePreprocessing",
+        tiled: "TiledPages | SquarePages | TilePreprocessing",
         ids: Row,
         images: "Sequence[Pixels]",
     ) -> Batch:

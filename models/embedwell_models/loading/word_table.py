@@ -9,7 +9,7 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables import stored
 from embedwell_models.tables.table import Array, Chosen, Table
-from embedwell_models.tokenizer.words.options import WordOptions
+from embedwell_models.tokenizer.word_vocabulary import WordOptions
 from embedwell_models.vectors import Floats
 
 

@@ -14,9 +14,8 @@ from typing import Any
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.families import jina_v4
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, TextFormat
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, Segments
-from embedwell_models.tokenizer.text_format import TextFormat
 
 FILE = "chat_template.jinja"
 PROCESSOR_FILE = "chat_template.json"

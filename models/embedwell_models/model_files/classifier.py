@@ -34,10 +34,10 @@ from embedwell_models.model_files.transformer import (
     Output,
     TransformerOptions,
 )
+from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.listwise import ListwiseFormat, ListwiseTokenizer
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
-from embedwell_models.tokenizer.pair_format import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 
 _CLASS_SUFFIX = "ForSequenceClassification"

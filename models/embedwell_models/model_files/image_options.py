@@ -7,15 +7,13 @@ from pathlib import Path
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.errors import TORCH_MISSING
-from embedwell_models.images.pages import PagePreprocessing, page_prompt
-from embedwell_models.images.patch_pages import PatchPages
+from embedwell_models.images.pages import PatchPages, SquarePages, TiledPages, page_prompt
 from embedwell_models.images.patches import PatchPreprocessing
 from embedwell_models.images.preprocessing import Preprocessing
-from embedwell_models.images.square_pages import SquarePages
 from embedwell_models.images.tiles import ImageTokens, TilePreprocessing
 from embedwell_models.model_files.modules import ModuleEntry, by_own_code
 from embedwell_models.model_files.transformer import read_options
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import TextFormat
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +30,7 @@ def read_preprocessing(encoder: Path, spec: CheckpointLayout) -> Preprocessing |
 
 def read_pages(
     folder: Path, encoder: ModuleEntry, spec: CheckpointLayout
-) -> PagePreprocessing | SquarePages | PatchPages | None:
+) -> TiledPages | SquarePages | PatchPages | None:
     """Read that of images whose tokens have a vector each; None for a model without such images.
 
     Raises ModelError for an option that is not supported.
@@ -41,7 +39,7 @@ def read_pages(
     if page_format is None:
         return None
     if spec.images is not None:
-        kind = PagePreprocessing if page_format.tiles else SquarePages
+        kind = TiledPages if page_format.tiles else SquarePages
         return kind.read(path, spec.images, page_format)
     if images is None or _lacks_torch(path):
         return None

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.families.t5gemma2 import OPTIONS_FILE
-from embedwell_models.tokenizer.listwise import ListwiseFormat
-from embedwell_models.tokenizer.pair_format import (
+from embedwell_models.tokenizer.formats import (
     DecoderFormat,
     PairFormat,
     PromptSlot,
     Segments,
     SeparateFormat,
 )
+from embedwell_models.tokenizer.listwise import ListwiseFormat
 
 AUTO = "auto"
 PAIR = "pair"

@@ -41,10 +41,9 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     projection_modules,
 )
-from embedwell_models.tokenizer.pair_format import DecoderFormat
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import DecoderFormat, TextFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.tokens import Side
 
 
 @dataclass(frozen=True, kw_only=True)

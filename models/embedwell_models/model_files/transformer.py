@@ -10,12 +10,11 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.card import has_modules
-from embedwell_models.tokenizer import truncation
-from embedwell_models.tokenizer.truncation import Side
-from embedwell_models.tokenizer.words.code_point_tokenizer import (
-    MAX_LENGTH,
+from embedwell_models.tokenizer.python_tokenizers import (
+    MAX_CODE_POINTS,
     is_code_point_tokenizer,
 )
+from embedwell_models.tokenizer.tokens import Side, read_side
 
 # The first of these files that exists is read.
 NAMES = tuple(
@@ -126,7 +125,7 @@ class TransformerOptions:
         return cls(
             max_length=_max_length(stated, folder / path, encoder),
             lowercase=bool(options.get("do_lower_case", False)),
-            side=truncation.read_side(tokenizer),
+            side=read_side(tokenizer),
             chat_template=_chat_template(folder / path, options, output, reads_messages),
         )
 
@@ -209,5 +208,5 @@ def _max_length(stated: int | None, folder: Path, encoder: EncoderConfig) -> int
 
 def _tokenizer_max_length(folder: Path, default: int) -> float:
     tokenizer = JsonConfig.optional(folder / "tokenizer_config.json")
-    of_class = MAX_LENGTH if is_code_point_tokenizer(folder) else default
+    of_class = MAX_CODE_POINTS if is_code_point_tokenizer(folder) else default
     return min(tokenizer.get("model_max_length") or of_class, default)

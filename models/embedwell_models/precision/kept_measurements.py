@@ -10,15 +10,18 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
 
 from embedwell_models.cpu_backend import library
-from embedwell_models.cpu_backend.quantization import Magnitudes
+from embedwell_models.cpu_backend.quantization import QUANTIZED, Magnitudes
 from embedwell_models.encoder.device import may_be_gpu, torch_is_installed
+from embedwell_models.encoder.threads import process_thread_count
+from embedwell_models.precision.trials import Trial
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +92,45 @@ class KeptMeasurements:
             log.debug("the measurements of this load are not kept: %s", error)
 
 
+@dataclass(frozen=True)
+class KnownLoad:
+    """Measurements of a load, see TokenIdEmbedder."""
+
+    dtype: str
+    trials: Sequence[Trial]
+    fingerprint: str
+    input_magnitudes: Magnitudes | None
+
+
+class KeptLoad(KeptMeasurements):
+    """Measurements of a load, which depend on the model, the options and the machine."""
+
+    def __init__(self, folder: Path, model: Path, device: str, options: Sequence[str]) -> None:
+        """folder: of the kept files. model: folder of the model. options: all that were chosen."""
+        super().__init__(folder, _load_conditions(model, device, options))
+
+    def read(self) -> KnownLoad | None:
+        """Return what an earlier load measured; None if that is not kept."""
+        try:
+            fields = self.read_fields()
+            if fields is None:
+                return None
+            trials = [Trial(**trial) for trial in fields.pop("trials")]
+            magnitudes = self.read_magnitudes() if fields["dtype"] in QUANTIZED else None
+            known = KnownLoad(**fields, trials=trials, input_magnitudes=magnitudes)
+        except (TypeError, KeyError):  # of another version's fields
+            return None
+        return None if known.dtype in QUANTIZED and magnitudes is None else known
+
+    def write(self, load: KnownLoad) -> None:
+        """Keep what this load measured."""
+        if load.input_magnitudes is not None:
+            self.write_magnitudes(load.input_magnitudes)
+        fields = asdict(replace(load, input_magnitudes=None))
+        del fields["input_magnitudes"]
+        self.write_fields(fields)
+
+
 def machine_and_files(model: Path, device: str) -> Iterator[str]:
     """Yield what describes the machine, the files of a model and the code that measures it.
 
@@ -100,6 +142,11 @@ def machine_and_files(model: Path, device: str) -> Iterator[str]:
     for path in [*sorted(model.rglob("*")), *sorted(code)]:
         stat = path.stat()
         yield f"{path} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}"
+
+
+def _load_conditions(model: Path, device: str, options: Sequence[str]) -> Iterator[str]:
+    yield repr(("library", process_thread_count(), device, *options))
+    yield from machine_and_files(model, device)
 
 
 def _digest(content: bytes) -> bytes:

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from copy import copy
 
 from embedwell_models.errors import InstructionTooLongError, ModelError
-from embedwell_models.tokenizer.pair_format import DecoderFormat
+from embedwell_models.tokenizer.formats import DecoderFormat
 from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair
 from embedwell_models.tokenizer.separate_pairs import cut_after, second_text
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import common_length, cut, parts
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
 
 
 class DecoderPairTokenizer:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
-from embedwell_models.tokenizer.pair_format import (
+from embedwell_models.tokenizer.formats import (
     AnyPairFormat,
     DecoderFormat,
     PairFormat,
@@ -23,8 +23,8 @@ from embedwell_models.tokenizer.pair_format import (
 from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer
 from embedwell_models.tokenizer.separate_pairs import SeparatePairTokenizer
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import common_length, cut, parts
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
 
 _FILLERS = ("0", "1 2 3 4")  # texts with different ends
 

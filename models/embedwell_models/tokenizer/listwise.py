@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import cut
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, cut
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from copy import copy
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import cut, parts
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, cut, parts
 
 Pair = tuple[str, str | None]
 """Two texts, or a single text."""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from copy import copy
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.pair_format import SeparateFormat
+from embedwell_models.tokenizer.formats import SeparateFormat
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import common_length, cut, parts
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
 
 
 class SeparatePairTokenizer:

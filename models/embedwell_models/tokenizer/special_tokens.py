@@ -1,16 +1,17 @@
 """Special tokens that a tokenizer adds around every text, and around and between two texts."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tokenizers
 from tokenizers import processors
 
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.rust_parts import part_options
-from embedwell_models.tokenizer.truncation import Side, TruncatedIds, remaining_slice
+from embedwell_models.tokenizer.rust_tokenizer import part_options
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, remaining_slice
 
 T = TypeVar("T")
 
@@ -143,6 +144,44 @@ def append_text(rust: tokenizers.Tokenizer, text: str) -> None:
     end = {"id": "end", "ids": ids, "tokens": [rust.id_to_token(id) for id in ids]}
     template = processors.TemplateProcessing(single="$A end", special_tokens=[end])
     rust.post_processor = processors.Sequence([*_offset_steps(rust), template])
+
+
+def append_eos(rust: tokenizers.Tokenizer, eos: str) -> None:
+    """Add the end token after every text, unless it is there already."""
+    if rust.encode("").tokens[-1:] == [eos]:
+        return
+    parts = part_options(rust.post_processor)
+    # A second template would treat the special tokens around a text as further texts.
+    if not parts or parts[-1]["type"] != "TemplateProcessing":
+        parts += part_options(processors.TemplateProcessing(single=["$A"], special_tokens=[]))
+    template = parts[-1]
+    template["single"] = [*template["single"], _template_token(eos, template["single"][-1])]
+    template["pair"] = _ended_pair(template["pair"], eos)
+    template["special_tokens"][eos] = {"id": eos, "ids": [rust.token_to_id(eos)], "tokens": [eos]}
+    ended = processors.Sequence([])
+    ended.__setstate__(json.dumps({"type": "Sequence", "processors": parts}).encode())
+    rust.post_processor = ended
+
+
+def _ended_pair(parts: Sequence[dict[str, Any]], eos: str) -> list[dict[str, Any]]:
+    """Add the end token after each text of a pair, as transformers 4 does."""
+    ended = []
+    for part, following in zip(parts, [*parts[1:], None], strict=True):
+        ended.append(part)
+        is_first_text = part.get("Sequence", {}).get("id") == "A"
+        if (is_first_text and not _names(following, eos)) or following is None:
+            ended.append(_template_token(eos, part))
+    return ended
+
+
+def _template_token(token: str, before: dict[str, Any]) -> dict[str, Any]:
+    """Return a special token of a template, in the segment of the part before it."""
+    (part,) = before.values()
+    return {"SpecialToken": {"id": token, "type_id": part["type_id"]}}
+
+
+def _names(part: dict[str, Any] | None, token: str) -> bool:
+    return part is not None and part.get("SpecialToken", {}).get("id") == token
 
 
 def _offset_steps(rust: tokenizers.Tokenizer) -> list[processors.ByteLevel]:

@@ -14,8 +14,8 @@ from itertools import chain
 from tokenizers import Tokenizer, models
 
 from embedwell_models.errors import UnsplittableTextError
-from embedwell_models.tokenizer.rust_parts import options_before_model
-from embedwell_models.tokenizer.truncation import Side
+from embedwell_models.tokenizer.rust_tokenizer import options_before_model
+from embedwell_models.tokenizer.tokens import Side
 
 _CJK = "ぁ-ゖァ-ヺ一-鿿"
 _SPACES = (" ", "\n", "\r\n")

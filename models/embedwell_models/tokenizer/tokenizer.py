@@ -11,8 +11,7 @@ from pathlib import Path
 
 from embedwell_models.errors import ModelError, PromptTooLongError
 from embedwell_models.tokenizer.chunked import ChunkedTokenizer, max_excerpt_size
-from embedwell_models.tokenizer.panics import panics_as_model_errors
-from embedwell_models.tokenizer.rust_parts import unknown_id
+from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors, unknown_id
 from embedwell_models.tokenizer.special_tokens import (
     PairTemplate,
     SpecialTokens,
@@ -21,11 +20,8 @@ from embedwell_models.tokenizer.special_tokens import (
 )
 from embedwell_models.tokenizer.split_points import SplitPoints
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
-from embedwell_models.tokenizer.token import Token, ids_of, tokens_of
-from embedwell_models.tokenizer.truncation import Side, TruncatedIds
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
-
-__all__ = ["Side", "Token", "Tokenizer", "TruncatedIds"]
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds, ids_of, tokens_of
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 
 _CHUNK_SIZE = 1 << 16  # characters; take 0.1 s, and 40 MB if each is a token
 

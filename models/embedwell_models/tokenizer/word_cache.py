@@ -12,8 +12,7 @@ from itertools import chain, islice, pairwise
 
 from tokenizers import Tokenizer
 
-from embedwell_models.tokenizer.panics import without_panic
-from embedwell_models.tokenizer.rust_parts import options_before_model
+from embedwell_models.tokenizer.rust_tokenizer import options_before_model, without_panic
 
 _SINGLE = r"!-/:-@\[-`{-~一-鿿"  # characters that are always words
 # The tokenizer may split such a word further; the cache has the ids that it returns.

@@ -9,7 +9,7 @@ from embedwell_models.convert.word_embeddings import Choices, write_words
 from embedwell_models.convert.word_files import WordVectors
 from embedwell_models.errors import ModelError
 from embedwell_models.tables.table import blocks
-from embedwell_models.tokenizer.words.subwords import Subwords
+from embedwell_models.tokenizer.word_vocabulary import Subwords
 from embedwell_models.training.corpus import Corpus, WordSequences
 
 Algorithm = Literal["word2vec", "fasttext", "glove"]

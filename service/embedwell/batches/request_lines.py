@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from embedwell.batches.batch import MAX_LINES, MAX_NAME, MAX_REQUESTS, Problem
 from embedwell.errors import BadRequest, ServiceError, TooLarge
-from embedwell.limits.json_limits import check_parts
+from embedwell.limits.request_limits import check_parts
 
 _MAX_PROBLEMS = 100
 

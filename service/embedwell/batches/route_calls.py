@@ -12,8 +12,7 @@ from starlette.types import Message, Scope
 from embedwell.batches.folder import REQUEST, new_id
 from embedwell.batches.request_lines import RequestLine
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
-from embedwell.http.error_body import respond
-from embedwell.http.error_responses import to_service_error
+from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import MemoryBudget, Reservation
 from embedwell_models.encoder.device import return_free_memory

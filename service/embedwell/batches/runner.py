@@ -19,7 +19,7 @@ from embedwell.batches.request_lines import RequestLine
 from embedwell.batches.route_calls import TEMPORARY, Result, RouteCalls, compute_group
 from embedwell.errors import InternalError, ServiceError
 from embedwell.http.error_responses import UNEXPECTED
-from embedwell.limits.run_in_thread import access_files_in_thread
+from embedwell.limits.work_queue import access_files_in_thread
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.images.patch_pages import Pages
+from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.outputs.names import MULTI

@@ -10,7 +10,7 @@ import numpy as np
 from embedwell.bulk.errors import BulkError
 from embedwell.bulk.text_encoder import Advance, LocalEncoder
 from embedwell.bulk.token_vectors import TokenVectors
-from embedwell.engine.worker.batch_limit import choose_batch_limit
+from embedwell.engine.worker.batch_sizing import choose_batch_limit
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
 from embedwell_models.embedder import Embedder

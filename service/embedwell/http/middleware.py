@@ -20,9 +20,8 @@ from embedwell.errors import (
     ShuttingDown,
 )
 from embedwell.gc_tuning import FreeMemory
-from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.error_body import respond
-from embedwell.http.error_responses import to_service_error
+from embedwell.http.access import ApiKeys, BrowserChecks
+from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.failure_log import FailureLog, InvalidRequestLog
 from embedwell.http.headers import (
     JSON,
@@ -33,14 +32,9 @@ from embedwell.http.headers import (
     merge_headers,
     request_id_of,
 )
-from embedwell.http.keys import ApiKeys
+from embedwell.http.http_limits import HttpLimits
 from embedwell.http.model_paths import ModelPaths
-from embedwell.http.request_body import (
-    DecompressingReceive,
-    HttpLimits,
-    LimitedReceive,
-    body_too_large_error,
-)
+from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import SMALL, Reservation
 

@@ -1,18 +1,15 @@
 """Receive a request's body within limits of time, size and compression."""
 
-import sys
 import time
 import zlib
-from dataclasses import dataclass, field
-from functools import partial
 
 from starlette.types import Message, Receive
 
 from embedwell.errors import BadRequest, ReceiveTimeout, TooLarge, Unsupported
+from embedwell.http.http_limits import HttpLimits
 from embedwell.http.request_context import RequestContext
-from embedwell.http.timeouts import Timeouts
-from embedwell.limits.memory_budget import MemoryBudget, Reservation
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.memory_budget import Reservation
+from embedwell.limits.work_queue import run_in_thread
 
 # zlib's window bits for the encodings of
 # https://www.rfc-editor.org/rfc/rfc9110#field.content-encoding.
@@ -23,26 +20,7 @@ _COPIES = 3  # copies of a body in memory: chunks, joined, and parsed
 _RATIO, _FREE = 100, 1 << 20  # compression ratio, and bytes allowed at any ratio
 _MEMBERS = 1000
 _SMALL = 1 << 12  # bytes of a compressed body, which inflate in a few milliseconds
-_IDLE_SECONDS = 120.0  # longer than gateways and clients (90 s) keep idle connections
 _BLOCK = 1 << 12  # bytes; zlib copies the rest of its input at the end of each member
-
-
-@dataclass(frozen=True)
-class HttpLimits:
-    """Limits of an HTTP process, with the timer and the memory budget that enforce them.
-
-    size: maximum bytes of a body, before and after decompression.
-    timeouts: time limits of bodies and of heads.
-    budget: memory for all large requests together.
-    connections: maximum count of connections.
-    idle_timeouts: time limit of connections between requests.
-    """
-
-    size: int
-    timeouts: Timeouts
-    budget: MemoryBudget = field(default_factory=MemoryBudget)
-    connections: int = sys.maxsize
-    idle_timeouts: Timeouts = field(default_factory=partial(Timeouts, _IDLE_SECONDS))
 
 
 class LimitedReceive:

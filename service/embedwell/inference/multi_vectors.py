@@ -9,12 +9,10 @@ from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import reindexed
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
-from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions
-from embedwell.inputs.text_pair import TextPair, first_indices
-from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
+from embedwell.inputs.request_inputs import ImageInput, Input, InputOptions, TextPair, first_indices
 from embedwell.limits.request_limits import check_response_numbers
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
 from embedwell_models.outputs.names import MULTI

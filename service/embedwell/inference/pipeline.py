@@ -9,8 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result
-from embedwell.engine.wire.sizes import size_class
+from embedwell.engine.wire.messages import CONTENT, IMAGE, Job, Result, size_class
 from embedwell.errors import (
     BadRequest,
     EncodingFailed,
@@ -22,9 +21,8 @@ from embedwell.errors import (
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.vector_cache import PlannedJob, VectorCache
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions, TextOrIds
+from embedwell.inputs.request_inputs import Input, InputOptions, TextOrIds, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.text_pair import TextPair
 from embedwell.inputs.windows import (
     merge_by_average,
     merge_by_maximum,

@@ -6,7 +6,7 @@ from typing import Literal
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
-from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.inference.multi_vectors import MultiVectors
@@ -15,9 +15,8 @@ from embedwell.inference.vector_cache import VectorCache
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
-from embedwell.limits.comparisons import Comparisons
 from embedwell.limits.request_limits import MAX_UNSPLIT_CHARACTERS
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell.settings.settings import Settings
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError

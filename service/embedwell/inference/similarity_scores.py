@@ -1,4 +1,4 @@
-"""Similarity scores of vectors: all pairs, corresponding pairs, or the closest."""
+"""Similarity scores of vectors, dense or sparse: all pairs, corresponding pairs, or the closest."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -6,9 +6,20 @@ from typing import Any, Protocol
 import numpy as np
 import orjson
 
-from embedwell.errors import BadRequest
-from embedwell.limits.comparisons import STEP_OPERATIONS, Comparisons
+from embedwell.errors import BadRequest, TooLarge, reindexed
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import (
+    SparseVector,
+    TextOutputs,
+    common_entries,
+    over_entries,
+)
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import METRICS, Floats
 
@@ -17,6 +28,58 @@ _OPERATIONS_PER_SCORE = 256  # serialising one score
 _SORTING = 1024  # sorting one score
 _SERIALIZING = 8192  # serialising an index and a score
 _COSTS = {"euclidean": 32, "manhattan": 32}  # for each dimension of two vectors; others take 1
+
+
+async def compute_sparse_vectors(  # noqa: PLR0913 - the last ones by name
+    pipeline: Pipeline,
+    context: RequestContext,
+    inputs: Sequence[Input],
+    options: InputOptions,
+    *,
+    num_queries: int,
+    max_values: int,
+) -> tuple[list[InputRow], list[SparseVector]]:
+    """Return the tokenized inputs and their sparse vectors; the first ones are queries.
+
+    Raises TooLarge as soon as `as_matrix` would need more than max_values numbers.
+    """
+    pipeline.check_outputs([SPARSE])
+    rows = await pipeline.reader.read(context, inputs, options)
+    of_queries = SPARSE_QUERY if SPARSE_QUERY in pipeline.output_names else SPARSE
+
+    def keep(text: TextOutputs) -> SparseVector:
+        assert text.sparse is not None
+        _check_matrix(len(rows), len(text.sparse.indices), max_values)
+        return text.sparse
+
+    if of_queries == SPARSE:
+        return rows, await pipeline.compute_in_parts(context, rows, [SPARSE], keep)
+    first, others = rows[:num_queries], rows[num_queries:]
+    queries = await pipeline.compute_in_parts(context, first, [of_queries], keep)
+    with reindexed(range(num_queries, len(rows))):
+        documents = await pipeline.compute_in_parts(context, others, [SPARSE], keep)
+    return rows, [*queries, *documents]
+
+
+def as_matrix(context: RequestContext, vectors: Sequence[SparseVector], max_values: int) -> Floats:
+    """Write sparse vectors as a dense matrix over all entries that occur: (B, entries).
+
+    Raises TooLarge for more than max_values numbers.
+    """
+    entries = common_entries(vectors)
+    _check_matrix(len(vectors), len(entries), max_values)
+    context.memory.grow_by_numbers(len(vectors) * len(entries))
+    return over_entries(vectors, entries)
+
+
+def _check_matrix(texts: int, entries: int, max_values: int) -> None:
+    if texts * entries > max_values:
+        raise TooLarge(
+            f"comparing {texts} sparse vectors with {entries} different entries or more needs "
+            f"{texts * entries} numbers or more, but the limit is {max_values}; compare fewer "
+            "texts",
+            code="too_many_values",
+        )
 
 
 class ScoreOptions(Protocol):

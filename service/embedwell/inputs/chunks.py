@@ -8,14 +8,13 @@ import numpy as np
 
 from embedwell.engine.wire.messages import TokenIds
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.input_row import InputRow, TokenCollector
 from embedwell.inputs.spans import SpanPooling, pool
-from embedwell.inputs.token_collector import TokenCollector
 from embedwell.limits.request_limits import tokenization_errors
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
-from embedwell_models.tokenizer.truncation import remaining_slice
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, remaining_slice
 from embedwell_models.vectors import Floats
 
 

@@ -1,25 +1,90 @@
-"""Decode images of a request and prepare their pixels, outside the event loop."""
+"""Images as the engine reads them: decoded and prepared outside the event loop."""
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from embedwell.engine.wire.messages import pack_pixels
-from embedwell.errors import BadRequest
+from embedwell.engine.wire.messages import pack_content, pack_pixels
+from embedwell.errors import BadRequest, ServiceError
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import ContentInput
-from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage, PreparedInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, TextOrIds
+from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input, TextOrIds
 from embedwell.limits.request_limits import check_input_count, check_tokens
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.config.checkpoint_layout import ImageSpec
-from embedwell_models.errors import ImageError
-from embedwell_models.images.patch_pages import Pages
+from embedwell_models.errors import ImageError, ImageTokensError
+from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.images.tiles import ImageTokens
 from embedwell_models.tokenizer.steps import Steps
 
 _WITH_PARTS = (ImageInput, ContentInput)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedContent:
+    """A text with images, whose pixels are prepared, or a page.
+
+    text: with the tokens of the images as text. images: (height, width, 3).
+    """
+
+    text: str
+    images: Sequence[Pixels]
+    patches: ImageTokens | Pages
+
+    @property
+    def takes_prompt(self) -> bool:
+        """Whether the request's prompt precedes the text; that of a page has its own."""
+        return not self.images or (
+            isinstance(self.patches, ImageTokens) and self.patches.takes_prompt
+        )
+
+    def __len__(self) -> int:
+        """Return the number of characters to tokenize."""
+        return len(self.text)
+
+    def row(self, text: InputRow, index: int) -> InputRow:
+        """Return the tokenized input; raises BadRequest if its tokens do not fit the images.
+
+        text: the tokenized text. index: of the input.
+        """
+        try:
+            self.patches.check_tokens(text.ids, self.images)
+        except ImageTokensError as error:
+            message = f"input {index}: {error}"
+            raise BadRequest(message, code="input_too_long", index=index) from None
+        if not self.images:
+            return text
+        tokens = sum(map(self.patches.tokens, self.images))
+        return replace(
+            text,
+            ids=pack_content(text.ids, self.images),
+            image_tokens=len(text.ids),
+            text_tokens=len(text.ids) - tokens,
+            image_pixels=sum(pixels.size // 3 for pixels in self.images),
+            content=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedImage:
+    """An image as a tokenized input, or the error of an input whose images cannot be read."""
+
+    result: InputRow | ServiceError
+
+    def __len__(self) -> int:
+        """Return the number of characters to tokenize: none."""
+        return 0
+
+    def row(self) -> InputRow:
+        """Return the tokenized input, which holds the pixels; raises the error."""
+        if isinstance(self.result, ServiceError):
+            raise self.result
+        return self.result
+
+
+PreparedInput = PreparedImage | PreparedContent
+"""An image, or a text with images, whose pixels are prepared."""
 
 
 class ImageReader:

@@ -1,7 +1,9 @@
 """The token ids of one input, or the pixels of an image, or both."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from embedwell.engine.wire.messages import TokenIds, unpack_content
 
@@ -42,3 +44,30 @@ class InputRow:
     def token_ids(self) -> TokenIds:
         """Token ids of a text, of a text with images, or of a page."""
         return unpack_content(self.ids)[0] if self.content else self.ids
+
+
+class TokenCollector:
+    """Collects the ids of a prompt and a text, with special tokens."""
+
+    def __init__(self) -> None:
+        self.ids = array("i")
+        self._outside = bytearray()  # for each id, whether it is a prompt or special token
+
+    def add(self, batch: Sequence[tuple[int, bool]]) -> None:
+        """Add ids, each with a flag for a prompt or special token."""
+        self.ids.extend(id for id, _ in batch)
+        self._outside.extend(outside for _, outside in batch)
+
+    @property
+    def tokens_before_text(self) -> int:
+        """Number of tokens before the first one of the text."""
+        return _leading(self._outside)
+
+    @property
+    def tokens_after_text(self) -> int:
+        """Number of tokens after the last one of the text."""
+        return _leading(reversed(self._outside))
+
+
+def _leading(outside: Iterable[int]) -> int:
+    return sum(1 for _ in takewhile(bool, outside))

@@ -11,20 +11,23 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.image_reader import ImageReader
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.listwise_reader import DocumentList, ListRows, ListwiseReader
-from embedwell.inputs.options import Input, InputOptions
-from embedwell.inputs.pair_row_tokenizer import PairRowTokenizer
+from embedwell.inputs.pairs_and_lists import (
+    DocumentList,
+    ListRows,
+    ListwiseReader,
+    PairRowTokenizer,
+)
 from embedwell.inputs.prompts import Prompt, Prompts
+from embedwell.inputs.request_inputs import Input, InputOptions, TextPair
 from embedwell.inputs.row_tokenizer import RowTokenizer
-from embedwell.inputs.text_pair import TextPair
 from embedwell.limits.request_limits import check_input_count, check_tokens
-from embedwell.limits.run_in_thread import run_in_thread
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import WorkQueue, run_in_thread
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
-from embedwell_models.tokenizer.tokenizer import Token, Tokenizer
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Token
 
 _MAX_INLINE_SIZE = 4_000  # `tokenization_size` of a request; larger ones are tokenized in threads
 _GROUP_SIZE = 1 << 15  # of short texts to tokenize in one step

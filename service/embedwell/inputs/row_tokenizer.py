@@ -11,15 +11,16 @@ import numpy as np
 
 from embedwell.errors import BadRequest, ServiceError
 from embedwell.inputs.chunks import ChunkedDocument, ChunkReader
-from embedwell.inputs.image_input import PreparedContent, PreparedImage, PreparedInput
+from embedwell.inputs.image_reader import PreparedContent, PreparedImage, PreparedInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions, TextOrIds
+from embedwell.inputs.request_inputs import InputOptions, TextOrIds
 from embedwell.inputs.windows import WindowSplitter
 from embedwell.limits.request_limits import check_tokens, tokenization_errors
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
 
 R = TypeVar("R")
 

@@ -1,13 +1,14 @@
-"""Spans of characters, and the pooled vectors of the tokens that overlap them."""
+"""Positions in a text: spans of characters, the vectors of their tokens, and offsets in bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import numpy as np
 from pydantic import NonNegativeInt
 
 from embedwell.errors import BadRequest
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats
 
 Span = tuple[NonNegativeInt, NonNegativeInt]
@@ -74,3 +75,15 @@ def _overlapping(tokens: Sequence[Token], span: Span, index: int) -> list[int]:
             index=index,
         )
     return overlapping
+
+
+ByteOffsets = Mapping[int | None, int | None]
+
+
+def byte_offsets(text: str, tokens: Iterable[Token]) -> ByteOffsets:
+    """Map the start and stop of tokens to UTF-8 byte offsets; None stays None."""
+    borders = {border for token in tokens for border in (token.start, token.stop)}
+    offsets = sorted(border for border in borders if border is not None)
+    # Encode only from one offset to the next: the rest of a text may be millions of characters.
+    sizes = (len(text[start:stop].encode()) for start, stop in pairwise([0, *offsets]))
+    return {None: None, **dict(zip(offsets, accumulate(sizes), strict=True))}

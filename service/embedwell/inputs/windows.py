@@ -5,13 +5,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.token_collector import TokenCollector
+from embedwell.inputs.input_row import InputRow, TokenCollector
 from embedwell.limits.request_limits import check_window_tokens
 from embedwell_models.errors import PromptTooLongError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.truncation import parts
+from embedwell_models.tokenizer.tokens import parts
 from embedwell_models.vectors import Floats
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from embedwell import __version__
 from embedwell.inherited import InheritedServer
 from embedwell.launch.logging import announce
-from embedwell.launch.reports import Report
+from embedwell.launch.supervisor import Report
 from embedwell.settings.settings import Settings
 from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
 

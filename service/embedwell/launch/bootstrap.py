@@ -1,4 +1,4 @@
-"""Start a server: open its sockets, then watch its processes."""
+"""Start a server: open its sockets, place its engines, then watch its processes."""
 
 import asyncio
 import errno
@@ -15,14 +15,14 @@ from typing import Any
 from embedwell.batches.folder import LOCK
 from embedwell.engine.wire.engine_sockets import handoff_pair
 from embedwell.engine.wire.shared_counters import counters_file
-from embedwell.engine.worker.cpus import available_cpus
+from embedwell.engine.worker.cpus import SYSTEM, available_cpus, node_cpus, within_quotas
 from embedwell.inherited import InheritedModel, InheritedServer, counter_rows
-from embedwell.launch.forked_process import forked
 from embedwell.launch.logging import configure_logging
-from embedwell.launch.placement import SYSTEM, place
+from embedwell.launch.processes import forked
 from embedwell.launch.watcher import Watcher
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.device import may_be_gpu
+from embedwell_models.encoder.threads import allowed_cpus
 
 log = logging.getLogger(__name__)
 
@@ -167,3 +167,34 @@ def _open(host: str, port: int, reuse_port: bool = False) -> list[socket.socket]
 def _addresses(host: str) -> list[tuple[int, tuple[Any, ...]]]:
     infos = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     return list(dict.fromkeys((family, address) for family, *_, address in infos))
+
+
+Placed = tuple[Settings, Path, Sequence[int]]
+"""An engine's settings, the folder of its model, and the processors that it is bound to, if any."""
+
+
+def place(
+    settings: Settings, models: Sequence[tuple[Settings, Path]], system: Path = SYSTEM
+) -> list[Placed]:
+    """Return the engines: one for each model, or for each of several devices of the only model.
+
+    Raises OSError for a NUMA node without a processor that this process may use.
+
+    system: where the system describes its processors.
+    """
+    if not settings.devices:
+        return [(options, folder, ()) for options, folder in models]
+    [(options, folder)] = models
+    devices = settings.devices.split(",")
+    engines: list[Placed] = []
+    for device in devices:
+        kind, _, number = device.partition(":")
+        if kind == "cpu":
+            cpus = node_cpus(int(number), system) if number else ()
+            share = len(cpus or allowed_cpus()) // devices.count(device)
+            threads = settings.threads or within_quotas(share, len(devices))
+            placed = options.model_copy(update={"device": kind, "threads": threads})
+            engines.append((placed, folder, cpus))
+        else:
+            engines.append((options.model_copy(update={"device": device}), folder, ()))
+    return engines

@@ -4,20 +4,35 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import orjson
 
-from embedwell.engine.wire.model_state import EngineState, ModelState
+from embedwell.engine.wire.engine_state import EngineState, ModelState
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
 from embedwell.inherited import InheritedModel
-from embedwell.launch.reports import Report
-from embedwell.launch.supervisor import ChildSpec, Spawn, Supervisor
-from embedwell.launch.unloading import ResidentModel
-from embedwell.launch.watchdog import HangLimits
+from embedwell.launch.processes import Spawn
+from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ResidentModel:
+    """A model that is loaded or loading.
+
+    weight_bytes: bytes of its weights.
+    last_used: seconds of a monotonic clock.
+    idle_unload: seconds without a request after which it is unloaded; 0 for never.
+    may_unload: whether it is loaded on demand, ready, and computes nothing.
+    """
+
+    index: int
+    weight_bytes: float
+    last_used: float
+    idle_unload: float
+    may_unload: bool
 
 
 class ModelEngine:

@@ -6,11 +6,10 @@ import logging
 import time
 from collections.abc import Sequence
 
-from embedwell.engine.wire.model_state import EngineState
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.inherited import InheritedServer
-from embedwell.launch.model_engine import ModelEngine
-from embedwell.launch.supervisor import Launch, program
-from embedwell.launch.unloading import idle_models, models_to_replace
+from embedwell.launch.model_engine import ModelEngine, ResidentModel
+from embedwell.launch.processes import Launch, program
 from embedwell.settings.settings import Settings
 from embedwell_models.encoder.device import may_be_gpu
 
@@ -164,6 +163,37 @@ class ModelEngines:
             log.info("%s is unloaded to make room for %s", self._engines[index].name, engine.name)
             self._engines[index].unload()
         return replaced == []
+
+
+def idle_models(loaded: Sequence[ResidentModel], now: float) -> list[int]:
+    """Return the indices of the models to unload because they had no request for long enough."""
+    return [
+        model.index
+        for model in loaded
+        if model.may_unload and model.idle_unload and now - model.last_used >= model.idle_unload
+    ]
+
+
+def models_to_replace(
+    loaded: Sequence[ResidentModel], weight_bytes: float, limit: float
+) -> list[int] | None:
+    """Return the indices of the models to unload before another is loaded.
+
+    The least recently used come first. The list is empty if there is room, and None if there is no
+    room at the moment, because the others are kept or compute.
+
+    weight_bytes: bytes of the other model's weights.
+    limit: maximum bytes of all weights.
+    """
+    excess = sum(model.weight_bytes for model in loaded) + weight_bytes - limit
+    replaced = []
+    for model in sorted(loaded, key=lambda model: model.last_used):
+        if excess <= 0:
+            break
+        if model.may_unload:
+            replaced.append(model.index)
+            excess -= model.weight_bytes
+    return None if excess > 0 else replaced
 
 
 def engine_module(settings: Settings) -> str:

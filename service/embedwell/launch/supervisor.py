@@ -1,80 +1,125 @@
-"""Start a process of this program, and restart it when it ends or hangs."""
+"""Restart a process when it ends or hangs, and read its reports."""
 
 import asyncio
 import contextlib
 import logging
 import os
 import signal
-import sys
-from asyncio.subprocess import PIPE
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from math import inf
+from typing import Any
 
-from embedwell.launch.reports import Report, ReportReader
+import orjson
+
+from embedwell.launch.processes import Process, ProcessInput, Spawn
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE, STOP_LINE
-from embedwell.launch.watchdog import HangLimits, Watchdog
 
 log = logging.getLogger(__name__)
 
+Report = dict[str, Any]  # it has the name of the event as "event"
 _FIRST_DELAY, _MAX_DELAY = 0.2, 10.0  # seconds before the next start
 _ATTEMPTS = 5  # starts of a process that was never ready; one that was is always restarted
 _TICK = 1.0  # seconds between two checks of a process
-ENVIRONMENT = {
-    # Variables of all processes of a server, unless they are set.
-    # How often a waiting thread spins before it sleeps (GNU OpenMP). The default of 300,000 makes a
-    # forward pass a hundred times slower when other programs use the processors.
-    "GOMP_SPINCOUNT": "3000",
-    # numpy starts threads at import, and a fork does not copy them.
-    "OPENBLAS_NUM_THREADS": "1",
-}
 
 
-class ProcessInput(Protocol):
-    """Standard input of a process, as in asyncio.subprocess."""
+class ReportReader:
+    """Opens a pipe, and calls back for each report from it, on the running event loop.
 
-    def write(self, data: bytes, /) -> object: ...
-    def close(self) -> None: ...
-
-
-class Process(Protocol):
-    """A running process, as in asyncio.subprocess."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def returncode(self) -> int | None: ...
-    @property
-    def stdin(self) -> ProcessInput | None: ...
-    async def wait(self) -> int: ...
-
-
-Spawn = Callable[[int], Awaitable[Process]]
-"""Starts a process with a descriptor as its standard output; raises OSError."""
-
-Launch = Callable[[str, Sequence[int]], Spawn]
-"""Returns what starts a module of Python with descriptors that it inherits."""
-
-
-def program(module: str, pass_fds: Sequence[int] = (), executable: str = sys.executable) -> Spawn:
-    """Return what starts a module of Python as a program.
-
-    pass_fds: descriptors that it inherits.
+    Reports are lines of JSON; other lines are logged.
     """
 
-    async def spawn(output: int) -> Process:
-        return await asyncio.create_subprocess_exec(
-            # -P keeps the working directory off the path, because its files could shadow modules.
-            *(executable, "-P", "-m", module),
-            stdin=PIPE,
-            stdout=output,
-            env={**ENVIRONMENT, **os.environ},
-            pass_fds=pass_fds,
-            # It stops at the end of its input, not at a signal of the terminal to all processes.
-            start_new_session=True,
-        )
+    def __init__(self, on_report: Callable[[Report], None]) -> None:
+        self._on_report, self._incomplete = on_report, b""
+        self._end, self.write_end = os.pipe()
+        os.set_blocking(self._end, False)
+        asyncio.get_running_loop().add_reader(self._end, self._read)
 
-    return spawn
+    def close(self) -> None:
+        """Read the remaining reports, and close the pipe."""
+        with contextlib.suppress(BlockingIOError):
+            while self._read():
+                continue
+        asyncio.get_running_loop().remove_reader(self._end)
+        os.close(self._end)
+
+    def _read(self) -> bool:
+        data = os.read(self._end, 1 << 16)
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._end)
+        *lines, self._incomplete = (self._incomplete + data).split(b"\n")
+        for line in lines:
+            try:
+                message = orjson.loads(line)
+            except orjson.JSONDecodeError:  # it was printed by a library
+                log.info("%s", line.decode(errors="replace"))
+            else:
+                self._on_report(message)
+        return bool(data)
+
+
+@dataclass(frozen=True)
+class HangLimits:
+    """Seconds after which a process counts as hung, and its heartbeat.
+
+    start: seconds until it is ready.
+    start_setting: name of the setting for `start`, if there is one.
+    stop: seconds until it has finished.
+    heartbeat_timeout: seconds without a change of its heartbeat, once it is ready.
+    """
+
+    start: float = inf
+    start_setting: str = ""
+    stop: float = 5.0
+    heartbeat_timeout: float = inf
+    heartbeat: Callable[[], float] = lambda: 0.0
+
+
+class Watchdog:
+    """Reports when a process missed a time limit.
+
+    Time is measured by the number of checks instead of the clock, so a process is not killed
+    because its machine or container was suspended for a while.
+    """
+
+    def __init__(self, limits: HangLimits, tick: float) -> None:
+        """tick: seconds between two checks."""
+        self._limits, self._tick, self._stop_limit = limits, tick, limits.stop
+        self._ready = self._stopping = False
+        self._heartbeat, self._waited = 0.0, 0.0
+
+    def note_started(self) -> None:
+        """Record that the process was started."""
+        self._ready, self._waited = False, 0.0
+
+    def note_ready(self) -> None:
+        """Record that the process is ready."""
+        self._ready, self._waited = True, 0.0
+
+    def note_stop_requested(self, timeout: float | None = None) -> None:
+        """Record that the process was told to stop.
+
+        timeout: seconds to finish, instead of the usual limit.
+        """
+        self._stopping, self._waited = True, 0.0
+        if timeout is not None:
+            self._stop_limit = timeout
+
+    def check(self) -> str | None:
+        """Return the limit that the process has missed, or None."""
+        self._waited += self._tick
+        if self._stopping:
+            limit, fault = self._stop_limit, "has not finished in {:g} s"
+        elif not self._ready:
+            setting = self._limits.start_setting
+            hint = f" ({setting}; raise it)" if setting else ""
+            limit, fault = self._limits.start, "is not ready after {:g} s" + hint
+        else:
+            limit, fault = self._limits.heartbeat_timeout, "has shown no progress for {:g} s"
+            heartbeat = self._limits.heartbeat()
+            if heartbeat != self._heartbeat:
+                self._heartbeat, self._waited = heartbeat, 0.0
+        return fault.format(limit) if self._waited >= limit else None
 
 
 @dataclass(frozen=True)

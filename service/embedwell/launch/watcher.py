@@ -11,10 +11,9 @@ from embedwell.engine.wire.shared_counters import CounterSlot
 from embedwell.inherited import InheritedServer
 from embedwell.launch.announcements import Announcements
 from embedwell.launch.model_engines import ModelEngines
-from embedwell.launch.reports import Report
+from embedwell.launch.processes import Launch, program
 from embedwell.launch.signals import was_signalled
-from embedwell.launch.supervisor import ChildSpec, Launch, Supervisor, program
-from embedwell.launch.watchdog import HangLimits
+from embedwell.launch.supervisor import ChildSpec, HangLimits, Report, Supervisor
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from embedwell.engine.wire.messages import SIZE_CLASSES, size_class
 from embedwell.engine.wire.shared_counters import QUEUED_TOKENS, CounterSlot, SharedCounters
-from embedwell.engine.wire.sizes import SIZE_CLASSES, size_class
 from embedwell.errors import Overloaded, TooLarge
 
 _SMALL_SIZE = 2048  # tokens of the engine; characters, or another unit, of a WorkQueue

@@ -1,23 +1,55 @@
-"""Run long work in time slices, in a few threads: tokenization, images, comparisons."""
+"""Long work outside the event loop: in a thread, or in queues of steps, such as comparisons."""
 
 import asyncio
 import heapq
 import math
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
+from embedwell.engine.wire.messages import size_class
 from embedwell.engine.wire.shared_counters import SharedCounters
-from embedwell.engine.wire.sizes import size_class
 from embedwell.errors import TimedOut
 from embedwell.limits.admission import Admission
-from embedwell_models.tokenizer.steps import Steps
+from embedwell.settings.settings import Settings
+from embedwell_models.tokenizer.steps import Steps, run_to_completion
 
 R = TypeVar("R")
+Arguments = TypeVarTuple("Arguments")
 
+# A single thread, because library calls hold the GIL: with more threads, the event loop would wait
+# for several in turn. The memory budget of large requests bounds how many wait.
+_READING_AND_WRITING = ThreadPoolExecutor(1, "large")
 _SLICE_SECONDS = 0.05  # a single step may take longer
 _SMOOTHING = 0.2  # weight of the latest request in the average
+
+FEW_OPERATIONS = 1 << 20
+"""So many multiplications of a matrix product cost less than handing them to a thread."""
+
+STEP_OPERATIONS = 1 << 28
+"""Multiplications of a step, which take some ten milliseconds."""
+
+_OPERATIONS_PER_UNIT = 1 << 20  # unit of the work of comparisons, by which a request waits
+_FIRST_RATE = 4000.0  # units per second, until it is measured
+
+
+async def run_in_thread(work: Callable[[*Arguments], R], *arguments: *Arguments, small: bool) -> R:
+    """Read or write a body in a thread, or inline if it is small: a thread would cost more."""
+    if small:
+        return work(*arguments)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_READING_AND_WRITING, work, *arguments)
+
+
+async def access_files_in_thread(work: Callable[[*Arguments], R], *arguments: *Arguments) -> R:
+    """Read or write files in a thread; a cancellation waits until the thread is done."""
+    future = asyncio.get_running_loop().run_in_executor(None, work, *arguments)
+    try:
+        return await asyncio.shield(future)
+    finally:
+        await asyncio.wait([future])
 
 
 class WorkQueue:
@@ -131,3 +163,36 @@ def _run_for(steps: Steps[R], slice_seconds: float) -> tuple[float, list[R]]:
     except StopIteration as end:
         result = [end.value]
     return time.perf_counter() - start, result
+
+
+class Comparisons:
+    """Compares vectors: little work at once, and large work in the queue of a single thread.
+
+    One thread, because library calls hold the GIL: with more threads, the event loop would wait for
+    several in turn.
+    """
+
+    def __init__(self, queue: WorkQueue) -> None:
+        """queue: of the work of all models, in units of a million multiplications."""
+        self._queue = queue
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Comparisons":
+        """Create the queue of a process."""
+        return cls(
+            WorkQueue(
+                *(settings.request_timeout, settings.max_wait, settings.max_wait_large),
+                name="comparing vectors",
+                threads=1,
+                rate=_FIRST_RATE,
+            )
+        )
+
+    async def run(self, steps: Steps[R], operations: int) -> R:
+        """Run steps that take as long as so many multiplications of a matrix product.
+
+        Raises Overloaded and TimedOut.
+        """
+        if operations <= FEW_OPERATIONS:
+            return run_to_completion(steps)
+        return await self._queue.run(steps, operations // _OPERATIONS_PER_UNIT + 1)

@@ -9,8 +9,8 @@ from pydantic import Field
 from embedwell.batches.batch import Batch
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.limits.run_in_thread import access_files_in_thread
+from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import RequestDep, api_router

@@ -9,11 +9,10 @@ from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, NotOffered
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.options import InputOptions
-from embedwell.inputs.text_pair import TextPair
+from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Body,

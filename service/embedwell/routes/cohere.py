@@ -8,13 +8,11 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import CohereError, forbid_extra
+from embedwell.http.error_responses import CohereError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import Content, input_of_parts
-from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input
 from embedwell.inputs.prompts import Role
+from embedwell.inputs.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.array_format import Matrix, as_lists, convert_vectors, encode_rows
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_body import Fault, describe, forbid_extra
+from embedwell.http.error_responses import Fault, describe, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel

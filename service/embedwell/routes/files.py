@@ -15,8 +15,8 @@ from embedwell.batches.batch import MAX_NAME, Batch
 from embedwell.batches.file_store import Purpose, StoredFile, Upload
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.limits.run_in_thread import access_files_in_thread
+from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.limits.work_queue import access_files_in_thread
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
 from embedwell.routes.common.router import api_router
 

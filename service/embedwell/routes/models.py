@@ -8,8 +8,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.http.keys import ApiKeys
+from embedwell.http.access import ApiKeys
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.model_paths import PREFIX
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry

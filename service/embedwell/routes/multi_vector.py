@@ -10,11 +10,11 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, TooLarge
-from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.routes.common.array_format import (
     Array,
     EncodingFormat,

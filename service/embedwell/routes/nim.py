@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.inputs.options import InputOptions
+from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW, PairBody, TruncateWord

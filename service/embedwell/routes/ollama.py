@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.array_format import Matrix, as_lists
 from embedwell.routes.common.body import Body, Texts, examples, input_list

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from embedwell import __version__
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.body import Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry, tagged

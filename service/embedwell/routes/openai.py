@@ -9,7 +9,7 @@ from pydantic import Discriminator, NonNegativeInt, PositiveInt, Tag
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.routes.common.array_format import (

@@ -7,9 +7,7 @@ from pydantic import AfterValidator, Discriminator, Tag
 from pydantic_core import PydanticCustomError
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.content_input import Content, input_of_parts
-from embedwell.inputs.image_input import ImageInput
-from embedwell.inputs.options import Input
+from embedwell.inputs.request_inputs import Content, ImageInput, Input, input_of_parts
 from embedwell.routes.common.body import FAIL_FAST, Body, TokenIds, by_type, input_kind
 
 

@@ -8,17 +8,14 @@ from typing import Self
 from fastapi import APIRouter
 
 from embedwell.errors import BadRequest, reindexed
-from embedwell.http.error_body import CohereError
+from embedwell.http.error_responses import CohereError
 from embedwell.http.request_context import RequestContext
-from embedwell.inference.cosine_scores import CosineScores
-from embedwell.inference.listwise_scores import ListwiseScores
 from embedwell.inference.multi_vectors import MultiVectors
+from embedwell.inference.rerank_scores import CosineScores, ListwiseScores
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import ImageInput, InputOptions, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.text_pair import TextPair
 from embedwell.routes.cohere import CohereMeta, CohereUnits, response_meta
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.openapi_responses import route_responses

@@ -16,9 +16,8 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
-from embedwell.inputs.image_input import ImageInput
-from embedwell.inputs.options import InputOptions
+from embedwell.http.error_responses import forbid_extra
+from embedwell.inputs.request_inputs import ImageInput, InputOptions
 from embedwell.routes.cohere import CohereMeta
 from embedwell.routes.common.body import FAIL_FAST, Body, TextList, by_type, examples
 from embedwell.routes.common.options import (

@@ -10,8 +10,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.limits.json_limits import check_parts
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.request_limits import check_parts
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.router import receive_body
 from embedwell_models.outputs.names import DENSE, MULTI

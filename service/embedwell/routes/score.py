@@ -7,8 +7,8 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
-from embedwell.inputs.text_pair import TextPair
+from embedwell.http.error_responses import forbid_extra
+from embedwell.inputs.request_inputs import TextPair
 from embedwell.routes.common.body import Texts, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import PairBody

@@ -11,12 +11,16 @@ from embedwell.errors import BadRequest, located
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
-from embedwell.inference.similarity_scores import check_pairs, similarity_scores
-from embedwell.inference.sparse_comparison import as_matrix, compute_sparse_vectors
-from embedwell.inputs.image_input import ImageInput
+from embedwell.inference.similarity_scores import (
+    as_matrix,
+    check_pairs,
+    compute_sparse_vectors,
+    similarity_scores,
+)
 from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.request_inputs import ImageInput
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.comparison_input import (
     TextsByPath,

@@ -6,8 +6,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
-from embedwell.inputs.options import InputOptions
+from embedwell.http.error_responses import forbid_extra
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.array_format import Matrix
 from embedwell.routes.common.body import Body, TextList, examples
 from embedwell.routes.common.comparison_input import ComparisonInput, TextsByPath, texts_by_path

@@ -14,10 +14,10 @@ from typing_extensions import TypedDict
 from embedwell import __version__
 from embedwell.engine.client.engine_set import Engine, EngineSet
 from embedwell.errors import EngineUnavailable, Overloaded, ShuttingDown
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, route_responses
 from embedwell.routes.common.router import api_router

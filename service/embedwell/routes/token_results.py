@@ -9,12 +9,11 @@ from pydantic import NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.offsets import byte_offsets
-from embedwell.inputs.spans import Span, SpanPooling, pool_spans
+from embedwell.inputs.spans import Span, SpanPooling, byte_offsets, pool_spans
 from embedwell.routes.common.array_format import (
     Array,
     EncodingFormat,
@@ -32,7 +31,7 @@ from embedwell.routes.common.response_body import (
     check_json_fields,
     preferred_media_type,
 )
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 from embedwell_models.vectors import Floats, normalize
 
 

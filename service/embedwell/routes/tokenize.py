@@ -6,16 +6,16 @@ from fastapi import APIRouter
 from pydantic import Discriminator, NonNegativeInt, Tag
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
-from embedwell.inputs.offsets import ByteOffsets, byte_offsets
-from embedwell.inputs.options import InputOptions
+from embedwell.http.error_responses import OpenAIError, forbid_extra
+from embedwell.inputs.request_inputs import InputOptions
+from embedwell.inputs.spans import ByteOffsets, byte_offsets
 from embedwell.routes.cohere import CohereVersion
 from embedwell.routes.common.body import FAIL_FAST, Body, Texts, TrueByDefault, examples, text_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import BODY_ERRORS
 from embedwell.routes.common.options import PromptBody
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.tokenizer.tokenizer import Token
+from embedwell_models.tokenizer.tokens import Token
 
 _BYTES_PER_CHARACTER = 200  # maximum of a response; a token has about four characters
 TokenIds = Annotated[list[NonNegativeInt], FAIL_FAST]

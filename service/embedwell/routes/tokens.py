@@ -13,10 +13,10 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input, InputOptions
+from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.inputs.spans import Span, SpanPooling, check_spans
 from embedwell.limits.request_limits import check_response_numbers
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import (
     EncodingFormat,
     Matrix,

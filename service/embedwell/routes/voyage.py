@@ -7,12 +7,10 @@ from fastapi import APIRouter
 from pydantic import Field, NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
-from embedwell.http.error_body import OpenAIError, forbid_extra
+from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import TextPart, input_of_parts
-from embedwell.inputs.image_input import ImageInput
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import Input
+from embedwell.inputs.request_inputs import ImageInput, Input, TextPart, input_of_parts
 from embedwell.routes.common.array_format import EncodingFormat
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest

@@ -8,7 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.inputs.prompts import Role
 from embedwell.routes.common.array_format import Vector, Vectors, as_lists
 from embedwell.routes.common.body import Body, TextList, examples, input_list

@@ -11,12 +11,12 @@ from pydantic import Field, NonNegativeInt
 from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, located
-from embedwell.http.error_body import forbid_extra
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.served_model import ServedModel
-from embedwell.inputs.options import InputOptions
-from embedwell.limits.comparisons import FEW_OPERATIONS
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.limits.request_limits import check_input_count, check_response_numbers
+from embedwell.limits.work_queue import FEW_OPERATIONS
 from embedwell.routes.common.body import TextList, Texts, examples
 from embedwell.routes.common.comparison_input import TextsByPath, texts_by_path
 from embedwell.routes.common.model_registry import ModelRegistry
@@ -25,6 +25,7 @@ from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.outputs.names import DENSE
 from embedwell_models.tables import neighbors
 from embedwell_models.tables.neighbors import Neighbors, NeighborTable, Question
+from embedwell_models.tables.table import BLOCK
 from embedwell_models.vectors import Floats
 
 MAX_NEIGHBORS = 1000
@@ -246,7 +247,7 @@ class WordService:
                 param="candidates",
             )
         check_input_count(len(texts), _MAX_QUESTIONS)
-        context.memory.grow_by_numbers(len(texts) * neighbors.BLOCK)
+        context.memory.grow_by_numbers(len(texts) * BLOCK)
         rows = await self.model.reader.read(context, texts, body.search_options())
         states = await self.model.pipeline.hidden(context, rows, "token")
         vectors = []

@@ -8,7 +8,7 @@ import pytest
 
 from embedwell_models.config.json_config import read_json
 from embedwell_models.errors import ImageError, ImageTokensError, ModelError
-from embedwell_models.images.pages import PagePreprocessing
+from embedwell_models.images.pages import TiledPages
 from embedwell_models.model_description import ModelDescription
 from tests.models.colmodernvbert import SIDE, write_processor
 from tests.models.image_models import encoded, picture
@@ -18,13 +18,13 @@ from tests.models.qwen3_vl import save
 SIZES = [(150, 60), (60, 151), (64, 64), (33, 47), (300, 299), (1, 90), (129, 7)]
 
 
-def pages(folder: Path) -> PagePreprocessing:
+def pages(folder: Path) -> TiledPages:
     found = ModelDescription.read(folder).pages
-    assert isinstance(found, PagePreprocessing)
+    assert isinstance(found, TiledPages)
     return found
 
 
-def tile_values(read: PagePreprocessing, image: bytes) -> Any:
+def tile_values(read: TiledPages, image: bytes) -> Any:
     tiles = read.tiles(read.images(image, 1 << 24))
     table = read.table()
     return np.stack([table[np.arange(3)[:, None, None], each.transpose(2, 0, 1)] for each in tiles])

@@ -9,8 +9,13 @@ from embedwell_models.errors import ModelError
 from embedwell_models.model_files import chat_template
 from embedwell_models.model_files.chat_template import TEXT_VARIABLES, read_text_format
 from embedwell_models.model_files.rerank_formats import CHOICES, FORMATS
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot, SeparateFormat, around
-from embedwell_models.tokenizer.text_format import TextFormat
+from embedwell_models.tokenizer.formats import (
+    PairFormat,
+    PromptSlot,
+    SeparateFormat,
+    TextFormat,
+    around,
+)
 from tests.models.qwen3_vl import TEMPLATE, rendered
 
 ROLES = "{% for message in messages %}{{ message.role }}: {{ message.content }}. {% endfor %}"

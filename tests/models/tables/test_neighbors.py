@@ -7,7 +7,8 @@ import pytest
 from gensim.models import KeyedVectors
 
 from embedwell_models.tables import neighbors
-from embedwell_models.tables.neighbors import BLOCK, NeighborTable, Question
+from embedwell_models.tables.neighbors import NeighborTable, Question
+from embedwell_models.tables.table import BLOCK
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import METRICS, Floats
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
 from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
-from embedwell_models.tokenizer.pair_format import DecoderFormat, PromptSlot
+from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Tokenizer, TruncatedIds
-from embedwell_models.tokenizer.truncation import common_length
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import TruncatedIds, common_length
 from tests.models import kinds
 
 FORMAT = DecoderFormat(

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.tokenizer.formats import PairFormat, PromptSlot
 from embedwell_models.tokenizer.formatted_pairs import FormattedPairTokenizer
-from embedwell_models.tokenizer.pair_format import PairFormat, PromptSlot
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side
 from tests.models import kinds
 from tests.models.decoder_reranker import write_reranker
 

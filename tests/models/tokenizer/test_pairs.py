@@ -12,7 +12,8 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.pairs import Pair, PairTokenizer
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side
 from tests.models.shapes import shape
 from tests.models.tiny import VOCABULARY, with_token, write_tokenizer
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
-from embedwell_models.tokenizer.pair_format import SeparateFormat
+from embedwell_models.tokenizer.formats import SeparateFormat
 from embedwell_models.tokenizer.separate_pairs import SeparatePairTokenizer
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import TruncatedIds
 from tests.models import kinds
 
 FORMAT = SeparateFormat(query="A: ", document="B: ", separator="\n", instruction="Is it any work?")

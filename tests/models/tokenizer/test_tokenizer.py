@@ -16,7 +16,8 @@ from transformers import AutoTokenizer
 
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.steps import run_to_completion
-from embedwell_models.tokenizer.tokenizer import Token, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Token, TruncatedIds
 from tests.conftest import WORDS, Folder
 from tests.models.tiny import SPECIAL
 

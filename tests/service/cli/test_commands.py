@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell_models import Embedder
 from embedwell_models.hub.sources import DEFAULT
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from tests.conftest import Folder
 from tests.models.colbert import write_colbert
 from tests.models.convert.older import contriever

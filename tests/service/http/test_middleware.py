@@ -13,12 +13,10 @@ from starlette.types import Message, Scope
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import BadRequest
 from embedwell.fastapi_app import add_exception_handlers
-from embedwell.http.browser_checks import BrowserChecks
-from embedwell.http.keys import ApiKeys
+from embedwell.http.access import ApiKeys, BrowserChecks
+from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
-from embedwell.http.request_body import HttpLimits
-from embedwell.http.timeouts import Timeouts
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.router import RequestDep, api_router, direct_routes
 

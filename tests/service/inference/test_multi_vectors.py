@@ -12,10 +12,9 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import EncodingFailed, Overloaded
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.text_pair import TextPair
-from embedwell.limits.comparisons import Comparisons
+from embedwell.limits.work_queue import Comparisons
 from embedwell.routes.similarity import compare_tokens
 from embedwell.routes.similarity_bodies import SimilarityRequest
 from embedwell_models.model_description import ModelDescription

@@ -12,7 +12,7 @@ from embedwell.errors import BadRequest, EncodingFailed, Overloaded, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell_models.outputs.names import DENSE, SPARSE

@@ -1,4 +1,4 @@
-"""Similarity scores, few at once and many in a queue."""
+"""Similarity scores, few at once and many in a queue, and the sparse vectors that are compared."""
 
 import asyncio
 import threading
@@ -9,11 +9,19 @@ import numpy as np
 import orjson
 import pytest
 
-from embedwell.errors import Overloaded, TooLarge
-from embedwell.inference.similarity_scores import similarity_scores
-from embedwell.limits.comparisons import FEW_OPERATIONS, Comparisons
+from embedwell.engine.wire.messages import Job, Result
+from embedwell.errors import EncodingFailed, Overloaded, TooLarge
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.similarity_scores import compute_sparse_vectors, similarity_scores
+from embedwell.inputs.request_inputs import InputOptions
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
+from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
+from tests.service.inference.pipelines import pipeline_of
+from tests.service.inputs.readers import CountingTokenizer, reader_with
 from tests.service.limits.comparing import comparisons
 
 R = TypeVar("R")
@@ -144,3 +152,74 @@ def test_an_entry_of_top_k_is_two_numbers() -> None:
         compute(few, many, Options(top_k=21), 400)
     with pytest.raises(TooLarge, match="the response would have 600 numbers"):
         compute(few, many, Options(top_k=99), 500)
+
+
+VECTOR = SparseVector(np.array([3], dtype=np.int32), np.array([2], dtype=np.float32))
+
+
+@dataclass
+class FailingEngine:
+    """Fails on the second text of jobs of one output."""
+
+    description = None
+    output: str
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        if job.output == self.output:
+            raise EncodingFailed("it fails", index=1)
+        columns = [TextOutputs(sparse=VECTOR).pack() for _ in job.texts_ids]
+        return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
+
+
+@pytest.mark.parametrize(("output", "index"), [(SPARSE_QUERY, 1), (SPARSE, 4)])
+def test_a_failure_has_the_index_among_all_inputs(
+    reader: RequestTokenizer, output: str, index: int
+) -> None:
+    pipeline = pipeline_of(
+        reader,
+        FailingEngine(output),
+        output_names=(SPARSE, SPARSE_QUERY),
+    )
+    compared = compute_sparse_vectors(
+        *(pipeline, RequestContext("a"), ["a", "b", "c", "d", "e"], InputOptions()),
+        num_queries=3,
+        max_values=100,
+    )
+    with pytest.raises(EncodingFailed) as failed:
+        asyncio.run(compared)
+    assert failed.value.index == index
+
+
+@dataclass
+class StuckEngine:
+    """Computes its first job alone; vectors have 3 entries."""
+
+    description = None
+    jobs: int = 0
+
+    async def submit(self, job: Job, timeout: float) -> Result:
+        self.jobs += 1
+        if self.jobs > 1:
+            await asyncio.get_running_loop().create_future()
+        ones = np.ones(3, dtype=np.float32)
+        vector = SparseVector(np.arange(3, dtype=np.int32), ones)
+        columns = [TextOutputs(sparse=vector).pack() for _ in job.texts_ids]
+        return Result(np.concatenate(columns), 5, 7, 1.0, [*map(len, columns)])
+
+
+def test_a_comparison_that_needs_too_many_numbers_is_not_computed_to_its_end(
+    counting: CountingTokenizer,
+) -> None:
+    many = reader_with(counting, max_texts=100)
+    pipeline = pipeline_of(
+        many,
+        StuckEngine(),
+        output_names=(SPARSE,),
+    )
+    compared = compute_sparse_vectors(
+        *(pipeline, RequestContext("a"), ["a"] * 40, InputOptions()),
+        num_queries=1,
+        max_values=119,
+    )
+    with pytest.raises(TooLarge, match="needs 120 numbers or more, but the limit is 119"):
+        asyncio.run(asyncio.wait_for(compared, 60))

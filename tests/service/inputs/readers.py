@@ -10,7 +10,8 @@ from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.tokenizer.tokenizer import Side, Token, Tokenizer, TruncatedIds
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
 
 LONG = "many words " * 300
 

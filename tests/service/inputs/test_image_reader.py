@@ -12,10 +12,8 @@ import pytest
 from embedwell.engine.wire.messages import unpack_pixels
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
-from embedwell.inputs.content_input import ContentInput
-from embedwell.inputs.image_input import ImageInput, PreparedContent, PreparedImage
-from embedwell.inputs.image_reader import ImageReader
-from embedwell.inputs.options import Input
+from embedwell.inputs.image_reader import ImageReader, PreparedContent, PreparedImage
+from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input
 from embedwell.limits.work_queue import WorkQueue
 from embedwell_models.images.preprocessing import Pixels, Preprocessing
 from embedwell_models.model_description import ModelDescription

@@ -15,17 +15,17 @@ from embedwell.engine.wire.messages import Job, Result
 from embedwell.errors import BadRequest, TooLarge
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.options import InputOptions
+from embedwell.inputs.request_inputs import InputOptions, TextPair
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from embedwell.inputs.text_pair import TextPair
 from embedwell.inputs.windows import split_windows
 from embedwell.routes.tokens import TokensRequest, TokenVectorService
 from embedwell.settings.settings import Settings
 from embedwell_models import families
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
-from embedwell_models.tokenizer.pair_format import DecoderFormat, PromptSlot
-from embedwell_models.tokenizer.tokenizer import Side, Tokenizer
+from embedwell_models.tokenizer.formats import DecoderFormat, PromptSlot
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
 from tests.service.inference.pipelines import pipeline_of

@@ -9,20 +9,22 @@ import signal
 import stat
 import subprocess
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 
 import pytest
 
-from embedwell.launch.reports import Report
+from embedwell.launch.processes import Process
+from embedwell.launch.processes import program as start_module
 from embedwell.launch.supervised import EXIT_PERMANENT_FAILURE
 from embedwell.launch.supervisor import (
     ChildSpec,
-    Process,
+    HangLimits,
+    Report,
     Supervisor,
+    Watchdog,
     describe_end,
 )
-from embedwell.launch.supervisor import program as start_module
-from embedwell.launch.watchdog import HangLimits
 
 TICK = 0.01
 READY = """echo '{"event": "ready"}'"""
@@ -43,6 +45,14 @@ async def wait_until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+async def run_until(supervisor: Supervisor, condition: Callable[[], object]) -> None:
+    """Run a supervisor until a condition holds; then stop it."""
+    running = asyncio.create_task(supervisor.run())
+    await wait_until(condition)
+    supervisor.stop()
+    await asyncio.wait_for(running, 60)
 
 
 def test_a_failed_spawn_is_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -120,16 +130,10 @@ def test_a_process_that_was_ready_is_replaced_without_a_delay(
     starts.touch()
     restarts: list[None] = []
 
-    async def run() -> None:
-        path = program(tmp_path / "python", script)
-        supervisor = Supervisor(child(path), on_restart=lambda: restarts.append(None))
-        running = asyncio.create_task(supervisor.run())
-        await wait_until(lambda: len(restarts) >= 4)
-        supervisor.stop()
-        await asyncio.wait_for(running, 60)
-
+    path = program(tmp_path / "python", script)
+    supervisor = Supervisor(child(path), on_restart=lambda: restarts.append(None))
     with caplog.at_level(logging.ERROR):
-        asyncio.run(run())
+        asyncio.run(run_until(supervisor, lambda: len(restarts) >= 4))
     ending = "the thing ended with status 1; starting another"
     expected = [ending, ending, f"{ending} in 0.2 s", ending]
     assert [record.message for record in caplog.records][:4] == expected
@@ -181,38 +185,11 @@ def test_a_process_ends_with_a_cancelled_supervisor(tmp_path: Path) -> None:
     gc.collect()  # would find descriptors that are still open
 
 
-def test_modules_are_not_imported_from_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "this.py").write_text(f"raise SystemExit({EXIT_PERMANENT_FAILURE})")
-    restarts: list[None] = []
-
-    async def run() -> None:
-        # The standard module `this` ends with 0.
-        process = ChildSpec("a", start_module("this"), lambda: b"")
-        supervisor = Supervisor(process, on_restart=lambda: restarts.append(None))
-        running = asyncio.create_task(supervisor.run())
-        await wait_until(lambda: restarts or running.done())
-        running.cancel()
-        await asyncio.wait([running])
-
-    asyncio.run(run())
-    assert restarts
-
-
 def test_a_process_reads_its_config_and_stops_at_the_end_of_stdin(tmp_path: Path) -> None:
     output = tmp_path / "found"
     script = f'read config; echo "$config $@" > {output}; cat > /dev/null; echo left >> {output}'
-
-    async def run() -> None:
-        supervisor = Supervisor(child(program(tmp_path / "python", script), b"a config"))
-        running = asyncio.create_task(supervisor.run())
-        await wait_until(lambda: output.exists() and output.read_text())
-        supervisor.stop()
-        await asyncio.wait_for(running, 60)
-
-    asyncio.run(run())
+    supervisor = Supervisor(child(program(tmp_path / "python", script), b"a config"))
+    asyncio.run(run_until(supervisor, lambda: output.exists() and output.read_text()))
     assert output.read_text() == "a config -P -m module\nleft\n"
 
 
@@ -221,17 +198,9 @@ def test_reports_are_passed_on_and_other_output_is_logged(
 ) -> None:
     script = f'{READY}; echo hello; echo \'{{"event": "news", "more": 1}}\'; cat > /dev/null'
     reports = list[Report]()
-
-    async def run() -> None:
-        path = program(tmp_path / "python", script)
-        supervisor = Supervisor(child(path), reports.append)
-        running = asyncio.create_task(supervisor.run())
-        await wait_until(lambda: len(reports) == 2)
-        supervisor.stop()
-        await asyncio.wait_for(running, 60)
-
+    supervisor = Supervisor(child(program(tmp_path / "python", script)), reports.append)
     with caplog.at_level(logging.INFO):
-        asyncio.run(run())
+        asyncio.run(run_until(supervisor, lambda: len(reports) == 2))
     assert reports == [{"event": "ready"}, {"event": "news", "more": 1}]
     assert "hello" in caplog.text
 
@@ -390,3 +359,41 @@ def is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def checks_until_fault(watchdog: Watchdog, limit: int = 100) -> tuple[int, str | None]:
+    """The number of checks until the watchdog finds a fault, and the fault."""
+    for count in range(1, limit + 1):
+        if fault := watchdog.check():
+            return count, fault
+    return limit, None
+
+
+def test_without_limits_there_is_never_a_fault() -> None:
+    watchdog = Watchdog(HangLimits(stop=inf), 1)
+    assert checks_until_fault(watchdog) == (100, None)
+    watchdog.note_ready()
+    assert checks_until_fault(watchdog) == (100, None)
+    watchdog.note_stop_requested()
+    assert checks_until_fault(watchdog) == (100, None)
+
+
+def test_each_stage_has_its_own_limit() -> None:
+    watchdog = Watchdog(HangLimits(start=3, stop=4, heartbeat_timeout=5), 1)
+    watchdog.note_started()
+    assert checks_until_fault(watchdog) == (3, "is not ready after 3 s")
+    watchdog.note_ready()
+    assert checks_until_fault(watchdog) == (5, "has shown no progress for 5 s")
+    watchdog.note_started()
+    assert checks_until_fault(watchdog) == (3, "is not ready after 3 s")
+    watchdog.note_stop_requested()
+    assert checks_until_fault(watchdog) == (4, "has not finished in 4 s")
+    watchdog.note_stop_requested(2)
+    assert checks_until_fault(watchdog) == (2, "has not finished in 2 s")
+
+
+def test_a_changed_heartbeat_restarts_the_limit_of_silence() -> None:
+    beats = iter([1.0, 1.0, 2.0, 3.0, 3.0, 3.0])
+    watchdog = Watchdog(HangLimits(heartbeat_timeout=2, heartbeat=lambda: next(beats)), 1)
+    watchdog.note_ready()
+    assert checks_until_fault(watchdog) == (6, "has shown no progress for 2 s")

@@ -1,7 +1,6 @@
 """Comparisons of vectors for tests, with a queue of their own."""
 
-from embedwell.limits.comparisons import Comparisons
-from embedwell.limits.work_queue import WorkQueue
+from embedwell.limits.work_queue import Comparisons, WorkQueue
 
 
 def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> Comparisons:

@@ -19,7 +19,7 @@ from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import Overloaded, ServiceError
 from embedwell.inference.dimensions import AllowedDimensions
 from embedwell.limits.admission import Admission
-from embedwell.metrics.metrics import Metrics
+from embedwell.metrics import Metrics
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.status import Info, router, server_info
 from embedwell.settings.settings import Settings

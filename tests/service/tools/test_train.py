@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from embedwell.cli.commands import main
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
 from tests.conftest import PROSE
 
 COMMANDS = ["tokenizer", "words", "sentences"]

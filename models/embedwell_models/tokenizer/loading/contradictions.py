@@ -5,7 +5,9 @@ tokenizer.json: where the two differ, nobody knows with which a model was traine
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, models
@@ -13,6 +15,8 @@ from tokenizers import Tokenizer, models
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
+
+log = logging.getLogger(__name__)
 
 FRAMES: Mapping[str, tuple[str, ...]] = {  # stem of a class -> roles of the tokens around a text
     **dict.fromkeys(("roberta", "albert", "xlnet", "debertav2"), ("cls", "sep")),
@@ -87,6 +91,23 @@ def refuse(rust: Tokenizer, added: AddedTokens, name: str) -> None:
             raise _contradiction(key, token.content)
         if tokens and added.options.get(key, "") is None:
             raise _contradiction(key, None)
+
+
+def warn(folder: Path, rust: Tokenizer, added: AddedTokens) -> None:
+    """Log a warning for add_bos_token or add_eos_token that the post-processor does not follow."""
+    ids = rust.encode("").ids
+    for role in ("bos", "eos"):
+        stated, token = added.options.get(f"add_{role}_token"), added.special.get(role)
+        if stated is None or token is None:
+            continue
+        if bool(stated) != (rust.token_to_id(token.content) in ids):
+            log.warning(
+                "%s: tokenizer_config.json says add_%s_token: %s, but the post-processor in "
+                "tokenizer.json %s %s, which is followed: change one of the two if vectors are "
+                "wrong",
+                *(folder, role, str(bool(stated)).lower()),
+                *("does not add" if stated else "adds", token.content),
+            )
 
 
 def _frame(rust: Tokenizer) -> list[str]:

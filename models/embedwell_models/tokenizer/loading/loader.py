@@ -6,25 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 
+from embedwell_models import families
 from embedwell_models.config import other_files
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.tokenizer.loading import added_tokens, tokenizer_class, tokenizer_json
+from embedwell_models.tokenizer.loading import added_tokens, contradictions, tokenizer_class
 from embedwell_models.tokenizer.loading.added_tokens import AddedTokens
-from embedwell_models.tokenizer.panics import panics_as_model_errors
-from embedwell_models.tokenizer.segmented import readers
-from embedwell_models.tokenizer.truncation import Side, read_side
-from embedwell_models.tokenizer.words import character_tokenizer
-from embedwell_models.tokenizer.words.character_tokenizer import CharacterTokenizer
-from embedwell_models.tokenizer.words.code_point_tokenizer import (
-    ROLES,
+from embedwell_models.tokenizer.python_tokenizers import (
+    CHARACTER_FILE,
+    CODE_POINT_ROLES,
+    CharacterTokenizer,
     CodePointTokenizer,
     is_code_point_tokenizer,
 )
-from embedwell_models.tokenizer.words.options import LISTED, MAPPED, is_word_tokenizer
-from embedwell_models.tokenizer.words.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.rust_tokenizer import panics_as_model_errors
+from embedwell_models.tokenizer.segmented import Reader, find_reader
+from embedwell_models.tokenizer.special_tokens import append_eos
+from embedwell_models.tokenizer.tokens import Side, read_side
+from embedwell_models.tokenizer.word_tokenizer import WordTokenizer
+from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, is_word_tokenizer
 
 OLDER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),
@@ -79,9 +81,8 @@ def register_markers(rust: Tokenizer, markers: Sequence[str]) -> None:
 
 def files(folder: Path) -> list[Path]:
     """Return the files of a folder that determine the token ids of a text."""
-    names: tuple[str, ...] = ("tokenizer.json", *added_tokens.FILES, MAPPED, LISTED)
-    names += (character_tokenizer.FILE,)
-    reader = None if is_word_tokenizer(folder) else readers.find(folder)
+    reader = None if is_word_tokenizer(folder) else find_reader(folder)
+    names = ["tokenizer.json", *added_tokens.FILES, MAPPED, LISTED, CHARACTER_FILE]
     names += reader.files if reader else ()
     return [path for name in names if (path := folder / name).exists()]
 
@@ -89,13 +90,13 @@ def files(folder: Path) -> list[Path]:
 def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
     if is_word_tokenizer(folder):
         return LoadedTokenizer(cast(Tokenizer, WordTokenizer.read(folder)), "right", {})
-    if (folder / character_tokenizer.FILE).is_file():
+    if (folder / CHARACTER_FILE).is_file():
         return LoadedTokenizer(cast(Tokenizer, CharacterTokenizer.read(folder)), "right", {})
     if is_code_point_tokenizer(folder):
         return _code_points(folder, lowercase, special_tokens)
-    reader = None if file_only else readers.find(folder)
+    reader = None if file_only else find_reader(folder)
     rust = _read(folder, reader, file_only)
-    if not special_tokens:
+    if file_only or not special_tokens:
         rust.post_processor = None
     side = _truncation_side(folder, rust.truncation)
     _disable_batch_options(rust)
@@ -105,18 +106,18 @@ def _load(folder: Path, file_only: bool, lowercase: bool, special_tokens: bool) 
     except Exception as error:
         raise ModelError(f"{folder}: its tokenizer cannot read every text: {error}") from None
     if lowercase:
-        tokenizer_json.lowercase_first(rust)
+        _lowercase_first(rust)
     return LoadedTokenizer(
-        *(rust, side, {} if file_only else tokenizer_json.special(folder)),
+        *(rust, side, {} if file_only else _special(folder, reader)),
         splits_at_spaces=bool(reader and reader.splits_at_spaces),
     )
 
 
-def _read(folder: Path, reader: readers.Reader | None, file_only: bool) -> Tokenizer:
+def _read(folder: Path, reader: Reader | None, file_only: bool) -> Tokenizer:
     if not (reader or (folder / "tokenizer.json").exists()):
         raise ModelError(_missing(folder))
     try:
-        return tokenizer_json.load_file_only(folder) if file_only else tokenizer_json.load(folder)
+        return _from_file(folder) if file_only else _read_with_options(folder, reader)
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the library raises no narrower exception
@@ -125,20 +126,64 @@ def _read(folder: Path, reader: readers.Reader | None, file_only: bool) -> Token
         raise ModelError(f"{folder}: {message}") from None
 
 
+def _read_with_options(folder: Path, reader: Reader | None) -> Tokenizer:
+    """Read a folder's tokenizer like transformers, by the tokenizer class that its files name.
+
+    Raises ModelError for a class in remote code, and for options that contradict tokenizer.json.
+    """
+    name = tokenizer_class.read_name(folder)
+    override = tokenizer_class.override(name)
+    rust = reader.read(folder, _special(folder, reader)) if reader else _from_file(folder)
+    added = AddedTokens(folder, rust.get_added_tokens_decoder())
+    if override is not None:
+        override(rust, added)
+    if tokenizer_class.lowercases(folder, name):
+        _lowercase_first(rust)
+    if reader is None:
+        contradictions.refuse(rust, added, name)
+    added.add(rust)
+    if _adds_eos(folder, added):
+        append_eos(rust, added.name("eos"))
+    contradictions.warn(folder, rust, added)
+    return rust
+
+
+def _from_file(folder: Path) -> Tokenizer:
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _special(folder: Path, reader: Reader | None) -> dict[str, str]:
+    """Return role -> special token, for the roles in a folder's files or tokenizer class."""
+    return {**(reader.special if reader else {}), **added_tokens.by_role(folder)}
+
+
+def _adds_eos(folder: Path, added: AddedTokens) -> bool:
+    # transformers 4 and the models' authors follow add_eos_token; transformers 5 ignores it.
+    model_type = JsonConfig.optional(folder / "config.json").get("model_type", "")
+    family = families.BY_MODEL_TYPE.get(model_type)
+    return bool(added.options.get("add_eos_token")) or (family is not None and family.ends_texts)
+
+
+def _lowercase_first(rust: Tokenizer) -> None:
+    """Lowercase texts before the other steps of the normalizer."""
+    further = [] if rust.normalizer is None else [rust.normalizer]
+    rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *further])
+
+
 def _code_points(folder: Path, lowercase: bool, special_tokens: bool) -> LoadedTokenizer:
     tokenizer_class.read_name(folder)  # raises ModelError for remote code
     if lowercase:
         raise ModelError(f"{folder}: do_lower_case is not supported with CanineTokenizer")
-    special, tokens = {role: chr(ROLES[role]) for role in ROLES}, AddedTokens(folder, {}).special
+    tokens = AddedTokens(folder, {}).special
     for role, token in tokens.items():
-        if token.content != special.get(role):
+        if token.content != CODE_POINT_ROLES.get(role):
             raise ModelError(
                 f"{folder}: {role}_token = {token.content!r} is not supported: it is not CANINE's"
             )
     mask = tokens.get("mask")
     strips_mask = mask is not None and mask.lstrip
     tokenizer = cast(Tokenizer, CodePointTokenizer(special_tokens, strips_mask))
-    return LoadedTokenizer(tokenizer, _truncation_side(folder), special)
+    return LoadedTokenizer(tokenizer, _truncation_side(folder), CODE_POINT_ROLES)
 
 
 def _missing(folder: Path) -> str:

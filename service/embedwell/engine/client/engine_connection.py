@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
-from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_sockets import Connection, RunningTextCounts
 from embedwell.engine.wire.framing import MessageReader, enlarge_send_buffer, pack
 from embedwell.engine.wire.messages import (
     EngineDescription,
@@ -15,7 +15,6 @@ from embedwell.engine.wire.messages import (
     pack_jobs,
     unpack_results,
 )
-from embedwell.engine.wire.running_text_counts import RunningTextCounts
 from embedwell.errors import EncodingFailed, EngineDied, NotFinite, ServiceError
 
 

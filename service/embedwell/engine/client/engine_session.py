@@ -10,11 +10,9 @@ from collections.abc import Callable, Coroutine
 import numpy as np
 
 from embedwell.engine.client.engine_connection import EngineConnection
-from embedwell.engine.client.reported_rate import ReportedRate
 from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_state import EngineState, Liveness, ModelState
 from embedwell.engine.wire.messages import EngineDescription, Job, Result
-from embedwell.engine.wire.model_state import EngineState, ModelState
-from embedwell.engine.wire.progress import Liveness
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.errors import (
     EncodingFailed,
@@ -27,6 +25,8 @@ from embedwell_models.outputs.names import DENSE, MULTI
 
 log = logging.getLogger(__name__)
 
+_MIN_RATE_CHANGES = 5  # after five, a third of the moving average is still the initial value
+_MAX_RATE_AGE = 300.0  # seconds, after which the speed may have changed
 _PROBE_INTERVAL = 1.0  # seconds between the probes of an idle engine
 _NO_TIMEOUT = 1e9  # seconds
 MAX_RESTART_SECONDS = 60.0
@@ -34,6 +34,30 @@ _UNLOAD_CHECK_INTERVAL = 0.05  # seconds
 _LOAD_CHECK_INTERVAL = 1.0  # seconds between the checks of an engine that loads
 _FAILED_SECONDS = 30.0  # seconds until a model that could not be loaded is tried again
 _PROBE_TEXT = FlatRows(np.zeros(2, dtype=np.int32), [2])
+
+
+class ReportedRate:
+    """Tokens per second of a saturated engine.
+
+    latest: the last report; 0 if unknown. An engine starts with the rate of a single cold batch of
+        equally long texts; only full batches update it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._changes, self._changed = clock, -1, 0.0
+        self.latest = 0.0
+
+    def update(self, rate: float) -> None:
+        """Record the rate reported with a result."""
+        if rate != self.latest:
+            self.latest, self._changed = rate, self._clock()
+            self._changes += 1
+
+    @property
+    def reliable_rate(self) -> float:
+        """The latest rate if it was measured several times under load and recently, else 0."""
+        recent = self._clock() - self._changed < _MAX_RATE_AGE
+        return self.latest if recent and self._changes >= _MIN_RATE_CHANGES else 0.0
 
 
 class EngineSession:

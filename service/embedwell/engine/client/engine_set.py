@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
 from embedwell.engine.client.engine_session import MAX_RESTART_SECONDS, EngineSession
+from embedwell.engine.wire.engine_state import ModelState
 from embedwell.engine.wire.messages import EngineDescription, Job, Result
-from embedwell.engine.wire.model_state import ModelState
 
 
 class SummedRate:

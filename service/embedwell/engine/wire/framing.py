@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from embedwell.engine.wire.running_text_counts import RunningTextCounts
+from embedwell.engine.wire.engine_sockets import RunningTextCounts
 
 _LENGTHS = struct.Struct("<QQ")  # bytes of the header and of the body
 _ALIGNMENT = 8  # bytes; headers are padded, so that the numbers of the body are aligned

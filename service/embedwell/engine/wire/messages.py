@@ -15,6 +15,21 @@ from embedwell_models.outputs.names import DENSE
 
 TokenIds = npt.NDArray[np.int32]
 
+SIZE_CLASSES = 16
+"""Number of size classes of requests; the scheduler serves smaller ones sooner."""
+_QUERY_TOKENS = 64  # requests of up to this many tokens are in the first class
+
+
+def size_class(tokens: int) -> int:
+    """Return the size class: 0 for a query, and one more for each doubling of the tokens."""
+    return min(((max(tokens, 1) - 1) // _QUERY_TOKENS).bit_length(), SIZE_CLASSES - 1)
+
+
+def size_class_limit(size: int) -> int:
+    """Return the maximum tokens of a size class; the last class is in fact unlimited."""
+    return _QUERY_TOKENS << size
+
+
 IMAGE = "image"
 """The output of a job of images: a dense vector for each."""
 
@@ -39,7 +54,7 @@ class Job:
     texts_ids: token ids of each text, an image, see `pack_pixels`, or a text with images or a page,
         see `pack_content`.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
-    size_class: class of the whole request, which may be several jobs; see `sizes`.
+    size_class: class of the whole request, which may be several jobs.
     created_at: time.perf_counter, which all processes of a machine share.
     exclusive: whether to compute nothing else at the same time; such a job has one text.
     image_tokens: tokens of each image, text with images or page; 0 for texts.

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedwell.engine.wire.progress import EngineProgress
+from embedwell.engine.wire.engine_state import EngineProgress
+from embedwell.engine.worker.batch_sizing import Throughput
 from embedwell.engine.worker.job_table import JobPart, JobTable
-from embedwell.engine.worker.throughput import Throughput
 
 
 @dataclass(slots=True, eq=False)

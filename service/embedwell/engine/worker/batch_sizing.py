@@ -1,8 +1,16 @@
-"""Compute how many tokens go into a batch."""
+"""Sizes of batches in tokens, from the measured speed of the engine."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from typing import Protocol
+
+import numpy as np
+
+from embedwell_models.encoder.batch import Rows
+from embedwell_models.encoder.device import is_out_of_memory, release_gpu_cache
 
 _MIN_TOKENS_PER_THREAD = 64  # fewer tokens do not justify reading all weights
 _EFFICIENT_TOKENS_PER_THREAD = 256  # more tokens are not faster
@@ -10,6 +18,11 @@ _MAX_TOKENS_SINGLE_THREADED = 512  # more tokens delay the results
 _TARGET_SECONDS = 0.03  # seconds of a batch on a CPU, for which new texts wait
 _FEW_JOBS = 48  # with more jobs, each waits mostly for the others, and larger batches are faster
 _BALANCE = 0.8  # share of threads that have work left while one thread computes a long text
+_SMOOTHING = 0.2  # weight of the latest batch in the measured speed
+_CPU_TOKENS = 2048  # more tokens are not faster, and delay short queries
+_MIN_GPU_TOKENS, _MAX_GPU_TOKENS = 2048, 65536  # range tried on a GPU
+_MIN_SPEEDUP = 1.05  # speedup for which the limit is doubled
+_TYPICAL_LENGTH = 256  # tokens of a text: with longer texts, attention hides whether a GPU is full
 
 
 @dataclass(frozen=True)
@@ -92,3 +105,117 @@ class BatchSizing:
         limit = min(self.max_batch_tokens, enough) if several else self.max_batch_tokens
         target = _TARGET_SECONDS * self.rate * threads / self.max_concurrent_batches
         return int(min(limit, max(target, _MIN_TOKENS_PER_THREAD * threads)))
+
+
+class Throughput:
+    """Moving average of the engine's speed.
+
+    sizing: batch sizes at that speed.
+    """
+
+    def __init__(self, sizing: BatchSizing, rate: float) -> None:
+        """rate: initial tokens per second."""
+        self.sizing = sizing.with_rate(rate)
+        self._latest_start = self._latest_end = 0.0  # rate of multi-threaded batches
+
+    @property
+    def rate(self) -> float:
+        """Recently measured tokens per second of the whole engine."""
+        return self.sizing.rate
+
+    def expected_seconds(self, tokens: int, single_threaded: bool) -> float:
+        """Return the seconds that a batch should take; 0 if the rate is 0."""
+        return tokens / self.rate * self._concurrent(single_threaded) if self.rate else 0.0
+
+    def observe(self, tokens: int, start: float, end: float, single_threaded: bool) -> float:
+        """Record a batch, and return the time at which the device began it.
+
+        A device starts a queued batch when it has finished the one before.
+        """
+        if single_threaded:
+            self._update(tokens, end - start, single_threaded)
+            return start
+        previous_end, overtaken = self._latest_end, start < self._latest_start
+        self._latest_start, self._latest_end = max(start, self._latest_start), end
+        if overtaken:  # a later batch was reported first, so the end time is unknown
+            return start
+        self._update(tokens, end - max(start, previous_end), single_threaded)
+        return max(start, previous_end)
+
+    def _concurrent(self, single_threaded: bool) -> int:
+        """Return how many such batches run at once."""
+        return self.sizing.max_concurrent_batches if single_threaded else 1
+
+    def _update(self, tokens: int, seconds: float, single_threaded: bool) -> None:
+        # Small batches do not show the speed of a busy engine.
+        if 4 * tokens >= self.sizing.full_batch(single_threaded) and seconds > 0:
+            rate = tokens / seconds * self._concurrent(single_threaded)
+            self.sizing = self.sizing.with_rate(self.rate + _SMOOTHING * (rate - self.rate))
+
+
+class MeasuredDevice(Protocol):
+    """The part of a device that matters here. type: cpu, or that of a GPU."""
+
+    @property
+    def type(self) -> str: ...
+
+
+class MeasuredModel(Protocol):
+    """The parts of embedwell_models.embedder.Embedder that are measured."""
+
+    @property
+    def device(self) -> MeasuredDevice: ...
+    @property
+    def max_length(self) -> int: ...
+    def try_out(self, ids: Rows) -> None: ...
+
+
+@dataclass(frozen=True)
+class BatchLimit:
+    """Maximum tokens of a batch.
+
+    rate: tokens per second of a full batch.
+    """
+
+    tokens: int
+    rate: float
+
+
+def choose_batch_limit(model: MeasuredModel, requested: int) -> BatchLimit:
+    """Choose the maximum tokens of a batch, and measure the speed with that limit.
+
+    The limit is the requested one. For 0 it is the default of a CPU, or one that fills the GPU.
+    """
+    if requested or model.device.type == "cpu":
+        tokens = requested or _CPU_TOKENS
+        return BatchLimit(tokens, _measure_rate(model, tokens, model.max_length))
+    typical = min(model.max_length, _TYPICAL_LENGTH)
+    # The first pass of a size also allocates its memory.
+    return find_gpu_batch_limit(
+        lambda tokens: max(_measure_rate(model, tokens, typical) for _ in range(3))
+    )
+
+
+def find_gpu_batch_limit(rate: Callable[[int], float]) -> BatchLimit:
+    """Double the limit while that is faster and fits into the device's memory."""
+    best = BatchLimit(_MIN_GPU_TOKENS, rate(_MIN_GPU_TOKENS))
+    while best.tokens < _MAX_GPU_TOKENS:
+        try:
+            doubled = BatchLimit(2 * best.tokens, rate(2 * best.tokens))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            break
+        if doubled.rate <= _MIN_SPEEDUP * best.rate:
+            break
+        best = doubled
+    release_gpu_cache()  # which the largest trial filled
+    return best
+
+
+def _measure_rate(model: MeasuredModel, tokens: int, longest: int) -> float:
+    length = min(longest, tokens)
+    rows = [np.zeros(length, dtype=np.int32)] * (tokens // length)
+    start = time.perf_counter()
+    model.try_out(rows)
+    return length * len(rows) / (time.perf_counter() - start)

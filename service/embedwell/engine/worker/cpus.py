@@ -1,10 +1,12 @@
-"""Count the processors that the threads of this process may use."""
+"""Processors that the threads of an engine may use: affinity, quotas, and NUMA nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from embedwell_models.encoder.threads import allowed_cpus
 
+SYSTEM = Path("/sys/devices/system")
+"""The folder in which Linux describes NUMA nodes."""
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_MEMBERSHIP = Path("/proc/self/cgroup")
 
@@ -57,3 +59,14 @@ def _cgroups(cgroup_root: Path, membership: Path) -> Iterator[Path]:
                 for group in (group_path, *group_path.parents)
                 if group.is_relative_to(hierarchy)
             )
+
+
+def node_cpus(node: int, system: Path = SYSTEM) -> list[int]:
+    """Return the processors of a NUMA node that this process may use; raises OSError for none."""
+    path = system / f"node/node{node}/cpulist"
+    listed = path.read_text().strip() if path.exists() else ""
+    ranges = [entry.partition("-") for entry in filter(None, listed.split(","))]
+    cpus = {cpu for first, _, last in ranges for cpu in range(int(first), int(last or first) + 1)}
+    if not cpus & allowed_cpus():
+        raise OSError(f"cpu:{node}: this process may use no processor of such a NUMA node")
+    return sorted(cpus & allowed_cpus())

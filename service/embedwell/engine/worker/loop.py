@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 
+from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import pack_results
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledBatch
-from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.batch_sizing import BatchSizing, Throughput
 from embedwell.engine.worker.forward import ForwardModel, forward
 from embedwell.engine.worker.job_table import JobTable, texts_of
 from embedwell.engine.worker.receiver import MessageSource, Receiver
-from embedwell.engine.worker.throughput import Throughput
 from embedwell_models.encoder.threads import single_threaded
 
 log = logging.getLogger(__name__)

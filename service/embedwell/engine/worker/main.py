@@ -5,30 +5,60 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
+from embedwell import __version__
+from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import EngineDescription
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.engine.wire.spec import EngineSpec, StartupChoices
-from embedwell.engine.worker.batch_limit import BatchLimit, choose_batch_limit
-from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import Connections
+from embedwell.engine.worker.batch_sizing import BatchLimit, BatchSizing, choose_batch_limit
 from embedwell.engine.worker.cpus import available_cpus
 from embedwell.engine.worker.load import load_as
 from embedwell.engine.worker.loop import Loop
-from embedwell.engine.worker.startup_cache import StartupCache
+from embedwell.engine.worker.receiver import Connections
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.quantization import QUANTIZED
 from embedwell_models.encoder.device import is_device_lost, is_out_of_memory
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
+from embedwell_models.precision.kept_measurements import KeptMeasurements, machine_and_files
 
 log = logging.getLogger("embedwell.engine")
 
 # Twice the usual time between a result and the client's next request. Not used with a single
 # processor, which the other processes need.
 _LINGER_SECONDS = 0.001
+
+
+class StartupCache(KeptMeasurements):
+    """Choices of an engine, which depend on the model, its settings and the machine."""
+
+    def __init__(self, spec: EngineSpec) -> None:
+        """spec: start parameters; without a startup_cache, nothing is kept."""
+        folder = Path(spec.startup_cache) if spec.startup_cache else None
+        super().__init__(folder, _conditions(spec))
+
+    def read(self) -> StartupChoices | None:
+        """Return the choices of an earlier start; None if there are none."""
+        try:
+            fields = self.read_fields()
+            return StartupChoices(**fields) if fields else None
+        except TypeError:  # of another version's fields
+            return None
+
+    def write(self, choices: StartupChoices) -> None:
+        """Keep the choices of this start."""
+        self.write_fields(asdict(choices))
+
+
+def _conditions(spec: EngineSpec) -> Iterator[str]:
+    yield from (__version__, str(spec.threads or available_cpus()))
+    yield repr((spec.device, spec.dtype, spec.isa, spec.pooling, spec.rerank_format, spec.adapter))
+    yield repr((spec.cuda_graphs, spec.max_batch_tokens))
+    yield from machine_and_files(Path(spec.folder), spec.device)
 
 
 def is_transient(error: BaseException) -> bool:

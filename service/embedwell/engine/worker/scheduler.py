@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from embedwell.engine.wire.sizes import size_class_limit
+from embedwell.engine.wire.messages import size_class_limit
 
 JobKey = TypeVar("JobKey", bound=Hashable)  # identifies a job
 Kind = Hashable  # only jobs of the same kind share a batch
@@ -21,7 +21,7 @@ class Part(Generic[JobKey]):
     """Consecutive texts of one job, from `start` to `stop` - 1, in one batch.
 
     tokens: of these texts together.
-    size_class: size class of the job, see embedwell.engine.wire.sizes.
+    size_class: size class of the job, see embedwell.engine.wire.messages.
     """
 
     job: JobKey

@@ -18,12 +18,16 @@ from embedwell.errors import (
     TooManyConnections,
 )
 from embedwell.http.headers import merge_headers
+from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
-from embedwell.http.protocol.connection_limit import ConnectionLimit
-from embedwell.http.protocol.delivery import HalfClosed, UnreadResponse
-from embedwell.http.protocol.kernel_socket import has_end_of_input, seconds_unread
 from embedwell.http.protocol.request_cycle import Header, RequestCycle, encode_head
 from embedwell.http.protocol.request_parser import RequestParser, Stage
+from embedwell.http.protocol.transport import (
+    HalfClosed,
+    UnreadResponse,
+    has_end_of_input,
+    seconds_unread,
+)
 from embedwell.http.request_context import RequestContext
 from embedwell.limits.memory_budget import Reservation
 

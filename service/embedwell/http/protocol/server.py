@@ -15,9 +15,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from embedwell.gc_tuning import map_large_blocks
+from embedwell.http.http_limits import ConnectionLimit
 from embedwell.http.middleware import Middleware
 from embedwell.http.protocol.connection import Connection
-from embedwell.http.protocol.connection_limit import ConnectionLimit
 from embedwell.settings.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,7 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
-from embedwell.inputs.content_input import ContentInput
-from embedwell.inputs.image_input import ImageInput
-from embedwell.inputs.options import Input
+from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input
 
 FAIL_FAST = Field(fail_fast=True)
 """Stops at the first invalid item of a list: reporting a million of them would take seconds."""

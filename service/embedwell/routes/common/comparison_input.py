@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Discriminator, FiniteFloat, Tag
 
 from embedwell.errors import BadRequest, Path
-from embedwell.inputs.image_input import ImageInput
+from embedwell.inputs.request_inputs import ImageInput
 from embedwell.routes.common.body import FAIL_FAST, Image, is_image
 from embedwell_models.vectors import Floats
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from embedwell.http.error_body import CohereError, Error, OpenAIError
+from embedwell.http.error_responses import CohereError, Error, OpenAIError
 from embedwell.routes.common.response_body import BYTES, NPY
 
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from embedwell.errors import BadRequest
-from embedwell.inputs.options import InputOptions
 from embedwell.inputs.prompts import TASK_ROLES, Role
+from embedwell.inputs.request_inputs import InputOptions
 from embedwell.routes.common.body import Body
-from embedwell_models.tokenizer.tokenizer import Side
+from embedwell_models.tokenizer.tokens import Side
 
 _DIRECTIONS = ["right", "left", "Right", "Left"]  # TEI's documentation capitalises the values
 Overflow = Literal["error", "start", "end", "mean"]

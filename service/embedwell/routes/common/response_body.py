@@ -12,7 +12,7 @@ from fastapi import Response
 
 from embedwell.errors import BadRequest
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.array_format import Array
 
 LARGE_REQUEST = 1 << 20

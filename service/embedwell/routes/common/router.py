@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from embedwell.errors import BadRequest, ServiceError
-from embedwell.http.error_body import Error
-from embedwell.http.error_responses import invalid_body
+from embedwell.http.error_responses import Error, invalid_body
 from embedwell.http.request_context import RequestContext
-from embedwell.limits.json_limits import check_parts
-from embedwell.limits.run_in_thread import run_in_thread
+from embedwell.limits.request_limits import check_parts
+from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.body import Body
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
 from embedwell.routes.common.response_body import LARGE_REQUEST, BinaryResponse, dump, dump_response

@@ -1,4 +1,4 @@
-"""Tests of the current to engines that the test controls."""
+"""Tests of sessions with engines that the test controls."""
 
 import asyncio
 import errno
@@ -9,12 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from embedwell.engine.client.engine_session import EngineSession
+from embedwell.engine.client.engine_session import EngineSession, ReportedRate
 from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_state import EngineProgress, EngineState, ModelState
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_jobs
-from embedwell.engine.wire.model_state import EngineState, ModelState
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, ShuttingDown
 from embedwell_models.encoder.batch import FlatRows
@@ -322,3 +321,37 @@ def test_a_model_that_could_not_be_loaded_is_not_tried_again_at_once() -> None:
         assert model.wanted == 0
 
     asyncio.run(run())
+
+
+class Clock:
+    """Stands until it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_rate_is_reliable_after_several_changes() -> None:
+    rate = ReportedRate(Clock())
+    assert rate.latest == rate.reliable_rate == 0
+    for reported in (3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0):
+        rate.update(reported)
+        assert (rate.latest, rate.reliable_rate) == (reported, 0)
+    rate.update(8.0)
+    assert rate.latest == rate.reliable_rate == 8
+
+
+def test_a_rate_that_was_measured_long_ago_is_not_reliable() -> None:
+    clock = Clock()
+    rate = ReportedRate(clock)
+    for reported in range(1, 9):
+        rate.update(reported)
+    clock.now = 200
+    rate.update(8)  # of a query, which measures nothing
+    assert rate.reliable_rate == 8
+    clock.now = 400
+    rate.update(8)
+    assert (rate.latest, rate.reliable_rate) == (8, 0)
+    rate.update(9)
+    assert rate.reliable_rate == 9

@@ -11,8 +11,8 @@ from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.client.engine_set import EngineSet
 from embedwell.engine.client.replaying_engine import ReplayingEngine
 from embedwell.engine.wire.engine_sockets import Connection
+from embedwell.engine.wire.engine_state import EngineState
 from embedwell.engine.wire.messages import Job, Result
-from embedwell.engine.wire.model_state import EngineState
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineDied, EngineUnavailable, EngineUnresponsive
 from embedwell_models.encoder.batch import FlatRows

@@ -9,6 +9,7 @@ from embedwell.engine.wire.framing import Message, MessageReader, MessageToSend,
 from embedwell.engine.wire.messages import (
     CONTENT,
     IMAGE,
+    SIZE_CLASSES,
     Failure,
     Job,
     Result,
@@ -16,6 +17,8 @@ from embedwell.engine.wire.messages import (
     pack_jobs,
     pack_pixels,
     pack_results,
+    size_class,
+    size_class_limit,
     unpack_content,
     unpack_jobs,
     unpack_pixels,
@@ -99,3 +102,20 @@ def test_texts_with_images_travel_as_token_ids() -> None:
         np.testing.assert_array_equal(found_ids, row)
         for mine, image in zip(found, images, strict=True):
             np.testing.assert_array_equal(mine, image)
+
+
+def test_a_query_is_of_the_first_class_and_each_next_is_twice_as_large() -> None:
+    borders = [0, 1, 64, 65, 128, 129, 256, 257, 300_000]
+    assert [size_class(tokens) for tokens in borders] == [0, 0, 0, 1, 1, 2, 2, 3, 13]
+
+
+def test_a_class_has_requests_up_to_its_maximum() -> None:
+    for size in range(SIZE_CLASSES - 1):
+        assert (size_class(size_class_limit(size)), size_class(size_class_limit(size) + 1)) == (
+            size,
+            size + 1,
+        )
+
+
+def test_there_is_a_last_class() -> None:
+    assert size_class(10**12) == SIZE_CLASSES - 1

@@ -4,13 +4,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from math import inf
 
-from embedwell.engine.wire.messages import Job
-from embedwell.engine.wire.progress import EngineProgress
-from embedwell.engine.wire.sizes import size_class
+from embedwell.engine.wire.engine_state import EngineProgress
+from embedwell.engine.wire.messages import Job, size_class
 from embedwell.engine.worker.batch_dispatcher import BatchDispatcher, ScheduledBatch
-from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.batch_sizing import BatchSizing, Throughput
 from embedwell.engine.worker.job_table import JobTable
-from embedwell.engine.worker.throughput import Throughput
 from embedwell_models.encoder.batch import FlatRows
 from tests.service.rig import FakeConnection, ids
 

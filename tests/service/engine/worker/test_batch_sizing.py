@@ -1,10 +1,21 @@
 """Tests of the sizes of batches."""
 
+from collections.abc import Mapping
+
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from embedwell.engine.worker.batch_sizing import BatchSizing
+from embedwell.engine.worker.batch_sizing import (
+    BatchLimit,
+    BatchSizing,
+    Throughput,
+    choose_batch_limit,
+    find_gpu_batch_limit,
+)
+from embedwell_models.embedder import Embedder
+from embedwell_models.encoder.batch import Rows
 
 BUDGETS, CONCURRENT, WAITING = (
     st.integers(1, 100_000),
@@ -116,3 +127,122 @@ def test_a_long_text_is_computed_by_all_threads_if_most_would_be_idle(
     assert (
         BatchSizing(2048, max_concurrent_batches).use_all_threads(8000, waiting) == use_all_threads
     )
+
+
+FAST = 1e6
+
+
+@pytest.mark.parametrize(
+    ("tokens", "single_threaded", "rate"),
+    [
+        (512, True, FAST + 0.2 * (4 * 512 - FAST)),  # every one of four threads is as fast
+        (128, True, FAST + 0.2 * (4 * 128 - FAST)),
+        (127, True, FAST),
+        (256, False, FAST + 0.2 * (256 - FAST)),
+        (255, False, FAST),
+    ],
+)
+def test_full_batches_update_the_rate(tokens: int, single_threaded: bool, rate: float) -> None:
+    throughput = Throughput(BatchSizing(2048, 4), FAST)
+    throughput.observe(tokens, 7.0, 8.0, single_threaded)
+    assert throughput.rate == pytest.approx(rate)
+
+
+def test_smaller_batches_of_a_slow_engine_update_the_rate() -> None:
+    throughput = Throughput(BatchSizing(2048, 4), 100.0)
+    throughput.observe(16, 7.0, 8.0, single_threaded=True)
+    assert throughput.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
+    throughput.observe(15, 7.0, 8.0, single_threaded=True)
+    assert throughput.rate == pytest.approx(100 + 0.2 * (4 * 16 - 100))
+
+
+def test_a_batch_queued_on_a_device_starts_after_the_previous_one() -> None:
+    throughput = Throughput(BatchSizing(100, prefetch_depth=1), 100.0)
+    throughput.observe(100, 7.0, 8.0, single_threaded=False)
+    assert throughput.rate == pytest.approx(100)
+    throughput.observe(100, 7.2, 8.5, single_threaded=False)
+    assert throughput.rate == pytest.approx(100 + 0.2 * (200 - 100))
+
+
+def test_a_batch_that_was_overtaken_does_not_update_the_rate() -> None:
+    throughput = Throughput(BatchSizing(100, prefetch_depth=1), 100.0)
+    throughput.observe(1, 7.5, 8.0, single_threaded=False)
+    assert throughput.observe(100, 7.0, 8.0005, single_threaded=False) == 7.0
+    assert throughput.observe(100, 7.2, 8.001, single_threaded=False) == 7.2
+    assert throughput.rate == 100
+    assert throughput.observe(100, 7.9, 9.001, single_threaded=False) == 8.001
+    assert throughput.rate == pytest.approx(100)
+
+
+def test_single_threaded_batches_start_at_once() -> None:
+    throughput = Throughput(BatchSizing(2048, 2), 100.0)
+    throughput.observe(512, 7.0, 8.0, single_threaded=True)
+    assert throughput.observe(512, 7.5, 8.5, single_threaded=True) == 7.5
+
+
+class Device:
+    """Returns tokens per second by the tokens of a batch; out of memory for any others."""
+
+    def __init__(self, rates: Mapping[int, float]) -> None:
+        self.rates = rates
+        self.tried: list[int] = []
+
+    def __call__(self, tokens: int) -> float:
+        self.tried.append(tokens)
+        if tokens not in self.rates:
+            raise torch.OutOfMemoryError
+        return self.rates[tokens]
+
+
+@pytest.mark.parametrize(
+    ("rates", "best", "tried"),
+    [
+        ({2048: 100, 4096: 106, 8192: 110}, 4096, 3),  # 110 is not 5 % more than 106
+        ({2048: 100, 4096: 104}, 2048, 2),
+        ({2048: 100, 4096: 200}, 4096, 3),  # then the memory is full
+        ({2048: 100}, 2048, 2),
+        ({2048 << n: 2.0**n for n in range(9)}, 65536, 6),
+    ],
+)
+def test_the_budget_doubles_while_that_is_faster(
+    rates: Mapping[int, float], best: int, tried: int
+) -> None:
+    device = Device(rates)
+    assert find_gpu_batch_limit(device) == BatchLimit(best, rates[best])
+    assert device.tried == [2048 << n for n in range(tried)]
+
+
+class RecordingModel:
+    """Records the lengths of each batch."""
+
+    def __init__(self, device: str, max_length: int) -> None:
+        self.device, self.max_length = torch.device(device), max_length
+        self.batches: list[list[int]] = []
+
+    def try_out(self, ids: Rows) -> None:
+        self.batches.append([len(row) for row in ids])
+        if len(self.batches) > 3:
+            raise torch.OutOfMemoryError
+
+
+def test_a_cpu_is_measured_once_with_the_longest_texts() -> None:
+    model = RecordingModel("cpu", 512)
+    assert choose_batch_limit(model, 0).tokens == 2048
+    assert model.batches == [[512] * 4]
+
+
+def test_a_requested_budget_is_used() -> None:
+    for device in ("cpu", "meta"):
+        model = RecordingModel(device, 512)
+        assert choose_batch_limit(model, 300).tokens == 300
+        assert model.batches == [[300]]
+
+
+def test_a_gpu_is_measured_with_texts_of_typical_length() -> None:
+    model = RecordingModel("meta", 8192)
+    assert choose_batch_limit(model, 0).tokens == 2048
+    assert model.batches == [[256] * 8] * 3 + [[256] * 16]
+
+
+def test_a_real_model_has_a_rate(embedder: Embedder) -> None:
+    assert choose_batch_limit(embedder, 64).rate > 0

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
+from embedwell.engine.wire.engine_state import EngineProgress
 from embedwell.engine.wire.messages import Result, TokenIds
-from embedwell.engine.wire.progress import EngineProgress
 from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
 from embedwell.engine.worker.batch_sizing import BatchSizing
-from embedwell.engine.worker.connections import CLOSED, ReceivedMessages
 from embedwell.engine.worker.loop import Loop
+from embedwell.engine.worker.receiver import CLOSED, ReceivedMessages
 from embedwell_models.encoder.threads import process_thread_count, thread_count
 from embedwell_models.outputs.text_outputs import TextOutputs
 from tests.service.rig import POISON, FakeConnection, FakeConnections, Floats, Rig, SumModel

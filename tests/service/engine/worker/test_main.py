@@ -1,16 +1,24 @@
 """Tests of which errors of a start the next engine may not have, and of the memory it keeps."""
 
 import gc
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from embedwell.engine.wire.spec import EngineSpec
-from embedwell.engine.worker.main import is_transient, load_and_measure
+from embedwell.engine.wire.spec import EngineSpec, StartupChoices
+from embedwell.engine.worker.main import StartupCache, is_transient, load_and_measure
 from embedwell_models.cpu_backend import library
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from tests.conftest import Folder
+from tests.conftest import Folder, precisions
+from tests.service.server import Server
 
 
 @pytest.mark.parametrize(
@@ -56,3 +64,139 @@ def test_a_first_start_keeps_neither_the_memory_of_its_trials_nor_a_tokenizer(
     assert library.release_scratch() == 0
     assert tokenizers() == before
     assert embedder.tokenizer.encode(["a"])
+
+
+CHOICES = StartupChoices("cpu", "int8", [], 2048, 1e5, "0123-int8", 1_790_000_000)
+
+
+@pytest.fixture
+def spec(tiny_bert: Folder, tmp_path: Path) -> EngineSpec:
+    choices = ("cpu", "auto", "auto", "auto", "auto", "auto")
+    return EngineSpec(
+        *(str(tiny_bert()), *choices, 1, True, 0, 0, 0, 1),
+        startup_cache=str(tmp_path / "cache" / "startup"),
+    )
+
+
+def kept_file(spec: EngineSpec) -> Path:
+    (path,) = Path(spec.startup_cache).iterdir()
+    return path
+
+
+def test_a_second_start_takes_the_choices_of_the_first(
+    spec: EngineSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, choices = load_and_measure(spec)
+    with caplog.at_level(logging.INFO):
+        second, again = load_and_measure(spec)
+    assert again == choices and [*second.trials] == [*first.trials]
+    assert (second.dtype, second.fingerprint) == (first.dtype, first.fingerprint)
+    assert (second.encode([[1, 2, 3]]) == first.encode([[1, 2, 3]])).all()
+    assert f"the model is loaded in {choices.dtype}, as measured on 20" in caplog.text
+
+
+@pytest.mark.skipif("int8" not in precisions(), reason="int8 needs kernels for this processor")
+def test_a_second_start_in_int8_is_not_calibrated_again(spec: EngineSpec) -> None:
+    spec = replace(spec, dtype="int8")
+    first, _ = load_and_measure(spec)
+    cache = StartupCache(spec)
+    kept = cache.read_magnitudes()
+    assert kept is not None and first.input_magnitudes is not None
+    assert {name: row.tobytes() for name, row in kept.items()} == {
+        name: row.tobytes() for name, row in first.input_magnitudes.items()
+    }
+    second, _ = load_and_measure(spec)
+    assert (second.encode([[1, 2, 3]]) == first.encode([[1, 2, 3]])).all()
+    cache.write_magnitudes({name: row * 9 for name, row in kept.items()})
+    third, _ = load_and_measure(spec)
+    assert (third.encode([[1, 2, 3]]) != first.encode([[1, 2, 3]])).any(), "it is not read"
+    (path,) = Path(spec.startup_cache).glob("*.safetensors")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cache.read_magnitudes() is None
+    fourth, _ = load_and_measure(spec)
+    assert (fourth.encode([[1, 2, 3]]) == first.encode([[1, 2, 3]])).all()
+
+
+def test_nothing_is_kept_if_the_setting_says_so(spec: EngineSpec) -> None:
+    folder, spec = Path(spec.startup_cache), replace(spec, startup_cache="")
+    StartupCache(spec).write(CHOICES)
+    StartupCache(spec).write_magnitudes({})
+    assert StartupCache(spec).read_magnitudes() is None
+    assert StartupCache(spec).read() is None and not folder.exists()
+
+
+def touched(spec: EngineSpec) -> EngineSpec:
+    os.utime(Path(spec.folder) / "model.safetensors", (1, 1))
+    return spec
+
+
+def another_inode(spec: EngineSpec) -> EngineSpec:
+    path = Path(spec.folder) / "config.json"
+    shutil.copy2(path, path.with_suffix(".new"))
+    os.replace(path.with_suffix(".new"), path)
+    return spec
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        touched,
+        another_inode,
+        lambda spec: replace(spec, threads=2),
+        lambda spec: replace(spec, dtype="float32"),
+        lambda spec: replace(spec, isa="none"),
+        lambda spec: replace(spec, pooling="cls"),
+        lambda spec: replace(spec, max_batch_tokens=100),
+    ],
+)
+def test_choices_are_for_the_same_files_and_settings_alone(
+    spec: EngineSpec, change: Callable[[EngineSpec], EngineSpec]
+) -> None:
+    StartupCache(spec).write(CHOICES)
+    assert StartupCache(spec).read() == CHOICES
+    assert StartupCache(change(spec)).read() is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: content.replace(b"int8", b"int9"),
+        lambda content: b"",
+        lambda content: b"\xff" * 100,
+        lambda content: content.split(b"\n")[1],
+    ],
+)
+def test_a_damaged_file_is_replaced(spec: EngineSpec, damage: Callable[[bytes], bytes]) -> None:
+    StartupCache(spec).write(CHOICES)
+    kept_file(spec).write_bytes(damage(kept_file(spec).read_bytes()))
+    assert StartupCache(spec).read() is None
+    StartupCache(spec).write(CHOICES)
+    assert StartupCache(spec).read() == CHOICES
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(spec: EngineSpec) -> None:
+    Path(spec.startup_cache).parent.mkdir(exist_ok=True)
+    Path(spec.startup_cache).write_text("a file, not a folder")
+    StartupCache(spec).write(CHOICES)
+    assert StartupCache(spec).read() is None
+
+
+def test_a_model_whose_files_have_gone_keeps_nothing(spec: EngineSpec) -> None:
+    (Path(spec.folder) / "link").symlink_to("nowhere")
+    StartupCache(spec).write(CHOICES)
+    assert StartupCache(spec).read() is None
+
+
+def test_a_server_tells_when_its_choices_were_measured(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    settings: dict[str, Any] = {"startup_cache": True, "cache": cache, "dtype": "auto"}
+    engines, logs = [], []
+    for name in ("first", "second"):
+        with Server(tmp_path / name, **settings) as server:
+            server.wait_ready()
+            engines.append(server.client.get("/info").json()["engine"])
+            logs.append(server.log)
+    assert engines[0] == engines[1] and engines[0]["measured_at"] > 1_700_000_000
+    assert ["as measured on" in log for log in logs] == [False, True]
+    assert len([*(cache / "startup").glob("*.json")]) == 1

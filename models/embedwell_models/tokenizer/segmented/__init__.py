@@ -1,1 +1,0 @@
-"""Tokenizers of transformers that split words in Python, with a vocab.txt."""

@@ -1,1 +1,0 @@
-"""Tokenizers of words, characters and code points, written in Python."""

@@ -1,0 +1,147 @@
+"""State and progress of a model's engine, in the shared counters.
+
+The first process writes the state, the engine its progress; the HTTP processes read both.
+"""
+
+import time
+from collections.abc import Callable, Hashable
+from enum import IntEnum
+from math import ceil
+
+from embedwell.engine.wire.shared_counters import CounterSlot, SharedCounters
+
+_FIRST_LOAD_SECONDS = 5.0  # assumed for a model that has not been loaded yet
+
+
+class EngineState(IntEnum):
+    """State of an engine.
+
+    RUNNING: it is loading or loaded.
+    FAILED: it cannot be loaded, and was tried recently.
+    """
+
+    RUNNING = 0
+    UNLOADED = 1
+    FAILED = 2
+
+
+class ModelState:
+    """The state of a model's engine in the shared counters."""
+
+    def __init__(
+        self, counters: SharedCounters, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """counters: the model's shared counters. Only one process may set the state."""
+        self._counters, self._clock = counters, clock
+
+    @property
+    def engine(self) -> EngineState:
+        """The current state."""
+        return EngineState(int(self._counters.total(CounterSlot.MODEL_STATE)))
+
+    def set(self, state: EngineState) -> None:
+        """Change the state, and record the time."""
+        row = self._counters.row
+        row[CounterSlot.MODEL_STATE], row[CounterSlot.STATE_SINCE] = state, self._clock()
+
+    def note_loaded(self, seconds: float) -> None:
+        """Record how long the engine took to be ready, as an estimate for the next load."""
+        self._counters.row[CounterSlot.LOAD_SECONDS] = seconds
+
+    @property
+    def since(self) -> float:
+        """Time of the last change of the state; 0 if it never changed."""
+        return self._counters.total(CounterSlot.STATE_SINCE)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the state changed."""
+        return self._clock() - self.since
+
+    @property
+    def was_loaded(self) -> bool:
+        """Whether an engine has been ready since the server was started."""
+        return self._counters.total(CounterSlot.LOAD_SECONDS) > 0
+
+    @property
+    def load_seconds(self) -> float:
+        """Seconds that the model takes to load: those of the last load, or an estimate."""
+        return self._counters.total(CounterSlot.LOAD_SECONDS) or _FIRST_LOAD_SECONDS
+
+    @property
+    def seconds_until_loaded(self) -> int:
+        """Whole seconds until a loading model is expected to be ready, at least one."""
+        elapsed = self.seconds if self.engine is EngineState.RUNNING else 0.0
+        return max(1, ceil(self.load_seconds - elapsed))
+
+
+_CHECK_INTERVAL = 1.0  # seconds
+_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR = 5.0, 5  # factor of the longest batch's duration
+_HUNG_SECONDS, _HUNG_FACTOR = 10.0, 10
+# Plain integers index faster than an enum's members.
+_BATCHES, _EXPECTED = int(CounterSlot.ENGINE_BATCHES), int(CounterSlot.ENGINE_EXPECTED_SECONDS)
+
+
+class EngineProgress:
+    """Reports the start and end of each batch; not thread-safe."""
+
+    def __init__(self, counters: SharedCounters | None = None) -> None:
+        """counters: those of the engine's row; private ones by default."""
+        self._row = (counters or SharedCounters.private()).row
+        self._row[_EXPECTED] = 0.0  # the previous engine may have died in a batch
+        self._running: dict[Hashable, float] = {}
+
+    def begin(self, batch: Hashable, seconds: float) -> None:
+        """Report the start of a batch.
+
+        seconds: its expected duration.
+        """
+        self._running[batch] = seconds
+        self._report()
+
+    def end(self, batch: Hashable) -> None:
+        """Report the end of a batch."""
+        del self._running[batch]
+        self._report()
+
+    def _report(self) -> None:
+        self._row[_EXPECTED] = max(self._running.values()) if self._running else 0.0
+        self._row[_BATCHES] += 1
+
+
+class Liveness:
+    """Decides whether an engine hangs: jobs wait, but no batch starts or ends for too long.
+
+    The limits grow with the expected duration of the longest running batch. Time is counted in
+    checks, so that time in which this process was suspended does not count.
+    """
+
+    def __init__(self, counters: SharedCounters) -> None:
+        self._counters = counters
+        self._batches, self._seconds_without_progress = -1.0, 0.0
+
+    def check(self, waiting: bool) -> None:
+        """Compare with the last check; call once a second.
+
+        waiting: whether the engine has jobs.
+        """
+        batches = self._counters.total(CounterSlot.ENGINE_BATCHES)
+        progressed = batches != self._batches or not waiting
+        self._batches = batches
+        self._seconds_without_progress += _CHECK_INTERVAL
+        if progressed:
+            self._seconds_without_progress = 0.0
+
+    @property
+    def unresponsive(self) -> bool:
+        """Whether to send the engine no more jobs."""
+        return self._exceeds(_UNRESPONSIVE_SECONDS, _UNRESPONSIVE_FACTOR)
+
+    @property
+    def hung(self) -> bool:
+        """Whether to kill the engine."""
+        return self._exceeds(_HUNG_SECONDS, _HUNG_FACTOR)
+
+    def _exceeds(self, seconds: float, factor: int) -> bool:
+        expected = self._counters.total(CounterSlot.ENGINE_EXPECTED_SECONDS)
+        return self._seconds_without_progress >= max(seconds, factor * expected)

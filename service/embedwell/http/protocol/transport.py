@@ -1,0 +1,103 @@
+"""A connection beyond asyncio's transport: its state in the kernel, and limits for slow clients."""
+
+import asyncio
+import fcntl
+import select
+import socket
+import sys
+import termios
+
+from embedwell.http.http_limits import Timeouts
+
+_END_OF_INPUT = getattr(select, "POLLRDHUP", 0)  # Linux only; others report POLLHUP
+_TCP_INFO = getattr(socket, "TCP_INFO", 0) if sys.platform == "linux" else 0
+_LAST_RECEIVED = 52  # offset of tcpi_last_data_recv in Linux's struct tcp_info
+_MAX_DROPPED = 64 << 20  # bytes
+
+
+def has_end_of_input(transport: asyncio.Transport) -> bool:
+    """Return whether the other end has closed the connection, or its side of it."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), _END_OF_INPUT)
+    return bool(poll.poll(0))
+
+
+def seconds_unread(transport: asyncio.Transport) -> float:
+    """Return the seconds since the last bytes arrived, in milliseconds' steps; 0 if unknown."""
+    if not _TCP_INFO:
+        return 0.0
+    try:
+        info = transport.get_extra_info("socket").getsockopt(
+            socket.IPPROTO_TCP, _TCP_INFO, _LAST_RECEIVED + 4
+        )
+    except OSError:  # not TCP
+        return 0.0
+    return int.from_bytes(info[_LAST_RECEIVED:], sys.byteorder) / 1000
+
+
+def unsent_bytes(transport: asyncio.Transport) -> int:
+    """Return the bytes that the kernel buffers for the other end; 0 if that is unknown."""
+    descriptor = transport.get_extra_info("socket").fileno()
+    try:
+        size = fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4))  # Linux's SIOCOUTQ: man 7 tcp
+    except OSError:
+        return 0
+    return int.from_bytes(size, sys.byteorder)
+
+
+class UnreadResponse:
+    """The part of a response that the client has not read."""
+
+    def __init__(self, transport: asyncio.Transport, timeouts: Timeouts) -> None:
+        self._transport, self._timeouts, self._last_size = transport, timeouts, 0
+
+    def begin(self) -> None:
+        """Start the time limit for reading some of the response."""
+        self._last_size = self._size()
+        self._timeouts.begin(self)
+
+    def end(self) -> None:
+        """Record that the client has read all, or is gone."""
+        self._timeouts.end(self)
+
+    def expire(self) -> None:
+        """Close the connection, unless some of the response was read in the meantime."""
+        if self._size() < self._last_size:
+            self.begin()
+        else:
+            self._transport.abort()
+
+    def _size(self) -> int:
+        # The kernel buffers some of it, and accepts more only when much of that is read.
+        return self._transport.get_write_buffer_size() + unsent_bytes(self._transport)
+
+
+class HalfClosed:
+    """Half-closes a connection, and drops incoming bytes up to limits of time and size.
+
+    After a full close, the system responds to incoming bytes with a reset. Clients and gateways
+    then lose the response that they have not read yet:
+    https://www.rfc-editor.org/rfc/rfc9112#section-9.6
+    """
+
+    def __init__(self, transport: asyncio.Transport, timeouts: Timeouts) -> None:
+        self._transport, self._timeouts, self._remaining = transport, timeouts, _MAX_DROPPED
+        transport.write_eof()
+        timeouts.begin(self)
+
+    def drop(self, data: bytes) -> None:
+        """Drop incoming bytes."""
+        self._remaining -= len(data)
+        if self._remaining < 0:
+            self._transport.abort()
+
+    def expire(self) -> None:
+        """Close the connection, unless the client is still reading, which has its own limit."""
+        if self._transport.get_write_buffer_size():
+            self._timeouts.begin(self)
+        else:
+            self._transport.abort()
+
+    def end(self) -> None:
+        """Record that the connection is closed."""
+        self._timeouts.end(self)

@@ -1,0 +1,187 @@
+"""Scores of documents for queries by models that embed: by cosine, or of a list read together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+
+from embedwell.errors import reindexed
+from embedwell.http.request_context import RequestContext
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inputs.input_row import InputRow
+from embedwell.inputs.pairs_and_lists import DocumentList, ListRows, check_listwise
+from embedwell.inputs.prompts import TASK_ROLES
+from embedwell.inputs.request_inputs import InputOptions, TextPair, first_indices
+from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
+from embedwell_models.outputs.listwise_scores import listwise_scores
+from embedwell_models.outputs.names import DENSE, LISTWISE
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.vectors import Floats, cosine
+
+_BYTES_PER_NUMBER = 24  # float32 of a text, float32 and two float64 of a pair, with reserve
+_OPERATIONS_PER_NUMBER = 32  # converting a number to float64 takes as long as so many products
+
+
+@dataclass(frozen=True)
+class CosineScores:
+    """Scores pairs of a query and a document by the cosine of their dense vectors.
+
+    queries, documents: pipelines of a model, or of its tasks for queries and for documents.
+    dim: dimensions of a vector.
+    query_task, document_task: Jina's names of the tasks, which select the prompts.
+    """
+
+    queries: Pipeline
+    documents: Pipeline
+    dim: int
+    comparisons: Comparisons
+    query_task: str = "retrieval.query"
+    document_task: str = "retrieval.passage"
+
+    async def scores(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[InputRow], Floats]:
+        """Return the tokenized document of each pair, and scores from -1 to 1 (B,).
+
+        A text has the model's own prompt for queries or for documents, and is read once, however
+        many pairs have it. Raises BadRequest for a model without dense vectors.
+
+        options: the maximum length counts the tokens of a document alone.
+        """
+        queries = first_indices(pair.first for pair in pairs)
+        documents = first_indices(pair.second or "" for pair in pairs)
+        context.memory.grow(_BYTES_PER_NUMBER * self.dim * len(pairs))
+        with reindexed([*queries.values(), *documents.values()]):
+            rows, (a, b) = await self._vectors(context, [*queries], [*documents], options)
+        query_of = {text: index for index, text in enumerate(queries)}
+        document_of = {text: index for index, text in enumerate(documents)}
+        first = [query_of[pair.first] for pair in pairs]
+        second = [document_of[pair.second or ""] for pair in pairs]
+        operations = len(pairs) * self.dim * _OPERATIONS_PER_NUMBER
+        steps = _cosines(a, b, first, second)
+        return [rows[index] for index in second], await self.comparisons.run(steps, operations)
+
+    async def _vectors(
+        self,
+        context: RequestContext,
+        queries: Sequence[str],
+        documents: Sequence[str],
+        options: InputOptions,
+    ) -> tuple[list[InputRow], tuple[Floats, Floats]]:
+        """Return the tokenized documents, and the vectors of the queries and the documents.
+
+        The index of an error counts the queries and then the documents.
+        """
+        for pipeline in (self.queries, self.documents):
+            pipeline.check_outputs([DENSE])
+        count = len(queries)
+        of_query = _for_task(replace(options, max_length=options.max_pair), self.query_task)
+        query_rows = await self.queries.reader.read(context, queries, of_query)
+        with reindexed(range(count, count + len(documents))):
+            rows = await self.documents.reader.read(context, documents, self._of_document(options))
+        if self.queries is self.documents:
+            result = await self.documents.submit(context, [*query_rows, *rows], DENSE)
+            return rows, (result.vectors[:count], result.vectors[count:])
+        a = await self.queries.submit(context, query_rows, DENSE)
+        with reindexed(range(count, count + len(documents))):
+            b = await self.documents.submit(context, rows, DENSE)
+        return rows, (a.vectors, b.vectors)
+
+    def _of_document(self, options: InputOptions) -> InputOptions:
+        options = _for_task(options, self.document_task)
+        if options.max_length is None:
+            return replace(options, max_length=options.max_pair)
+        reader = self.documents.reader
+        longest = options.max_length + reader.tokens_around(options)
+        return replace(options, max_length=min(longest, options.max_pair or reader.max_length))
+
+
+def _for_task(options: InputOptions, task: str) -> InputOptions:
+    return replace(options, task=task, role=TASK_ROLES.get(task))
+
+
+def _cosines(
+    queries: Floats, documents: Floats, first: Sequence[int], second: Sequence[int]
+) -> Steps[Floats]:
+    """Compute the cosine of each pair, some pairs in a step.
+
+    first, second: indices of the query and of the document of each pair.
+    """
+    scores = np.empty(len(first), dtype=np.float32)
+    size = max(1, STEP_OPERATIONS // (documents.shape[1] * _OPERATIONS_PER_NUMBER))
+    for start in range(0, len(first), size):
+        part = slice(start, start + size)
+        a, b = queries[[*first[part]]], documents[[*second[part]]]
+        scores[part] = cosine(a[:, None], b[:, None])[:, 0, 0]
+        yield
+    return scores
+
+
+@dataclass(frozen=True)
+class ListwiseScores:
+    """Scores documents by the cosine of vectors that depend on all documents of a query.
+
+    dim: dimensions of a vector.
+    """
+
+    pipeline: Pipeline
+    dim: int
+    comparisons: Comparisons
+
+    async def scores(
+        self, context: RequestContext, pairs: Sequence[TextPair], options: InputOptions
+    ) -> tuple[list[InputRow], Floats]:
+        """Return the tokenized document of each pair, and scores from -1 to 1 (B,).
+
+        The documents of equal queries are one list. Raises BadRequest.
+        """
+        check_listwise(options)
+        lists = _lists(pairs)
+        context.memory.grow(_BYTES_PER_NUMBER * self.dim * (len(pairs) + len(lists)))
+        tokenized = await self.pipeline.reader.read_lists(context, lists, options)
+        blocks = [block for rows in tokenized for block in rows.blocks]
+        with reindexed([*_first_indices(lists, tokenized)]):
+            outputs = await self.pipeline.compute_outputs(context, blocks, [LISTWISE])
+        vectors = [text.multi for text in outputs if text.multi is not None]
+        steps = _list_scores(lists, tokenized, vectors)
+        operations = 2 * len(pairs) * self.dim * _OPERATIONS_PER_NUMBER  # two cosines
+        scores = await self.comparisons.run(steps, operations)
+        rows: dict[int, InputRow] = {}
+        for each, read in zip(lists, tokenized, strict=True):
+            rows |= zip(each.indices, read.documents, strict=True)
+        return [rows[index] for index in range(len(pairs))], scores
+
+
+def _lists(pairs: Sequence[TextPair]) -> list[DocumentList]:
+    indices: dict[str, list[int]] = {}
+    for index, pair in enumerate(pairs):
+        indices.setdefault(pair.first, []).append(index)
+    return [
+        DocumentList(query, [pairs[index].second or "" for index in each], each)
+        for query, each in indices.items()
+    ]
+
+
+def _list_scores(
+    lists: Sequence[DocumentList], tokenized: Sequence[ListRows], vectors: Iterable[Floats]
+) -> Steps[Floats]:
+    """Score the documents of a list in each step, in the order of the request: (B,).
+
+    vectors: of each block.
+    """
+    blocks = iter(vectors)
+    scores = np.empty(sum(len(each.indices) for each in lists), dtype=np.float32)
+    for each, rows in zip(lists, tokenized, strict=True):
+        scores[[*each.indices]] = listwise_scores([next(blocks) for _ in rows.blocks])
+        yield
+    return scores
+
+
+def _first_indices(lists: Sequence[DocumentList], tokenized: Sequence[ListRows]) -> Sequence[int]:
+    """Return the position of the first document of each block in the request."""
+    return [
+        each.indices[start]
+        for each, rows in zip(lists, tokenized, strict=True)
+        for start in accumulate(rows.sizes[:-1], initial=0)
+    ]

@@ -1,0 +1,188 @@
+"""Inputs of a request, as its body contains them, and options of their tokenization."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from embedwell.inputs.prompts import Role
+from embedwell_models.errors import ImageError
+from embedwell_models.tokenizer.tokens import Side
+
+_SCHEME = 20  # characters within which another URL's scheme ends
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ImageInput(_Model):
+    """An image of a request.
+
+    - `image`: a PNG, JPEG, WebP or GIF as a data URL or in base64. The server fetches no URLs.
+    """
+
+    image: str
+
+    def __len__(self) -> int:
+        """Return the number of characters to tokenize: none."""
+        return 0
+
+    def file_bytes(self) -> bytes:
+        """Decode the file; raises ImageError."""
+        start, _, content = self.image.partition(",")
+        if "://" in self.image[:_SCHEME]:
+            raise ImageError(
+                "it is a URL, which this server does not fetch: send the file itself, in "
+                "base64 or as a data URL (data:image/png;base64,…)"
+            )
+        is_data_url = start.startswith("data:") and start.endswith(";base64")
+        lines = (content if is_data_url else self.image).split()  # as MIME and base64(1) break it
+        try:
+            return base64.b64decode("".join(lines), validate=True)
+        except (binascii.Error, ValueError):
+            raise ImageError(
+                "it is neither base64 nor a data URL with base64 (data:image/png;base64,…): send "
+                "all bytes of the file in base64, with + and /, and with = at the end"
+            ) from None
+
+
+class TextPart(_Model):
+    """A text."""
+
+    type: Literal["text"]
+    text: str
+
+    @property
+    def value(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+class ImageUrl(_Model):
+    """An image as a data URL.
+
+    - `detail`: ignored, because the model has one resolution.
+    """
+
+    url: str
+    detail: Literal["auto", "low", "high"] | None = None
+
+
+class ImageUrlPart(_Model):
+    """An image, in the format of OpenAI and Cohere."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+    @property
+    def value(self) -> ImageInput:
+        """Return the image."""
+        return ImageInput(image=self.image_url.url)
+
+
+_ContentPart = Annotated[TextPart | ImageUrlPart, Field(discriminator="type")]
+Content = Annotated[list[_ContentPart], Field(min_length=1, fail_fast=True)]
+"""Texts and images of an input."""
+
+
+class ContentInput(_Model):
+    """An input of texts and images, for a model that reads several in one input."""
+
+    content: Content
+
+    @classmethod
+    def of(cls, parts: Sequence[str | ImageInput]) -> Self:
+        """Build an input of texts and images."""
+        return cls(
+            content=[
+                TextPart(type="text", text=part)
+                if isinstance(part, str)
+                else ImageUrlPart(type="image_url", image_url=ImageUrl(url=part.image))
+                for part in parts
+            ]
+        )
+
+    @property
+    def parts(self) -> list[str | ImageInput]:
+        """The texts and images."""
+        return [part.value for part in self.content]
+
+    def __len__(self) -> int:
+        """Return the number of characters to tokenize."""
+        return sum(map(len, self.parts))
+
+
+TextOrIds = str | list[int]
+"""An input: a text, or token ids."""
+Input = TextOrIds | ImageInput | ContentInput
+"""An input of a model that may also embed images, or texts with images."""
+
+
+class Part(Protocol):
+    """A part of an input's content, in any API."""
+
+    @property
+    def value(self) -> str | ImageInput: ...
+
+
+def input_of_parts(parts: Sequence[Part]) -> str | ImageInput | ContentInput:
+    """Return the only text or image of an input, or all of its parts."""
+    values = [part.value for part in parts]
+    return values[0] if len(values) == 1 else ContentInput.of(values)
+
+
+@dataclass(slots=True)
+class InputOptions:
+    """Prompt and truncation of the inputs of one request.
+
+    truncate: None for the server's setting.
+    side: which end to cut off; None for the side in the model's files.
+    role, task: select a prompt, unless there is one. A task implies a role.
+    max_length: maximum tokens of an input, or of the second text of a pair; None for the model's.
+    max_pair: maximum tokens of a pair, or of each of its texts for a model that embeds.
+    windows: split an input that is too long into windows instead of truncating it.
+    count_dropped: count all tokens that are cut off, which requires tokenizing long texts
+        completely.
+    instruction: instruction to a reranker that is a language model; None for the model's.
+    any_count: whether the request may have any number of inputs; their tokens are limited.
+    """
+
+    truncate: bool | None = None
+    side: Side | None = None
+    prompt: str | None = None
+    prompt_name: str | None = None
+    role: Role | None = None
+    task: str | None = None
+    windows: bool = False
+    count_dropped: bool = False
+    instruction: str | None = None
+    max_length: int | None = None
+    any_count: bool = False
+    max_pair: int | None = None
+
+    def with_max_length(self, max_length: int | None) -> "InputOptions":
+        """Return the same options with another maximum length; unchanged for None."""
+        return self if max_length is None else replace(self, max_length=max_length)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two texts that are read together, or a single text; `len` counts their characters."""
+
+    first: str
+    second: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second or "")
+
+
+def first_indices(texts: Iterable[str]) -> dict[str, int]:
+    """Map each text to the index at which it comes first."""
+    indices: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        indices.setdefault(text, index)
+    return indices

@@ -1,1 +1,0 @@
-"""OpenTelemetry traces of requests."""

@@ -1,0 +1,89 @@
+"""Whether a model's engine runs, as all processes see it."""
+
+from dataclasses import dataclass
+
+from embedwell.engine.wire.engine_state import EngineProgress, EngineState, Liveness, ModelState
+from embedwell.engine.wire.shared_counters import SharedCounters, counters_file
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_other_processes_see_the_state() -> None:
+    with counters_file(2) as file:
+        writer, reader = (ModelState(SharedCounters.attach(file, 2, row)) for row in (1, 0))
+    assert reader.engine is EngineState.RUNNING, "as of a server that loads its only model"
+    for state in (EngineState.UNLOADED, EngineState.FAILED, EngineState.RUNNING):
+        writer.set(state)
+        assert reader.engine is state
+
+
+def test_the_time_until_a_model_is_loaded_is_that_of_its_latest_load() -> None:
+    clock = Clock()
+    state = ModelState(SharedCounters.private(), clock)
+    state.set(EngineState.UNLOADED)
+    state.note_loaded(20.0)
+    assert state.seconds_until_loaded == 20
+    clock.now += 100
+    assert state.seconds_until_loaded == 20, "it is not loading yet"
+    state.set(EngineState.RUNNING)
+    clock.now += 12.5
+    assert (state.seconds, state.seconds_until_loaded) == (12.5, 8)
+    clock.now += 100
+    assert state.seconds_until_loaded == 1, "it takes longer than the last time"
+
+
+def check(liveness: Liveness, count: int, waiting: bool = True) -> list[str]:
+    """Return the state after each of several checks."""
+    states = []
+    for _ in range(count):
+        liveness.check(waiting)
+        unresponsive = "unresponsive" if liveness.unresponsive else "alive"
+        states.append("hung" if liveness.hung else unresponsive)
+    return states
+
+
+def test_an_engine_that_does_nothing_for_jobs_is_unresponsive_and_then_hung() -> None:
+    liveness = Liveness(SharedCounters.private())
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
+
+
+def test_an_engine_without_jobs_may_stay_idle() -> None:
+    liveness = Liveness(SharedCounters.private())
+    assert set(check(liveness, 100, waiting=False)) == {"alive"}
+    assert check(liveness, 5) == ["alive"] * 4 + ["unresponsive"]
+
+
+def test_the_beginning_and_the_end_of_a_batch_are_progress() -> None:
+    counters = SharedCounters.private()
+    progress, liveness = EngineProgress(counters), Liveness(counters)
+    for number in range(10):
+        progress.begin(number, 0.1)
+        assert set(check(liveness, 5)) == {"alive"}
+        progress.end(number)
+        assert set(check(liveness, 5)) == {"alive"}
+    assert check(liveness, 1) == ["unresponsive"]
+
+
+def test_the_limits_grow_with_the_longest_running_batch() -> None:
+    counters = SharedCounters.private()
+    progress, liveness = EngineProgress(counters), Liveness(counters)
+    progress.begin("long", 4.0)
+    progress.begin("short", 0.1)
+    assert check(liveness, 42) == ["alive"] * 20 + ["unresponsive"] * 20 + ["hung"] * 2
+    progress.end("short")
+    assert check(liveness, 20) == ["alive"] * 20
+    progress.end("long")
+    assert check(liveness, 12) == ["alive"] * 5 + ["unresponsive"] * 5 + ["hung"] * 2
+
+
+def test_an_engine_does_not_inherit_the_batches_of_one_that_died() -> None:
+    counters = SharedCounters.private()
+    EngineProgress(counters).begin("long", 100.0)
+    EngineProgress(counters)
+    assert check(Liveness(counters), 12)[-1] == "hung"

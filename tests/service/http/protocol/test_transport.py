@@ -1,0 +1,105 @@
+"""The state of connections in the kernel, and unread responses."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from embedwell.http.http_limits import Timeouts
+from embedwell.http.protocol.transport import UnreadResponse, has_end_of_input, seconds_unread
+
+
+@asynccontextmanager
+async def accepted(
+    client: socket.socket, server: socket.socket
+) -> AsyncIterator[asyncio.Transport]:
+    """A transport of the server's end that has not read anything."""
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=server)
+    transport.pause_reading()
+    try:
+        yield transport
+    finally:
+        transport.abort()
+        client.close()
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        return client, listener.accept()[0]
+
+
+def test_the_end_of_input_is_seen_behind_unread_bytes() -> None:
+    async def run() -> None:
+        client, server = tcp_pair()
+        async with accepted(client, server) as transport:
+            client.sendall(b"unread")
+            assert not has_end_of_input(transport)
+            client.close()
+            assert has_end_of_input(transport)
+
+    asyncio.run(run())
+
+
+def test_the_time_of_unread_bytes_is_that_since_they_arrived() -> None:
+    async def run() -> None:
+        client, server = tcp_pair()
+        async with accepted(client, server) as transport:
+            time.sleep(0.2)
+            client.sendall(b"unread")
+            time.sleep(0.1)
+            first = seconds_unread(transport)
+            time.sleep(0.1)
+            assert first >= 0.08 and seconds_unread(transport) >= first + 0.08
+
+    asyncio.run(run())
+
+
+def test_the_time_of_unread_bytes_is_unknown_without_tcp() -> None:
+    async def run() -> None:
+        client, server = socket.socketpair()
+        async with accepted(client, server) as transport:
+            client.sendall(b"unread")
+            time.sleep(0.05)
+            assert seconds_unread(transport) == 0.0
+
+    asyncio.run(run())
+
+
+class SlowTransport(asyncio.Transport):
+    """A write buffer of which the client reads some bytes whenever its size is read.
+
+    The kernel buffers nothing.
+    """
+
+    def __init__(self, unread: int, reads: int) -> None:
+        super().__init__({"socket": socket.socket()})
+        self.unread, self.reads, self.aborted = unread, reads, asyncio.Event()
+
+    def get_write_buffer_size(self) -> int:
+        self.unread = max(self.unread - self.reads, 0)
+        return self.unread
+
+    def abort(self) -> None:
+        self.get_extra_info("socket").close()
+        self.aborted.set()
+
+
+def bytes_unread_at_abort(transport: SlowTransport) -> int:
+    """The number of unread bytes of a response when it is aborted."""
+
+    async def run() -> int:
+        UnreadResponse(transport, Timeouts(0.05)).begin()
+        await asyncio.wait_for(transport.aborted.wait(), 120)
+        return transport.unread
+
+    return asyncio.run(run())
+
+
+def test_a_response_of_which_nothing_is_read_in_time_is_aborted() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=0)) == 1000
+
+
+def test_reading_part_of_a_response_restarts_the_timeout() -> None:
+    assert bytes_unread_at_abort(SlowTransport(1000, reads=100)) == 0
