@@ -88,7 +88,7 @@ def test_an_instruction_replaces_the_published_one(embedder: Embedder, folder: P
 def test_the_file_of_the_authors_module_is_read(
     options: dict[str, Any], published: dict[str, Any], tmp_path: Path
 ) -> None:
-    folder = write_kalm_reranker(tmp_path)
+    folder = write_modules(write_kalm_reranker(tmp_path))
     plain = load(folder)
     embedder, expected = load(write_modules(folder, **options)), Published(folder, **published)
     assert_close(embedder.score(PAIRS), expected.scores(PAIRS))
