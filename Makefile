@@ -52,9 +52,9 @@ test-all: .venv/dev            ## all tests, also those that take long or need m
 # of every instruction set that the processor has are tested by `make test`, and layers of torch
 # alone, tokenizers and converters use none.
 ISA_TESTS ?= $(addprefix tests/models/,cpu_backend/test_library.py precision test_embedder.py \
-	$(patsubst %,torch_backend/test_%.py,device_heads device_state_function encoder encoder_factory \
+	$(patsubst %,torch_backend/test_%.py,device_heads encoder encoder_factory \
 		linear position_hooks) \
-	$(patsubst %,classic/test_%.py,funnel lstm mobilebert word_vector_loading word_vectors) \
+	$(patsubst %,classic/test_%.py,funnel lstm mobilebert word_embeddings word_vectors) \
 	test_prompt.py test_static.py model_files/test_modules.py model_files/test_transformer.py \
 	families/test_facade.py) \
 	tests/service/routes/test_status.py

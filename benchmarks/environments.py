@@ -1,4 +1,4 @@
-"""Virtual environments of the peers, created from the files in requirements/ on first use."""
+"""Virtual environments of the peers, created on first use, and variables of their processes."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 _REQUIREMENTS = Path(__file__).parent / "requirements"
 _STAMP = "installed.txt"
+OFFLINE = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 # llama.cpp comes as source. Without these options it builds its tests, fetches a web page for its
 # server, and starts a compiler for each file at once.
@@ -56,3 +57,9 @@ def _run(name: str, *command: str) -> None:
         subprocess.run(command, check=True, stdout=sys.stderr, env=_BUILD | os.environ)
     except subprocess.CalledProcessError as error:
         raise Unavailable(f"{name} could not be installed: {error}") from None
+
+
+def threads(count: int) -> dict[str, str]:
+    """Return environment variables that limit numerical libraries to this number of threads."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(count))

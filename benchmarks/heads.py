@@ -12,10 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from benchmarks import engines, machine
-from benchmarks.contestants import OURS
+from benchmarks.contest import OURS, Groups
+from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Job
-from benchmarks.tables import spread, summary, table
-from benchmarks.worker import Groups
 from benchmarks.workloads import Workload
 from deploy.loadtest.corpus import Corpus
 from embedwell_models.hub.sources import resolve

@@ -23,7 +23,7 @@ import torch
 
 from benchmarks import machine, options
 from benchmarks.odd_texts import texts
-from benchmarks.tables import table
+from benchmarks.options import table
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
@@ -39,9 +39,9 @@ from embedwell_models.hub.sources import DEFAULT, resolve
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.references import ReferenceSentenceEmbedder
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import Linear, LinearFactory
+from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 from embedwell_models.vectors import Floats, normalize
 
 _VOCABULARY = 30_522  # of the default model, whose tokenizer all models share

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.tables import table
+from benchmarks.options import table
 from embedwell.engine.wire.engine_sockets import handoff_pair, request_connection
 from embedwell.engine.wire.framing import MessageReader, pack
 from embedwell.engine.wire.messages import Job, TokenIds, pack_jobs
@@ -24,8 +24,8 @@ from embedwell.engine.worker.receiver import Connections
 from embedwell.gc_tuning import settle_heap
 from embedwell_models.encoder.batch import Batch, FlatRows
 from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.outputs.names import DENSE
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 _BATCH_TOKENS = 2048

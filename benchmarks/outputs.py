@@ -17,8 +17,8 @@ import httpx
 
 from benchmarks import load, machine, options
 from benchmarks.load import Load
+from benchmarks.options import spread, summary, table
 from benchmarks.serving import ours, running
-from benchmarks.tables import spread, summary, table
 from embedwell_models.hub.sources import resolve
 
 _JSON = "application/json"

@@ -16,11 +16,11 @@ from typing import Any
 import httpx
 
 from benchmarks import load, machine, options
+from benchmarks.contest import Groups, Worker
 from benchmarks.load import Load
+from benchmarks.options import spread, summary, table
 from benchmarks.peers.protocol import Job
 from benchmarks.serving import drain, ours, running
-from benchmarks.tables import spread, summary, table
-from benchmarks.worker import Groups, Worker
 from embedwell_models.hub.sources import resolve
 from embedwell_models.model_description import ModelDescription
 

@@ -17,9 +17,8 @@ import httpx
 import numpy as np
 
 from benchmarks import environments
-from benchmarks.environments import ROOT, Unavailable
-from benchmarks.peers.batching import Floats
-from benchmarks.worker import OFFLINE, threads
+from benchmarks.environments import OFFLINE, ROOT, Unavailable, threads
+from benchmarks.peers.protocol import Floats
 
 MODEL = "m"  # name of the model in every server
 _PORT = 8765

@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks import heads, options, rerank, sparse
 from benchmarks.machine import describe, line
-from benchmarks.tables import table
+from benchmarks.options import table
 from embedwell.launch.supervised import ENGINE
 from embedwell_models.hub.sources import resolve
 

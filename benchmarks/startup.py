@@ -23,7 +23,7 @@ import psutil
 from benchmarks import options
 from benchmarks.environments import ROOT
 from benchmarks.machine import describe, line
-from benchmarks.tables import spread, summary, table
+from benchmarks.options import spread, summary, table
 from embedwell.launch.supervised import ENGINE, HTTP_PROCESS
 from embedwell_models.hub.sources import resolve
 

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.batching import Floats
-from benchmarks.peers.conversion import conversion_folder
-from benchmarks.peers.protocol import Refused
+from benchmarks.peers.protocol import Floats, Refused, conversion_folder
 
 PRECISIONS = ("float32", "q8_0")
 _WORD_START = "▁"  # llama.cpp marks the start of a word, WordPiece the continuation

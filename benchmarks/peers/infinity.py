@@ -8,9 +8,8 @@ import torch
 from infinity_emb.args import EngineArgs
 from infinity_emb.transformer.crossencoder.torch import CrossEncoderPatched
 
-from benchmarks.peers.batching import Floats, Ids, pad
 from benchmarks.peers.graph import split_pairs
-from benchmarks.peers.protocol import Job, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, pad, serve
 
 
 class Infinity:

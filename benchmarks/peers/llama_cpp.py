@@ -7,9 +7,8 @@ from typing import Any
 import llama_cpp
 import numpy as np
 
-from benchmarks.peers.batching import Floats, Ids, batches
 from benchmarks.peers.gguf_model import gguf_file
-from benchmarks.peers.protocol import Job, Refused, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, Refused, batches, serve
 
 # Attention takes time for each pair of tokens in a pass, also for tokens of different texts.
 _MOST_TOKENS = 1024

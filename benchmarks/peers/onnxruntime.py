@@ -7,10 +7,8 @@ from typing import Any
 
 import onnxruntime as ort
 
-from benchmarks.peers.batching import Floats, Ids, pad
-from benchmarks.peers.conversion import conversion_folder
 from benchmarks.peers.graph import GRAPHS, example
-from benchmarks.peers.protocol import Job, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, conversion_folder, pad, serve
 
 _GRAPHS = ("plain", "fused")  # as exported, or after onnxruntime's optimiser for transformers
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from benchmarks.peers.batching import Floats, Ids, pad
-from benchmarks.peers.conversion import conversion_folder
 from benchmarks.peers.graph import GRAPHS, example
-from benchmarks.peers.protocol import Job, Refused, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, Refused, conversion_folder, pad, serve
 
 # Precision of operations that are not quantised. `int8` leaves it to OpenVINO, which uses bfloat16
 # where possible. That is faster, but in version 2026.4 on processors with AMX the results are wrong

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.peers.batching import Floats, Ids
-from benchmarks.peers.protocol import Job, Refused, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, Refused, serve
 from embedwell_models import Embedder
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import set_thread_count
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.outputs.names import SPARSE
+from embedwell_models.output_names import SPARSE
 
 
 class Ours:

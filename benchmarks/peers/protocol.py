@@ -1,4 +1,4 @@
-"""Worker's side of the benchmark: questions and answers are lines of JSON.
+"""Worker's side of the benchmark: questions and answers are lines of JSON, work is in batches.
 
 A worker reads questions from standard input, and computes only between a question and its answer.
 """
@@ -10,11 +10,42 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from benchmarks.peers.batching import Floats, Ids, batches
+Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+
+def batches(lengths: Sequence[int], budget: int, *, padded: bool) -> list[list[int]]:
+    """Return batches of indices by length, within the budget of tokens, with at least one text.
+
+    padded: whether padding to the longest row counts.
+    """
+    parts: list[list[int]] = []
+    total = budget + 1  # the first row then starts a batch
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[index]
+        total = length * (len(parts[-1]) + 1) if padded and parts else total + length
+        if not parts or total > budget:
+            parts.append([])
+            total = length
+        parts[-1].append(index)
+    return parts
+
+
+def pad(rows: Sequence[Ids]) -> tuple[Integers, Integers]:
+    """Return token ids and attention mask of a batch: B rows -> two arrays (B, longest)."""
+    lengths = np.array([len(row) for row in rows])
+    holds = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.zeros(holds.shape, dtype=np.int64)
+    ids[holds] = np.concatenate(rows)
+    return ids, holds.astype(np.int64)
+
 
 _BUDGETS = (2048, 1024, 512, 4096, 256, 128)  # tokens of one forward pass, likely ones first
 _LARGEST_BUDGETS = {"splade": 1024}  # by head: logits of all words take 120 KB for each token
@@ -162,3 +193,10 @@ def _encode(engine: Engine, rows: list[Ids], setting: Setting) -> Floats:
     for batch, part in zip(work, outputs, strict=True):
         vectors[batch] = part
     return vectors
+
+
+def conversion_folder(cache: str, folder: str, *parts: str) -> Path:
+    """Return the folder of a converted model, by the model and other inputs of the conversion."""
+    path = Path(cache) / "converted" / "-".join((Path(folder).name, *parts))
+    path.mkdir(parents=True, exist_ok=True)
+    return path

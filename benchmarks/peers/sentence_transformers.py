@@ -6,9 +6,8 @@ from typing import Any
 import sentence_transformers
 import torch
 
-from benchmarks.peers.batching import Floats, Ids, pad
 from benchmarks.peers.graph import split_pairs
-from benchmarks.peers.protocol import Job, serve
+from benchmarks.peers.protocol import Floats, Ids, Job, pad, serve
 
 _CLASSES = {
     "mean": "SentenceTransformer",

@@ -4,13 +4,13 @@ Times of requests come from one server's measured speed; nothing is sent.
 """
 
 import argparse
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.scaling.autoscaler import Rule
-from benchmarks.scaling.cluster import Load, ServerModel, Window, simulate
+from benchmarks.scaling.cluster import Load, Rule, ServerModel, Window, simulate
 from deploy.loadtest.loadtest import KINDS
 
 _WEIGHTS = {"query": 70, "passage": 25, "document": 5}  # of the load test's texts
@@ -18,6 +18,8 @@ _TOKENS_PER_WORD = 1.6  # of its texts, by the tokenizer of all-MiniLM-L6-v2
 _REQUESTS = 5000  # of which the load repeats the tokens
 _BEFORE, _HIGH, _AFTER = 300.0, 1200.0, 900.0  # seconds
 _BUSY = 0.5  # of the first servers, before the load rises
+
+_GREY = "#848d97"  # readable on white and on black
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,45 @@ def table(rows: Sequence[tuple[str, Outcome]]) -> str:
     return "\n".join(lines)
 
 
+def draw(file: Path, load: Load, windows: Sequence[Window], bound: float) -> None:
+    """Write the load, the times and the servers by minutes. bound: of p99, in seconds."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams["svg.hashsalt"] = "scaling"  # the same names in each run
+    minutes = [window.start / 60 for window in windows]
+    figure, (rates, times, servers) = pyplot.subplots(
+        3, 1, sharex=True, figsize=(8, 7), layout="tight"
+    )
+    rates.plot(minutes, [load.rate(window.start) for window in windows])
+    rates.set_ylabel("requests/s")
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        values = [1000 * window.percentile(share) for window in windows]
+        times.plot(minutes, [v if math.isfinite(v) else math.nan for v in values], label=name)
+    refused = [1000 * bound if window.refused else math.nan for window in windows]
+    times.plot(minutes, refused, "x", color="tab:red", label="some refused")
+    times.axhline(1000 * bound, linestyle="--", color=_GREY, linewidth=0.8)
+    times.set_yscale("log")
+    times.set_ylabel("ms")
+    servers.step(minutes, [window.wanted for window in windows], where="post", label="wanted")
+    servers.step(minutes, [window.servers for window in windows], where="post", label="ready")
+    servers.set_ylabel("servers")
+    servers.set_xlabel("minutes")
+    for axes in (rates, times, servers):
+        axes.set_facecolor("none")
+        axes.tick_params(colors=_GREY, which="both")
+        for part in (axes.xaxis.label, axes.yaxis.label):
+            part.set_color(_GREY)
+        for spine in axes.spines.values():
+            spine.set_color(_GREY)
+    for axes in (times, servers):
+        axes.legend(labelcolor=_GREY, framealpha=0)
+    figure.savefig(file, transparent=True, metadata={"Date": None})
+    pyplot.close(figure)
+
+
 def main() -> None:
     """Print the outcome of each rule and draw the last one."""
     defaults = Rule()
@@ -116,8 +157,6 @@ def main() -> None:
         rows.append((name, outcome(windows, options.bound)))
     print(table(rows))
     if options.plot:
-        from benchmarks.scaling.plot import draw
-
         draw(options.plot, requests, windows, options.bound)
 
 

@@ -17,13 +17,12 @@ from embedwell_models.loading.input_checks import (
     kind,
 )
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
-from embedwell_models.outputs.listwise_scores import listwise_scores
-from embedwell_models.outputs.names import DENSE, LISTWISE
+from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.tokenizer.formatted_pairs import pair_encoder
 from embedwell_models.tokenizer.pairs import Pair
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.tokenizer.tokens import TruncatedIds
-from embedwell_models.vectors import Floats, normalize, truncate_and_normalize
+from embedwell_models.vectors import Floats, listwise_scores, normalize, truncate_and_normalize
 
 if TYPE_CHECKING:
     from embedwell_models.images.preprocessing import Pixels

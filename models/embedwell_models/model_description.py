@@ -48,7 +48,7 @@ from embedwell_models.model_files.refusals import refuse_changed_weights, refuse
 from embedwell_models.model_files.sentence import VectorRecipe
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
 from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -105,15 +105,12 @@ class ModelDescription:
     ) -> "ModelDescription":
         read_kind(path)
         tasks = modules.read_tasks(path)
-        entries = modules.read_entries(path, modules.task_route(tasks, adapter))
+        route = modules.task_route(tasks, adapter)
+        entries = modules.read_entries(path, route)
         refuse_unknown_keys(path, entries)
         encoder = path / entries[0].path
         refuse_changed_weights(encoder)
-        read = _TABLES.get(entries[0].kind, families.read)
-        spec = _with_tasks(path, read(encoder), tasks).with_adapter(adapter)
-        replaced = spec.adapters or families.named(spec.config.family).replaces_module
-        if entries[0].custom and not replaced:
-            raise ModelError(f"{path}: modules.json names remote code, which is not run")
+        spec = _layout(path, entries[0], tasks).with_adapter(adapter)
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
         if classifier is None:
             spec = replace(spec, decoder=None)
@@ -128,28 +125,16 @@ class ModelDescription:
             sentence = VectorRecipe.of_multi_vector(path, entries[0].path, spec, multi_vector)
         else:
             sentence = VectorRecipe.read(path, entries, spec, pooling, classifier)
-        if tasks:
-            sentence = replace(sentence, role=modules.task_route(tasks, adapter))
-        has_other = (path / IMAGE_ENCODER).is_dir()
-        images = path / IMAGE_ENCODER if has_other else encoder
-        if has_other:
-            spec = replace(spec, images=families.read_images(images), image_tokens=None)
-        text_format = None if classifier or multi_vector else sentence.text_format
         description = cls(
             path=path,
             encoder=encoder,
             spec=spec,
-            sentence=sentence,
-            image_encoder=images,
+            sentence=replace(sentence, role=route) if tasks else sentence,
+            image_encoder=encoder,
             classifier=classifier,
-            preprocessing=image_options.read_preprocessing(images, spec),
-            patches=image_options.read_patches(path, entries[0], spec, text_format),
-            pages=image_options.read_pages(path, entries[0], spec),
             multi_vector=multi_vector,
         )
-        if has_other:
-            _check_other_image_encoder(description)
-        return description
+        return _with_images(description, entries[0])
 
     @property
     def task(self) -> Task:
@@ -202,7 +187,7 @@ class ModelDescription:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs of a text (embedwell_models.outputs.names); empty for a reranker."""
+        """Names of the outputs of a text (embedwell_models.output_names); empty for a reranker."""
         if self.classifier:
             return ()
         if self.multi_vector:
@@ -314,8 +299,8 @@ class ModelDescription:
         return [self.encoder, *(path for path in paths if path != self.encoder)]
 
     @cached_property
-    def weights_format(self) -> Literal["safetensors", "GGUF"]:
-        """Format of the encoder's weights: safetensors or GGUF."""
+    def weights_format(self) -> Literal["safetensors", "GGUF", "ONNX"]:
+        """Format of the encoder's weights."""
         return safetensors_files.format_name(self.encoder)
 
     @cached_property
@@ -331,12 +316,38 @@ class ModelDescription:
         return counts
 
 
-def _with_tasks(path: Path, spec: CheckpointLayout, tasks: tuple[str, ...]) -> CheckpointLayout:
+def _layout(path: Path, encoder: ModuleEntry, tasks: tuple[str, ...]) -> CheckpointLayout:
+    spec = _TABLES.get(encoder.kind, families.read)(path / encoder.path)
+    replaced = spec.adapters or tasks or families.named(spec.config.family).replaces_module
+    if encoder.custom and not replaced:
+        raise ModelError(f"{path}: modules.json names remote code, which is not run")
     if tasks and spec.adapters:
         raise ModelError(
             f"{path}: a model with adapters inside a {modules.ROUTER} is not supported"
         )
     return replace(spec, adapters=Adapters(names=tasks)) if tasks else spec
+
+
+def _with_images(description: ModelDescription, encoder: ModuleEntry) -> ModelDescription:
+    # With the preprocessing of its images, and the image encoder of another model, if it has one.
+    path, spec, images = description.path, description.spec, description.encoder
+    has_other = (path / IMAGE_ENCODER).is_dir()
+    if has_other:
+        images = path / IMAGE_ENCODER
+        spec = replace(spec, images=families.read_images(images), image_tokens=None)
+    embeds = not description.classifier and not description.multi_vector
+    text_format = description.sentence.text_format if embeds else None
+    description = replace(
+        description,
+        spec=spec,
+        image_encoder=images,
+        preprocessing=image_options.read_preprocessing(images, spec),
+        patches=image_options.read_patches(path, encoder, spec, text_format),
+        pages=image_options.read_pages(path, encoder, spec),
+    )
+    if has_other:
+        _check_other_image_encoder(description)
+    return description
 
 
 def _check_other_image_encoder(description: ModelDescription) -> None:

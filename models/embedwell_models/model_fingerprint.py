@@ -43,7 +43,7 @@ def files(model: ModelDescription) -> list[Path]:
 
 
 def _weights(model: ModelDescription) -> list[Path]:
-    checkpoints = map(safetensors_files.require_weight_files, model.checkpoints())
+    checkpoints = map(safetensors_files.all_weight_files, model.checkpoints())
     weights = [file for files in checkpoints for file in files]
     chosen = model.spec.adapters.chosen_folder if model.spec.adapters else None
     for adapter in adapters.folders(model.encoder, chosen):

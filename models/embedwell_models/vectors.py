@@ -1,7 +1,7 @@
 """Operations on finished vectors: truncation, normalisation, comparison, quantisation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 _MIN_LENGTH = np.float32(1e-12)  # minimum divisor of a vector
+_MIN_WEIGHT = 1e-12  # of a block of a list whose documents are all opposite to the query
 INT8 = "each vector times 127 / its largest absolute component; uint8 is that plus 128"
 
 
@@ -95,6 +96,22 @@ def maxsim(query: Floats, document: Floats) -> float:
         return 0.0
     products = query.astype(np.float64) @ document.astype(np.float64).T
     return float(products.max(axis=1).sum())
+
+
+def listwise_scores(blocks: Sequence[Floats]) -> Floats:
+    """Score the documents of a listwise reranker by the cosine with the query: (B,).
+
+    blocks: for each, the vectors of its documents and then that of the query, (documents + 1, D).
+    The vector of the query is the mean of all blocks, in which one of a better best score has more
+    weight.
+    """
+    best = [cosine(block[-1:], block[:-1]).max() for block in blocks]
+    queries = np.array([block[-1] for block in blocks], dtype=np.float64)
+    weights = np.maximum((1 + np.array(best, dtype=np.float64)) / 2, _MIN_WEIGHT)
+    query = np.average(queries, axis=0, weights=weights)
+    documents = np.concatenate([block[:-1] for block in blocks])
+    scores: Floats = cosine(query[None].astype(np.float32), documents)[0]
+    return scores
 
 
 METRICS: dict[str, Callable[[Floats, Floats], Floats]] = {

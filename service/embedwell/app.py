@@ -16,7 +16,7 @@ from embedwell.fastapi_app import Background, fastapi_app
 from embedwell.http.access import ApiKeys, BrowserChecks, with_cors
 from embedwell.http.http_limits import HttpLimits, Timeouts
 from embedwell.http.middleware import Middleware
-from embedwell.http.model_paths import ModelPaths
+from embedwell.http.request_context import ModelPaths
 from embedwell.inference.served_model import ServedModel
 from embedwell.inherited import InheritedModel, InheritedServer
 from embedwell.inputs.prompts import with_prompts
@@ -83,12 +83,7 @@ def create_app(
     settings = context.settings
     models = served_models(context, engines)
     metrics = build_metrics(models)
-    limits = HttpLimits(
-        settings.max_body_bytes,
-        Timeouts(settings.receive_timeout),
-        MemoryBudget(settings.max_buffered_bytes),
-        settings.max_connections,
-    )
+    limits = _http_limits(settings)
     routers = _create_routers(context, models, metrics, shutting_down)
     json_routes = direct_routes(*routers)
     service = None
@@ -206,6 +201,15 @@ def _describe(model: InheritedModel) -> ModelDescription:
         model.folder, settings.pooling, settings.rerank_format, settings.adapter
     )
     return with_prompts(description, settings.prompts, settings.model)
+
+
+def _http_limits(settings: Settings) -> HttpLimits:
+    return HttpLimits(
+        settings.max_body_bytes,
+        Timeouts(settings.receive_timeout),
+        MemoryBudget(settings.max_buffered_bytes),
+        settings.max_connections,
+    )
 
 
 def _upload_limits(settings: Settings) -> HttpLimits:

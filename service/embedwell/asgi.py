@@ -17,8 +17,7 @@ import click
 from starlette.types import ASGIApp
 
 from embedwell.app import create_app, with_cors_headers
-from embedwell.cli.extras import require_tracing
-from embedwell.cli.options import model_folder, read
+from embedwell.cli.options import model_folder, read, require_tracing
 from embedwell.engine.client.engine_session import EngineSession
 from embedwell.engine.wire.messages import EngineDescription
 from embedwell.gc_tuning import settle_heap

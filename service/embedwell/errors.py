@@ -33,7 +33,7 @@ ServiceError
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 
 _INPUTS = (
     *("input", "messages", "inputs", "texts", "documents", "ids", "a", "b", "chunks", "spans"),

@@ -3,8 +3,7 @@
 They need only httpx and numpy.
 """
 
-from embedwell_client.asynchronous import AsyncClient
-from embedwell_client.blocking import Client
+from embedwell_client.clients import AsyncClient, Client
 from embedwell_client.errors import RequestFailed
 from embedwell_client.responses import Neighbor, SparseWeights, TokenVectors
 

@@ -1,9 +1,23 @@
-"""Options of both clients."""
+"""Options of both clients, the attempts that they repeat, and their progress bar."""
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+import httpx
+
+AttemptResult = httpx.Response | httpx.RequestError
+"""The response to an attempt, or the exception if there is none."""
+
+RETRYABLE_STATUSES = (429, 502, 503)  # 502: a gateway reached no server
+RETRYABLE_ERRORS = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout)
+MAX_DELAY = 30.0  # seconds before the next attempt
+MAX_JITTER = 0.25  # share of a delay; clients that were rejected together should not retry together
 
 
 @dataclass(eq=False)
@@ -44,3 +58,49 @@ def _user_agent() -> bytes:
         return b"embedwell/" + version("embedwell").encode()
     except PackageNotFoundError:  # sources without an installation
         return b"embedwell"
+
+
+def is_retryable(result: AttemptResult) -> bool:
+    """Return whether another attempt may succeed."""
+    if isinstance(result, httpx.Response):
+        return result.status_code in RETRYABLE_STATUSES
+    return isinstance(result, RETRYABLE_ERRORS)
+
+
+def retry_delay(
+    result: AttemptResult, attempt: int, jitter: Callable[[], float] = random.random
+) -> float:
+    """Return the seconds until the next attempt: Retry-After, and at least twice as many each time.
+
+    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+
+    attempt: 0 for the first one.
+    jitter: returns 0 to 1, the share of MAX_JITTER to add.
+    """
+    retry_after = (
+        result.headers.get("retry-after", "") if isinstance(result, httpx.Response) else ""
+    )
+    seconds = float(retry_after) if retry_after.isdecimal() else _until(retry_after)
+    least: float = 0.5 * 2 ** min(attempt, 9)
+    return min(max(seconds, least), MAX_DELAY) * (1 + MAX_JITTER * jitter())
+
+
+def _until(date: str) -> float:
+    try:
+        return parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        return 0.0
+
+
+@contextmanager
+def bar(shown: bool, total: int) -> Iterator[Callable[[int], object]]:
+    """Show a bar; yields a function to call with the number of embedded texts."""
+    if not shown:
+        yield lambda _: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        raise ImportError("the progress bar needs tqdm: pip install tqdm") from None
+    with tqdm(total=total, unit=" texts") as progress_bar:
+        yield progress_bar.update

@@ -13,8 +13,8 @@ import numpy as np
 
 from embedwell_client import responses
 from embedwell_client.errors import RequestFailed, error_response, no_response, unreadable_response
+from embedwell_client.options import AttemptResult
 from embedwell_client.responses import Array, Neighbor, SparseWeights, TokenVectors
-from embedwell_client.retry import AttemptResult
 
 TextOrIds = str | Sequence[int]
 """A text or its token ids."""

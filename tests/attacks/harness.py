@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -158,3 +159,12 @@ def flood(url: str, connections: int, payload: bytes, seconds: float, least: int
     for thread in threads:
         thread.join()
     return received
+
+
+def post(path: str, body: Any) -> bytes:
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+ROWS = [[float(index), 1.0] for index in range(1999)]

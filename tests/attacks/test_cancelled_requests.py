@@ -7,8 +7,7 @@ import psutil
 import pytest
 
 from embedwell.launch.supervised import HTTP_PROCESS
-from tests.attacks.bodies import post
-from tests.attacks.harness import connect
+from tests.attacks.harness import connect, post
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack

@@ -16,8 +16,8 @@ import pytest
 from embedwell.launch.supervised import HTTP_PROCESS
 from tests.attacks.harness import unread_bytes
 from tests.attacks.load import Load
+from tests.gateways import Gateway
 from tests.models.sparse_encoder import write_bge_m3
-from tests.nginx import Gateway
 from tests.service.responses import error
 from tests.service.server import Server
 

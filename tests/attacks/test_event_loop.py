@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from tests.attacks.bodies import ROWS, post
-from tests.attacks.harness import MB, attack, connect, flood
+from tests.attacks.harness import MB, ROWS, attack, connect, flood, post
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack

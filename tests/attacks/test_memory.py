@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.attacks.bodies import ROWS, post
-from tests.attacks.harness import MB, RETURNED, attack, connect, flood, unread_bytes
+from tests.attacks.harness import MB, RETURNED, ROWS, attack, connect, flood, post, unread_bytes
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.harness import MB, attack, connect
-from tests.nginx import Gateway, free_port
+from tests.gateways import Gateway, free_port
 from tests.service.server import Server
 
 pytestmark = pytest.mark.attack

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.environments import Unavailable
-from benchmarks.peers.batching import batches, pad
 from benchmarks.peers.gguf_model import check, encoder_tensors, is_quantized, pieces
 from benchmarks.peers.llama_server import arguments
-from benchmarks.peers.protocol import Refused
-from benchmarks.server_report import ratios
-from benchmarks.servers import peers
+from benchmarks.peers.protocol import Refused, batches, pad
+from benchmarks.servers import peers, ratios
 from benchmarks.serving import PEERS, Elsewhere, text_embeddings_inference
 
 BERT = {"model_type": "bert", "hidden_act": "gelu"}

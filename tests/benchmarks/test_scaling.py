@@ -7,8 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from benchmarks.scaling.__main__ import Outcome, outcome, table
-from benchmarks.scaling.autoscaler import Autoscaler, Rule
-from benchmarks.scaling.cluster import Load, ServerModel, Window, simulate
+from benchmarks.scaling.cluster import Autoscaler, Load, Rule, ServerModel, Window, simulate
 from benchmarks.scaling.nodes import Cost, needs
 from benchmarks.scaling.nodes import table as nodes_table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.nginx import Gateway, free_port
+from tests.gateways import Gateway, free_port
 from tests.service.server import Server, error_of
 
 pytestmark = pytest.mark.full

@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from tests.conftest import Folder
-from tests.gateways import GATEWAYS
-from tests.nginx import Proxy, free_port
+from tests.gateways import GATEWAYS, Proxy, free_port
 from tests.service.server import Server
 
 pytestmark = pytest.mark.full

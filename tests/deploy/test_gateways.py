@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from tests.conftest import Folder
-from tests.gateways import GATEWAYS, Upstream
-from tests.nginx import Proxy
+from tests.gateways import GATEWAYS, Proxy, Upstream
 from tests.service.local_server import local_server
 from tests.service.server import HttpServer, error_of
 

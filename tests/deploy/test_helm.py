@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import embedwell
-from benchmarks.scaling.autoscaler import Rule
+from benchmarks.scaling.cluster import Rule
 from embedwell.settings.settings import PREFIX, Settings
 from tests.programs import program
 

@@ -16,7 +16,7 @@ from examples.hybrid_search.documents import read_documents
 from tests.models.cross_encoder import write_cross_encoder
 from tests.models.sparse_encoder import write_splade
 from tests.postgres import postgres
-from tests.service.several import SeveralModels
+from tests.service.server import SeveralModels
 
 pytestmark = pytest.mark.full
 

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.torch_backend.attention import AttentionOptions, padded_attention
-from embedwell_models.torch_backend.gpu_attention import (
+from embedwell_models.torch_backend.operators import (
     FlashAttention,
     PackedAttention,
     fastest_attention,
+    operators_for,
 )
-from embedwell_models.torch_backend.operators import operators_for
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.gpu.card import since_ampere
 from tests.models.torch_backend.heads import RULES, WINDOWS

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from embedwell_models.torch_backend.gpu_linear import GpuLinearFactory
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
@@ -12,6 +11,7 @@ from embedwell_models.torch_backend.linear import (
 )
 from embedwell_models.torch_backend.pooling import POOLINGS, pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
+from embedwell_models.torch_backend.triton_kernels.linear import GpuLinearFactory
 from tests.gpu.card import since_ampere
 
 pytestmark = [pytest.mark.gpu, since_ampere]

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from tests.models.families.checkpoint import relabel
 from tests.models.families.files import edit
-from tests.models.page_projection import NAME, head_tensors, projected, random_projection
+from tests.models.page_models import NAME, head_tensors, projected, random_projection
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import PROCESSOR, TEMPLATE, save, write_qwen3_vl
 

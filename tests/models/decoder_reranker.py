@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     AutoConfig,
@@ -15,6 +14,7 @@ from transformers import (
 )
 
 from tests.models.kinds import BYTES, PROSE, QWEN
+from tests.models.random_weights import randomize
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<bos>"]
 TEMPLATE = """<|im_start|>system
@@ -85,11 +85,7 @@ def write_reranker(
     }
     auto: Any = AutoModelForCausalLM if labels is None else AutoModelForSequenceClassification
     model = auto.from_config(AutoConfig.for_model(model_type, **{**sizes, **options}))
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = "norm" in name and "gemma" not in model_type
-            parameter.normal_(1.0 if is_norm else 0.0, 0.3, generator=noise)
+    randomize(model, norms=0.0 if "gemma" in model_type else 1.0)
     model.save_pretrained(folder)
     return folder
 

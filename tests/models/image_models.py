@@ -21,6 +21,7 @@ from transformers import (
     SiglipModel,
 )
 
+from tests.models.random_weights import randomize
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 SIDE = 64
@@ -111,11 +112,7 @@ def features(model: Any, pixels: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def _write(folder: Path, model: Any) -> Any:
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-            parameter.normal_(centre, 0.3, generator=noise)
+    randomize(model)
     model.train(False)
     model.save_pretrained(folder)
     write_tokenizer(folder)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
-from embedwell_models.torch_backend.gpu_attention import FlashAttention
+from embedwell_models.torch_backend.operators import FlashAttention
 
 
 def kernel(  # noqa: PLR0913, PLR0917 - the arguments of torch's operator, those of torch 2.11 alone

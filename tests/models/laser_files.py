@@ -9,7 +9,7 @@ import sentencepiece
 import torch
 from torch import nn
 
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.references import SENTENCES
 from tests.models import kinds, raw
 
 WIDTH, CELLS, LAYERS, HEADS = 24, 13, 3, 4

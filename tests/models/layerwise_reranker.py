@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from tests.models.decoder_reranker import write_tokenizer
+from tests.models.random_weights import randomize
 
 PROMPT = (
     "Given a query A and a passage B, determine whether the passage contains an answer to the "
@@ -124,11 +125,7 @@ def _logit(
 def _build(config: dict[str, Any]) -> tuple[PreTrainedModel, list[torch.Tensor]]:
     is_gemma = config["model_type"] == "cost_wise_gemma"
     model = _gemma2(config) if is_gemma else _granite(config)
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            centre = 1.0 if "norm" in name and not is_gemma else 0.0
-            parameter.normal_(centre, 0.3, generator=noise)
+    noise = randomize(model, norms=0.0 if is_gemma else 1.0)
     model.train(False)
     rows = [
         torch.randn(1, config["hidden_size"], generator=noise) for _ in range(START, LAYERS + 1)

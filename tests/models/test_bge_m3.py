@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from embedwell_models import Embedder
 from embedwell_models.convert.model import convert_folder
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from tests.models.sparse_encoder import write_bge_m3
 from tests.models.tiny import VOCABULARY
 

@@ -4,8 +4,10 @@ import string
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from safetensors.numpy import save_file
 from tokenizers import (
+    AddedToken,
     Tokenizer,
     decoders,
     models,
@@ -14,6 +16,8 @@ from tokenizers import (
     processors,
 )
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from tests.models.random_weights import randomize
 
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
 LETTERS = string.ascii_lowercase + string.digits
@@ -43,12 +47,7 @@ def reference(**config: Any) -> BertModel:
     }
     model = BertModel(BertConfig(**{**sizes, **config}))
     model.train(False)
-    noise = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(
-                1.0 if name.endswith("LayerNorm.weight") else 0.0, 0.3, generator=noise
-            )
+    randomize(model)
     return model
 
 
@@ -89,4 +88,26 @@ def unframed(folder: Path) -> Path:
     rust = Tokenizer.from_file(file)
     rust.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
     rust.save(file)
+    return folder
+
+
+def write_static_model(tmp_path: Path) -> Path:
+    """Write the table, of random vectors, to a folder in another; return it."""
+    folder = tmp_path / "static"
+    folder.mkdir()
+    table = np.random.default_rng(2).normal(size=(len(VOCABULARY), 12)).astype(np.float32)
+    save_file({"embeddings": table}, folder / "model.safetensors")
+    write_tokenizer(folder)
+    (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    return folder
+
+
+def panicking(folder: Path, token: str) -> Path:
+    """A tokenizer that panics when this token is before two spaces: both claim them."""
+    write_tokenizer(folder)
+    path = str(folder / "tokenizer.json")
+    rust = Tokenizer.from_file(path)
+    rust.add_tokens([AddedToken(token, rstrip=True, normalized=False)])
+    rust.add_tokens([AddedToken(" ", lstrip=True, normalized=False)])
+    rust.save(path)
     return folder

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedwell.inputs.request_tokenizer import RequestTokenizer
-from tests.service.inputs.readers import CountingTokenizer, reader_with
+from tests.service.pipelines import CountingTokenizer, reader_with
 
 
 @pytest.fixture

@@ -1,13 +1,14 @@
-"""A real server process for the tests, on a free port."""
+"""Real server processes for the tests, on free ports."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -130,3 +131,48 @@ class Server(HttpServer):
 
     def wait_ready(self, seconds: float = 60) -> None:
         self.wait_until(lambda: self.client.get("/ready").status_code == 200, seconds)
+
+
+Options = Mapping[str, object]
+
+
+class SeveralModels(Server):
+    """`embedwell serve` with a file of models: their options by their names."""
+
+    def __init__(self, folder: Path, models: Mapping[str, Options], **settings: Any) -> None:
+        """folder: for the log and the file of the models."""
+        file = folder / "models.toml"
+        lines = []
+        for name, options in models.items():
+            lines += [f'["{name}"]', *(f"{key} = {json.dumps(options[key])}" for key in options)]
+        file.write_text("\n".join(lines), encoding="utf-8")
+        super().__init__(folder / "log", models_file=file, **settings)
+
+    def state(self, name: str) -> str:
+        """Return the state of a model: loaded, loading or unloaded."""
+        state: str = self.client.get(f"/v1/models/{name}").json()["state"]
+        return state
+
+    def engines(self) -> set[int]:
+        """Return the process ids of the engines."""
+        return {engine.pid for engine in self.children(ENGINE)}
+
+    def load(self, name: str) -> int:
+        """Load a model that is not loaded by a request, and return the process id of its engine."""
+        before = self.engines()
+        assert self.post("/tokens", {"inputs": "red", "model": name}).status_code == 200, self.log
+        [engine] = self.engines() - before
+        return engine
+
+
+def wait_ready(client: httpx.Client, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until /ready says yes; fails with the log when the program ends, or after 300 s."""
+    deadline = time.monotonic() + 300
+    while True:
+        assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+        try:
+            if client.get("/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)

@@ -13,9 +13,8 @@ import psutil
 import pytest
 
 from embedwell_models.embedder import Embedder
-from tests.nginx import free_port
-from tests.service.readiness import wait_ready
-from tests.service.server import MAX_ISA
+from tests.gateways import free_port
+from tests.service.server import MAX_ISA, wait_ready
 
 SERVERS = {
     "uvicorn": ["uvicorn", "--factory"],

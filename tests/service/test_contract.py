@@ -19,10 +19,10 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from tests.models.colbert import write_stanford
 from tests.models.cross_encoder import write_cross_encoder
+from tests.models.tiny import write_static_model
 from tests.service.local_server import local_server
 from tests.service.routes.committed import DOCUMENT
 from tests.service.server import HttpServer, Server
-from tests.service.static_model import write_static_model
 
 CASES = int(os.environ.get("FUZZ_CASES", "0"))
 

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.models.tiny import panicking, write_bert
+from tests.service.local_server import local_server
 from tests.service.server import Server, error_of
 
 MB = 1 << 20
@@ -194,3 +197,12 @@ def test_a_hostile_request_gets_its_response_and_the_server_stays_ready(
 
 def test_no_error_of_this_module_was_unexpected(target: Server) -> None:
     assert "Traceback" not in target.log
+
+
+@pytest.mark.full
+def test_a_panic_of_the_tokenizer_fails_one_request_alone(tmp_path: Path) -> None:
+    write_bert(tmp_path, vocab_size=200)
+    with local_server(panicking(tmp_path, "e")) as server:
+        for path in ("/embed", "/tokens"):
+            assert server.post(path, {"inputs": ["the  work"]}).status_code == 500
+            assert server.post(path, {"inputs": ["the work"]}).status_code == 200

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from embedwell_models import Embedder
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from tests.models.sparse_encoder import write_bge_m3
 from tests.service.local_server import local_server
 from tests.service.responses import error

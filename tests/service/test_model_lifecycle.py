@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Folder
 from tests.service.responses import error
-from tests.service.several import Options, SeveralModels
+from tests.service.server import Options, SeveralModels
 
 NAMES = ("a", "b", "c")
 

@@ -12,11 +12,10 @@ from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.prompted import PROMPT, write
-from tests.models.tiny import unframed
+from tests.models.tiny import unframed, write_static_model
 from tests.service.local_server import local_server
 from tests.service.responses import error
 from tests.service.server import HttpServer
-from tests.service.static_model import write_static_model
 
 SIDES: list[Side] = ["left", "right"]
 TEXTS = ["the work of others", "", "any copyright in that license is for you"]

@@ -9,8 +9,7 @@ from embedwell_client import Client
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.responses import error
-from tests.service.server import error_of
-from tests.service.several import Options, SeveralModels
+from tests.service.server import Options, SeveralModels, error_of
 
 ADMIN = {"authorization": "Bearer operator"}
 TEXTS = {"query": "red", "texts": ["blue", "green"]}

@@ -11,7 +11,7 @@ from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import Settings
 from tests.conftest import Folder
 from tests.models.cross_encoder import write_cross_encoder
-from tests.service.several import SeveralModels
+from tests.service.server import SeveralModels
 
 pytestmark = pytest.mark.full
 

@@ -12,7 +12,7 @@ from embedwell_models import Embedder
 from embedwell_models.vectors import truncate_and_normalize
 from tests.conftest import Folder
 from tests.models.jina_adapters import PROMPTS, TASKS, write_sentence_model
-from tests.models.routed import save, two_encoders
+from tests.models.model_files.chains import save, two_encoders
 from tests.service.local_server import local_server
 from tests.service.responses import error, vectors
 from tests.service.server import HttpServer, Server

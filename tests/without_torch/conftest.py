@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from embedwell_models.cpu_backend import library
-from tests.service.server import MAX_ISA
-from tests.service.several import SeveralModels
+from tests.service.server import MAX_ISA, SeveralModels
 from tests.without_torch.inputs import FAMILIES, FOLDER
 
 Arrays = Mapping[str, Any]

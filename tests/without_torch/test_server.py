@@ -11,8 +11,7 @@ import pytest
 
 from embedwell_models.vectors import Floats
 from tests.models.word_files import WORDS, vectors
-from tests.service.server import error_of
-from tests.service.several import SeveralModels
+from tests.service.server import SeveralModels, error_of
 from tests.without_torch.conftest import PRECISIONS, Expected
 from tests.without_torch.inputs import DOCUMENTS, FAMILIES, IMAGES, LABELS, QUERY, TEXTS
 

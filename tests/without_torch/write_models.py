@@ -27,9 +27,8 @@ from tests.models.image_models import encoded, features, picture, write_clip
 from tests.models.random_weights import randomize
 from tests.models.sparse_encoder import write_bge_m3, write_splade
 from tests.models.test_bge_m3 import reference as bge_m3_outputs
-from tests.models.tiny import write_tokenizer
+from tests.models.tiny import write_static_model, write_tokenizer
 from tests.models.word_files import vectors, write_text
-from tests.service.static_model import write_static_model
 from tests.without_torch.inputs import DOCUMENTS, FAMILIES, IMAGES, LABELS, QUERY, TEXTS
 
 Arrays = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Access to the weight files of a checkpoint, safetensors or GGUF, without torch."""
+"""Access to the weight files of a checkpoint, safetensors, GGUF or ONNX, without torch."""
 
 import json
 import mmap
@@ -89,7 +89,8 @@ def require_weight_files(folder: Path) -> list[Path]:
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files (shards) of a checkpoint in order; the list may be empty.
 
-    The index, if there is one, names the shards. Raises ModelError for a shard that is missing.
+    The index, if there is one, names the shards. Without them, the list has the file in GGUF or
+    ONNX. Raises ModelError for a shard that is missing.
     """
     if (single := folder / "model.safetensors").is_file():
         return [single]
@@ -97,7 +98,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [single]
     index = JsonConfig.optional(folder / INDEX)
     if "weight_map" not in index:
-        return sorted(folder.glob("model-*-of-*.safetensors"))
+        return sorted(folder.glob("model-*-of-*.safetensors")) or _onnx_files(folder)
     shards = sorted({*index.get("weight_map", {}).values()})
     missing = [name for name in shards if Path(name).name != name or not (folder / name).is_file()]
     if missing:
@@ -105,9 +106,37 @@ def weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in shards]
 
 
-def format_name(folder: Path) -> Literal["safetensors", "GGUF"]:
+def _onnx_files(folder: Path) -> list[Path]:
+    # A pickle has precedence: it may have tensors that an export lacks, and can be converted.
+    if any(folder.glob("*.safetensors")) or pickles(folder):
+        return []
+    places = [folder / "model.onnx", folder / "onnx" / "model.onnx"]
+    exports = [path for path in places if path.is_file()]
+    if not exports:
+        exports = [path for place in places for path in place.parent.glob("*.onnx")]
+        exports = exports if len(exports) == 1 else []
+    return exports[:1]
+
+
+def all_weight_files(folder: Path) -> list[Path]:
+    """Return the files that `require_weight_files` returns, and those beside them with weights."""
+    files = []
+    for path in require_weight_files(folder):
+        if path.suffix == other_files.ONNX:
+            from embedwell_models.checkpoint.onnx_export.graph import Graph
+
+            files += Graph.read(path).files
+        else:
+            files.append(path)
+    return files
+
+
+def format_name(folder: Path) -> Literal["safetensors", "GGUF", "ONNX"]:
     """Name the format of a checkpoint's weights."""
-    return "GGUF" if any(path.name == GGUF for path in weight_files(folder)) else "safetensors"
+    suffixes = {path.suffix for path in weight_files(folder)}
+    if other_files.GGUF in suffixes:
+        return "GGUF"
+    return "ONNX" if other_files.ONNX in suffixes else "safetensors"
 
 
 def pickles(folder: Path) -> list[Path]:
@@ -144,6 +173,14 @@ def headers(folder: Path) -> Mapping[str, TensorHeader]:
 
             headers |= {name: TensorHeader(info.shape, info.kind) for name, info in infos(path)}
             continue
+        if path.suffix == other_files.ONNX:
+            from embedwell_models.checkpoint.onnx_export.tensors import sources
+
+            headers |= {
+                name: TensorHeader(source.shape, source.numbers.kind)
+                for name, source in sources(path).items()
+            }
+            continue
         try:
             with safe_open(path, framework="numpy") as checkpoint:
                 for name in checkpoint.keys():  # noqa: SIM118 - not a mapping
@@ -176,6 +213,12 @@ def map_file(path: Path) -> Iterator[tuple[str, StoredTensor]]:
         from embedwell_models.gguf.architectures import arrays
 
         for name, dtype, numbers in arrays(path):
+            yield name, StoredTensor(dtype, numbers)
+        return
+    if path.suffix == other_files.ONNX:
+        from embedwell_models.checkpoint.onnx_export import tensors
+
+        for name, dtype, numbers in tensors.arrays(path):
             yield name, StoredTensor(dtype, numbers)
         return
     header, start = _header(path)

@@ -30,6 +30,7 @@ Weights = Mapping[str, Floats]
 
 _HALF = (np.dtype("<u2"), np.dtype("<f2"))  # the bits of bfloat16, and float16
 _OTHER = "the weights and config.json are of two models: fetch both again"
+_WITHOUT_NAME = "an export may have them without a name: give the original model"
 _BLOCK = 1 << 18  # numbers that stay in a cache while they are checked
 
 
@@ -77,30 +78,27 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     Raises ModelError for a file that cannot be read, and for a tensor that is missing, unknown,
     quantised, not finite or of a wrong shape. The message names the file or tensor.
     """
-    weights: dict[str, Stored] = {}
-    static = not spec.config.num_layers  # only the table of such a model may hold integers
-
-    def is_of_layer(name: str) -> bool:
-        return any(ours.startswith("layers.") for ours in spec.rename(name))
-
     expected = spec.expected()
     adapters.check_trained(folder, spec, expected)
     additions = adapters.read_additions(folder, spec, iterate_tensors(folder))
+    static = not spec.config.num_layers  # only the table of such a model may hold integers
+    weights: dict[str, Stored] = {}
     unknown: set[str] = set()
     for name, kept, freed in _iterate_mapped_twice(folder):
         names = spec.rename(name)
         unknown |= {name} if {*names} - expected else set()
-        if names and not unknown:
-            if static and kept.is_integer:
-                array = kept.array
-            else:
-                array = _finite(folder, name, freed, computed="norm" in name)
-                safetensors_files.release_pages([freed.array])  # of the check
-                if (addition := additions.pop(tuple(names), None)) is not None:
-                    array = adapters.add(folder, name, array, addition)
-                if not is_of_layer(name):
-                    array = _readable_by_rows(array, freed, kept)
-            weights |= _parts(spec, names, array)
+        if not names or unknown:
+            continue
+        if static and kept.is_integer:
+            array = kept.array
+        else:
+            array = _finite(folder, name, freed, computed="norm" in name)
+            safetensors_files.release_pages([freed.array])  # of the check
+            if (addition := additions.pop(tuple(names), None)) is not None:
+                array = adapters.add(folder, name, array, addition)
+            if not names[0].startswith("layers."):
+                array = _readable_by_rows(array, freed, kept)
+        weights |= _parts(spec, names, array)
     if unknown:
         raise ModelError(
             f"{folder}: config.json implies no tensors {sorted(unknown)[:4]}; {_OTHER}"
@@ -108,7 +106,9 @@ def load(folder: Path, spec: CheckpointLayout) -> StoredWeights:
     if additions:
         raise ModelError(f"{folder}: the checkpoint lacks {next(iter(additions))} of the adapter")
     if missing := spec.their_names(expected - weights.keys()):
-        raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {_OTHER}")
+        exported = safetensors_files.format_name(folder) == "ONNX"
+        reason = _WITHOUT_NAME if exported else _OTHER
+        raise ModelError(f"{folder}: the checkpoint lacks {missing[:4]}; {reason}")
     plain = {name: _without_mapping(name, array) for name, array in _fold(weights, spec).items()}
     check_shapes(folder, plain, spec)
     return StoredWeights(plain, as_in_file=not spec.placeholders)

@@ -18,8 +18,8 @@ from embedwell_models.encoder.batch import Batch, Integers
 from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.torch_backend.device import resolve_device
-from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, TorchLinearFactory
+from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm
 from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout

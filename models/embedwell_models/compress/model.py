@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,15 @@ from embedwell_models import families
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.checkpoint.new_folder import new_folder
 from embedwell_models.classic import word_vectors
-from embedwell_models.compress import tokenizer as tokenizers
-from embedwell_models.compress.codes import product_quantize
-from embedwell_models.compress.hashed import fit_pool
-from embedwell_models.compress.table import principal_directions, quantize_rows
-from embedwell_models.compress.tiers import Band, as_parts, split_rows
+from embedwell_models.compress.forms import (
+    Band,
+    as_parts,
+    fit_pool,
+    principal_directions,
+    product_quantize,
+    quantize_rows,
+    split_rows,
+)
 from embedwell_models.config.json_config import JsonConfig, read_json
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.word_table import WordTable
@@ -34,6 +38,8 @@ from embedwell_models.tokenizer.word_vocabulary import LISTED, MAPPED, Vocabular
 from embedwell_models.vectors import Floats
 
 Ids = npt.NDArray[np.int64]
+_NewIds = Mapping[int, int]
+"""New ids by old ids of the tokens that remain."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def _cut_words(description: ModelDescription, encoder: Path, used: Sequence[int]
 
 def _cut_tokens(description: ModelDescription, encoder: Path, used: Sequence[int]) -> Ids:
     path = encoder / "tokenizer.json"
-    tokenizer, kept_ids = tokenizers.cut(read_json(path), used)
+    tokenizer, kept_ids = _cut_tokenizer(read_json(path), used)
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     return np.array(kept_ids, dtype=np.int64)
 
@@ -189,3 +195,67 @@ def _save(encoder: Path, description: ModelDescription, parts: Mapping[str, Arra
 
 def _update(path: Path, **changed: Any) -> None:
     path.write_text(json.dumps(read_json(path) | changed), encoding="utf-8")
+
+
+def _cut_tokenizer(
+    tokenizer: dict[str, Any], used: Sequence[int]
+) -> tuple[dict[str, Any], list[int]]:
+    """Return a tokenizer.json without unused tokens, and the old ids of the tokens that remain.
+
+    Used tokens come first, in the given order; tokens outside the model's vocabulary come last.
+    Added tokens, the unknown token and single characters always remain. A text with only used
+    tokens is split as before: WordPiece takes the longest tokens and Unigram the likeliest tokens,
+    and both choices stay available. Raises ModelError for another kind of model.
+    """
+    kind = tokenizer["model"]["type"]
+    if kind not in _CUTS:
+        raise ModelError(f"a vocabulary of {kind} cannot be cut; supported: {', '.join(_CUTS)}")
+    added: set[int] = {token["id"] for token in tokenizer.get("added_tokens", [])}
+    names = _names(tokenizer["model"])
+    single = {id for id, name in names.items() if len(name.removeprefix("##")) == 1}
+    unknown = {id for id in names if id == _unknown(tokenizer["model"], names)}
+    order = {id: place for place, id in enumerate(used)}
+    kept_ids = sorted(
+        ({*used} | added | single | unknown) & {*names, *added},
+        key=lambda id: (id not in names, order.get(id, len(order)), id),
+    )
+    new_ids = {id: new_id for new_id, id in enumerate(kept_ids)}
+    result = json.loads(json.dumps(tokenizer))
+    _CUTS[kind](result["model"], new_ids)
+    for token in result.get("added_tokens", []):
+        token["id"] = new_ids[token["id"]]
+    result["post_processor"] = None  # holds old ids; texts of a table get no special tokens
+    return result, kept_ids
+
+
+def _names(model: dict[str, Any]) -> Mapping[int, str]:
+    if isinstance(model["vocab"], list):
+        return dict(enumerate(name for name, _ in model["vocab"]))
+    return {id: name for name, id in model["vocab"].items()}
+
+
+def _unknown(model: dict[str, Any], names: Mapping[int, str]) -> int | None:
+    if "unk_id" in model:
+        id: int | None = model["unk_id"]
+        return id
+    return next((id for id, name in names.items() if name == model.get("unk_token")), None)
+
+
+def _cut_vocabulary(model: dict[str, Any], new_ids: _NewIds) -> None:
+    model["vocab"] = {name: new_ids[id] for name, id in model["vocab"].items() if id in new_ids}
+
+
+def _cut_scores(model: dict[str, Any], new_ids: _NewIds) -> None:
+    scored_tokens = model["vocab"]
+    if any(id >= len(scored_tokens) for id in new_ids):
+        raise ModelError("an added token is missing in the Unigram vocabulary, which cannot be cut")
+    model["vocab"] = [scored_tokens[id] for id in new_ids]
+    if model["unk_id"] is not None:
+        model["unk_id"] = new_ids[model["unk_id"]]
+
+
+_CUTS: Mapping[str, Callable[[dict[str, Any], _NewIds], None]] = {
+    "WordPiece": _cut_vocabulary,
+    "WordLevel": _cut_vocabulary,
+    "Unigram": _cut_scores,
+}

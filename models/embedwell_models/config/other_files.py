@@ -19,9 +19,12 @@ _MARKS = {
 GGUF = ".gguf"
 """Suffix of files that are served by their own path."""
 
+ONNX = ".onnx"
+"""Suffix of files whose folders are served."""
+
 _FORMATS = {
     GGUF: "GGUF (llama.cpp)",
-    ".onnx": "ONNX",
+    ONNX: "ONNX",
     ".h5": "TensorFlow",
     ".msgpack": "Flax",
     ".ot": "Rust",
@@ -78,6 +81,11 @@ def other_format(path: Path) -> str:
     name = format_name(path)
     if path.suffix.lower() == GGUF:
         return f"is in the format {name}: give the path of this file as the model"
+    if path.suffix.lower() == ONNX:
+        return (
+            f"is in the format {name}, which is read from a folder: give one with config.json, and "
+            "with model.onnx or onnx/model.onnx in float32 or float16"
+        )
     return (
         f"is in the format {name}, which embedwell does not read: give the folder of the original "
         "model, with its config.json and model.safetensors, or its name on the hub"

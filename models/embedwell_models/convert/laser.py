@@ -25,7 +25,7 @@ from embedwell_models.convert.module_files import check_finite, encoder_folder, 
 from embedwell_models.convert.sentencepiece_model import VARIANTS, SentencePieceModel
 from embedwell_models.errors import ModelError
 from embedwell_models.hub.conversion import INSTALL, extra_installed
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.references import SENTENCES
 
 SUFFIX = ".pt"
 _SPECIAL = {

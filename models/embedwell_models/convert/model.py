@@ -74,6 +74,9 @@ def _write_folder(source: Path, scratch: Path) -> None:
     entries = modules.read_entries(source)
     for part in dict.fromkeys(["", *(entry.path for entry in entries)]):
         _copy(source / part, scratch / part)
+        if safetensors_files.format_name(source / part) == "ONNX":
+            log.info("%s: writing the weights of its ONNX file as safetensors", source / part)
+            weights.convert_export(source / part, scratch / part)
     encoder = entries[0].path
     if "tokenizer.json" in conversion.missing_files(source):
         _convert_tokenizer(source / encoder, scratch / encoder)

@@ -21,7 +21,7 @@ from embedwell_models.convert.sentencepiece_model import (
     warn_of_variants,
 )
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.references import SENTENCES
 from embedwell_models.tokenizer.loading import added_tokens, loader
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -42,6 +43,16 @@ def convert(source: Path, target: Path) -> None:
 def convert_file(source: Path, target: Path) -> None:
     """Write one pickle as safetensors; raises ModelError as `convert` does."""
     write(_read(source), target)
+
+
+def convert_export(source: Path, target: Path) -> None:
+    """Write the weights of an ONNX file as safetensors; raises ModelError as `map_file` does."""
+    (file,) = safetensors_files.weight_files(source)
+    arrays = {}
+    for name, tensor in safetensors_files.map_file(file):
+        stored_type = np.float16 if tensor.dtype == "F16" else np.float32
+        arrays[name] = tensor.to_float32().astype(stored_type, copy=False)
+    safetensors_files.write_arrays(target / "model.safetensors", arrays, {"format": "pt"})
 
 
 def write(tensors: Mapping[str, Tensor], path: Path) -> None:

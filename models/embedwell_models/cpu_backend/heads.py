@@ -19,7 +19,10 @@ _FEATURE_ROWS = 512  # tokens whose inner features are in memory at once
 
 
 class KernelSpladeHead:
-    """Head of a masked language model whose logits are pooled over the tokens of a text."""
+    """Head of a masked language model whose logits are pooled over the tokens of a text.
+
+    SPLADE: Formal et al. 2021, arXiv 2109.10086.
+    """
 
     def __init__(
         self, splade: Splade, weights: MaskedLMWeights, linear: KernelLinearFactory
@@ -70,7 +73,10 @@ class KernelSpladeHead:
 
 
 class KernelLatentAttention:
-    """Attention to latents, then a gated feed-forward network (GEGLU: arXiv 2002.05202)."""
+    """Attention of each token's last state to trained latents, then a gated network.
+
+    NV-Embed: Lee et al. 2024, arXiv 2405.17428. GEGLU: Shazeer 2020, arXiv 2002.05202.
+    """
 
     def __init__(self, weights: LatentWeights, linear: LinearFactory) -> None:
         """linear: builds the linear layers in a precision."""

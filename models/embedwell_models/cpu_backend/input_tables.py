@@ -100,7 +100,10 @@ def _positions(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, 
 
 @dataclass(frozen=True)
 class FactorizedInput:
-    """Sum of the tables' rows (T, E), normalised and projected to (T, D)."""
+    """Sum of the tables' rows (T, E), normalised and projected to (T, D).
+
+    ALBERT: Lan et al. 2019, arXiv 1909.11942.
+    """
 
     inputs: InputTables
     norm: tuple[Floats, Floats]

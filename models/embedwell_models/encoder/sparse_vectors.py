@@ -10,7 +10,7 @@ from embedwell_models.config.json_config import read_object
 from embedwell_models.encoder.batch import Row
 from embedwell_models.errors import ModelError
 from embedwell_models.model_files.sparse import TOKEN_WEIGHTS, QueryWeights
-from embedwell_models.outputs.text_outputs import SparseVector
+from embedwell_models.outputs import SparseVector
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 

@@ -71,9 +71,12 @@ from embedwell_models.families import (
     xlnet,
     xmod,
 )
-from embedwell_models.families.decoder import bidirectional_code
 from embedwell_models.families.family import Family
-from embedwell_models.families.remote_code import refuse_undescribed, refuse_unknown_code
+from embedwell_models.families.remote_code import (
+    bidirectional_code,
+    refuse_undescribed,
+    refuse_unknown_code,
+)
 from embedwell_models.families.unread_keys import unread_keys
 
 ALL: Sequence[Family] = (  # in the order of the documentation

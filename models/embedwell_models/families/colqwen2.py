@@ -5,12 +5,21 @@ ColQwen2.5 is one with a Qwen2.5-VL.
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, Projection
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen2_5_vl, qwen2_vl
 from embedwell_models.families.family import Family, Row, Variant
-from embedwell_models.families.page_projection import COLPALI_ENGINE, project_tokens
 
+_AUGMENTATION = "<|endoftext|>"
+COLPALI_ENGINE = PageFormat(
+    placeholder="<|image_pad|>",
+    page="<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image."
+    f"<|im_end|>{_AUGMENTATION}",
+    query_prefix="",
+    augmentation=_AUGMENTATION,
+)
+"""Format of colpali-engine since Qwen3-VL; its earlier one has a prefix of queries, too."""
 _FORMAT = replace(COLPALI_ENGINE, query_prefix="Query: ", augmentation=None)
 _WIDTH = 128  # of the authors
 _CODES = {"qwen2_vl": "ColQwen2", "qwen2_5_vl": "ColQwen2_5"}
@@ -38,6 +47,31 @@ def of_authors(options: JsonConfig) -> CheckpointLayout:
     read_base = qwen2_vl.read if options["model_type"] == "qwen2_vl" else qwen2_5_vl.read
     return project_tokens(
         read_base(options.without("architectures")), _FORMAT, "custom_text_proj", _WIDTH
+    )
+
+
+def project_tokens(
+    spec: CheckpointLayout, page_format: PageFormat, head: str, width: int, inside: str = ""
+) -> CheckpointLayout:
+    """Add a projection of each token's state to the spec of a model of texts and images.
+
+    head: its name. inside: prefix of the names of all other tensors.
+    """
+    assert spec.image_tokens is not None
+    encoder, projection = spec.image_tokens.encoder, f"{head}.*"
+    prefixes = (*spec.prefixes, "") if inside else spec.prefixes
+    encoder = replace(
+        encoder,
+        prefixes=tuple(f"{inside}{prefix}" for prefix in encoder.prefixes),
+        unused=(*(f"{inside}{pattern}" for pattern in encoder.unused), projection),
+    )
+    return replace(
+        spec,
+        prefixes=tuple(f"{inside}{prefix}" for prefix in prefixes),
+        unused=(*spec.unused, projection),
+        image_tokens=replace(spec.image_tokens, encoder=encoder),
+        page_format=page_format,
+        token_projection=Projection(tensor=f"{head}.weight", width=width, bias=True),
     )
 
 

@@ -11,8 +11,8 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.page_format import PageFormat
 from embedwell_models.families import qwen3_vl
+from embedwell_models.families.colqwen2 import COLPALI_ENGINE, project_tokens
 from embedwell_models.families.family import Family, Row, Variant
-from embedwell_models.families.page_projection import COLPALI_ENGINE, project_tokens
 
 _IMAGE = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
 _AUGMENTATION = "<|endoftext|>"

@@ -1,11 +1,11 @@
-"""Gemma 2 rerankers by layer, which could also merge tokens between layers.
+"""Gemma 2 rerankers by layer, as those of MiniCPM, which could also merge tokens between layers.
 
 The option `compress_ratio` of FlagEmbedding merges them; by its default of 1 it merges none.
 """
 
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
-from embedwell_models.families import gemma, layerwise
+from embedwell_models.families import gemma, minicpm
 from embedwell_models.families.classification_heads import ClassificationLayers
 from embedwell_models.families.family import Family, Row
 
@@ -14,14 +14,14 @@ def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a Gemma 2 that reranks."""
     options.require("layer_wise", True)
     options.require("compress_ratio", 1)
-    spec = gemma.of_gemma2(layerwise.up_to_the_score(options), causal=True)
-    return layerwise.with_heads(spec, options)
+    spec = gemma.of_gemma2(minicpm.up_to_the_score(options), causal=True)
+    return minicpm.with_heads(spec, options)
 
 
 def _head(options: JsonConfig) -> ClassificationLayers:
     # With one layer, FlagEmbedding takes the first head, whichever layer it is.
     softcap = options.nullable("final_logit_softcapping", 30.0)
-    return layerwise.head(0, softcap or 0.0)
+    return minicpm.head(0, softcap or 0.0)
 
 
 FAMILIES = (

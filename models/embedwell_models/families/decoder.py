@@ -1,16 +1,18 @@
-"""Causal masks and sliding windows of decoders, from config.json."""
+"""Decoders: causal masks, sliding windows, and text encoders of models that also read images."""
 
 import re
-import tomllib
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
+from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.family import Reader
+from embedwell_models.families.remote_code import bidirectional_code
 
 _HINT = "false where that code lets a token see those after it, else true"
 _KINDS = ("full_attention", "sliding_attention")
-_BIDIRECTIONAL = Path(__file__).with_name("bidirectional_code.toml")
+_PREFIXES = ("model.language_model.", "language_model.model.", "language_model.")
 
 
 def is_causal(options: JsonConfig, family: str) -> bool:
@@ -41,32 +43,6 @@ def is_causal(options: JsonConfig, family: str) -> bool:
     return True
 
 
-def bidirectional_code(options: JsonConfig) -> str:
-    """Name a decoder's own code if it is known to let each token see the whole text; "" otherwise.
-
-    Examples are LLM2Vec (BehnamGhader et al. 2024, arXiv 2404.05961) and DRAMA (Ma et al. 2025,
-    arXiv 2502.18460). It is "" as well if config.json has `is_causal`.
-    """
-    if "is_causal" in options:
-        return ""
-    known_class, repositories = _known_code()
-    code = str(options.get("auto_map", {}).get("AutoModel", ""))
-    named, _, path = code.rpartition("--")
-    for name in (path.rpartition(".")[2], *options.get("architectures", ())):
-        if known_class.fullmatch(name):
-            return str(name)
-    # Folders of the hub's cache, models--organisation--name, and of converted models.
-    parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
-    return min(repositories & {named, *parts}, default="")
-
-
-@cache
-def _known_code() -> tuple[re.Pattern[str], frozenset[str]]:
-    # The classes and the repositories in the data file.
-    known = tomllib.loads(_BIDIRECTIONAL.read_text(encoding="utf-8"))
-    return re.compile("|".join(known["classes"])), frozenset(known["repositories"])
-
-
 def sliding_window(options: JsonConfig) -> int | None:
     """Return the sliding window: None if it is null, transformers' default if it is missing."""
     window: int | None = options.nullable("sliding_window", 4096)
@@ -91,3 +67,30 @@ def layer_windows(
     # A causal window counts the token itself.
     visible = window and window - causal
     return tuple(visible if kind == "sliding_attention" else None for kind in kinds)
+
+
+def read_text_config(
+    options: JsonConfig,
+    family: str,
+    readers: Mapping[str, Reader],
+    towers: tuple[str, ...],
+    defaults: Mapping[str, Any] | None = None,
+) -> CheckpointLayout:
+    """Build the spec of the text encoder in a decoder of texts and images.
+
+    family: prefix of the names of its classes. readers: by the model_type in text_config. towers:
+    names of the other parts of the model. defaults: for keys that text_config leaves out.
+    """
+    options.require("is_causal", True)
+    is_causal(options, family)  # refuses remote code
+    text = options.nested("text_config").with_defaults(defaults or {})
+    return beside_towers(text.choice("model_type", readers)(text), towers)
+
+
+def beside_towers(spec: CheckpointLayout, towers: tuple[str, ...]) -> CheckpointLayout:
+    """Return the spec of a text encoder in the checkpoint of a model with other parts.
+
+    towers: their names.
+    """
+    others = tuple(f"{prefix}{tower}.*" for prefix in ("", "model.") for tower in towers)
+    return replace(spec, prefixes=_PREFIXES, unused=(*spec.unused, *others))

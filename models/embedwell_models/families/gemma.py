@@ -8,10 +8,14 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families import llama, qwen
 from embedwell_models.families.classification_heads import decoder
-from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.decoder import (
+    is_causal,
+    layer_windows,
+    read_text_config,
+    sliding_window,
+)
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
-from embedwell_models.families.text_config import read_text_config
 from embedwell_models.positions.schemes import Rotary
 
 _HEAD_SIZE = 256

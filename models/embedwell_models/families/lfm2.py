@@ -46,9 +46,7 @@ def read(options: JsonConfig) -> CheckpointLayout:
         causal=causal,
         positions=rotary(options, head_size, base=1_000_000.0),
     )
-    convolution = ConvolutionSpec(width=options.get("conv_L_cache", 3))
-    if not causal and convolution.width % 2 == 0:
-        raise options.unsupported("conv_L_cache", convolution.width, "an odd number")
+    convolution = _convolution(options, causal)
     layers = (
         replace(layer, mixer=convolution) if kind == "conv" else layer
         for layer, kind in zip(config.layers, kinds, strict=True)
@@ -59,6 +57,13 @@ def read(options: JsonConfig) -> CheckpointLayout:
         unused=("lm_head.weight",),
         prefixes=("model.", "lfm2."),
     )
+
+
+def _convolution(options: JsonConfig, causal: bool) -> ConvolutionSpec:
+    width = options.get("conv_L_cache", 3)
+    if not causal and width % 2 == 0:
+        raise options.unsupported("conv_L_cache", width, "an odd number")
+    return ConvolutionSpec(width=width)
 
 
 def _tensors(biased: bool) -> dict[str, str]:

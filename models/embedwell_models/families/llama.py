@@ -12,10 +12,14 @@ from embedwell_models.families.classification_heads import (
     LinearLayer,
     decoder,
 )
-from embedwell_models.families.decoder import is_causal, layer_windows, sliding_window
+from embedwell_models.families.decoder import (
+    is_causal,
+    layer_windows,
+    read_text_config,
+    sliding_window,
+)
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import original_positions, rotary
-from embedwell_models.families.text_config import read_text_config
 
 _MINISTRAL3_ROPE = {
     **{"rope_type": "yarn", "rope_theta": 1_000_000.0, "factor": 16.0},

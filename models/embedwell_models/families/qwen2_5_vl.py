@@ -1,19 +1,73 @@
-"""Qwen2.5-VL (Bai et al. 2025, arXiv 2502.13923) for texts, with or without images."""
+"""Qwen2.5-VL (Bai et al. 2025, arXiv 2502.13923) for texts, with or without images.
+
+Most layers of its image encoder attend within square windows.
+"""
 
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, ImageTokenSpec, affine
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families import qwen2_vl
 from embedwell_models.families.family import Row
-from embedwell_models.families.qwen2_5_vl_images import image_tokens
+from embedwell_models.families.qwen3_vl import EPS, axial_rotary
 
 _TEXT = "qwen2_5_vl_text"
+_LAYER = "blocks.{}"
+_TENSORS = {
+    **qwen2_vl.ENDS,
+    "merger.ln_q.weight": "merger.norm.weight",
+    f"{_LAYER}.norm1.weight": "layers.{}.attention_norm.weight",
+    f"{_LAYER}.norm2.weight": "layers.{}.ffn_norm.weight",
+    **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),
+    **affine(f"{_LAYER}.attn.proj", "layers.{}.output"),
+    **affine(f"{_LAYER}.mlp.gate_proj", "layers.{}.gate"),
+    **affine(f"{_LAYER}.mlp.up_proj", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.down_proj", "layers.{}.down"),
+}
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
     """Build the spec of a model of texts, images and videos, or of its text encoder alone."""
     return qwen2_vl.read_model(options, "Qwen2_5_VL", _TEXT, image_tokens)
+
+
+def image_tokens(options: JsonConfig, text: JsonConfig, config: EncoderConfig) -> ImageTokenSpec:
+    """Build the spec of the image encoder; the arguments and errors are those of Qwen2-VL's."""
+    vision = options.nested("vision_config")
+    vision.require("model_type", "qwen2_5_vl_vision", "qwen2_5_vl")
+    if vision.get("out_hidden_size", 3584) != config.hidden_size:
+        raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], config.hidden_size)
+    images = _config(vision)
+    whole = tuple(vision.get("fullatt_block_indexes", [7, 15, 23, 31]))
+    if not all(index in range(images.num_layers) for index in whole):
+        raise vision.unsupported("fullatt_block_indexes", whole, "numbers of layers")
+    encoder = qwen2_vl.image_encoder(vision, images, _TENSORS, config.hidden_size)
+    spec = qwen2_vl.image_token_spec(options, text, config, encoder)
+    window = vision.get("window_size", 112) // spec.merge // spec.patch_size
+    if window < 1:
+        least = spec.merge * spec.patch_size
+        raise vision.unsupported("window_size", vision["window_size"], f"{least} pixels or more")
+    return replace(spec, window=window, whole_layers=whole)
+
+
+def _config(vision: JsonConfig) -> EncoderConfig:
+    width, heads = vision.get("hidden_size", 3584), vision.get("num_heads", 16)
+    return plain_config(
+        vocab_size=0,
+        hidden_size=width,
+        num_layers=vision.get("depth", 32),
+        num_heads=heads,
+        intermediate_size=vision.get("intermediate_size", 3420),
+        max_positions=1,  # there is no table
+        activation=vision.choice("hidden_act", ACTIVATIONS, "silu"),
+        gated=True,
+        norm="rms",
+        norm_eps=EPS,
+        positions=axial_rotary(vision, width // heads),
+        arrangement="pre",
+    )
 
 
 FAMILIES = (

@@ -9,10 +9,9 @@ from embedwell_models.config.checkpoint_layout import CheckpointLayout, linear
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.config.layer_spec import AttentionSpec, DeltaNetSpec, LayerSpec
 from embedwell_models.families import llama, qwen
-from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import Family, NextToken, Row
 from embedwell_models.families.rope import rotary
-from embedwell_models.families.text_config import read_text_config
 
 _HEAD_SIZE = 256
 _KINDS = ("linear_attention", "full_attention")

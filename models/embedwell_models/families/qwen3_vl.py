@@ -1,20 +1,48 @@
 """Qwen3-VL (Bai et al. 2025, arXiv 2511.21631) for texts, with or without images.
 
-In a text alone the three positions of a token are equal, so the rotations are those of a Qwen3.
+In a text alone the three positions of a token are equal, so the rotations are those of a Qwen3. The
+vectors of an image are tokens of a text; states of earlier layers of its encoder are added to the
+text encoder's states (DeepStack; arXiv 2406.04334).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import (
+    CheckpointLayout,
+    ImageTokenSpec,
+    affine,
+    affine_shapes,
+)
+from embedwell_models.config.encoder_config import EncoderConfig, plain_config
 from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.config.layer_spec import ACTIVATIONS
 from embedwell_models.families import llama, qwen
-from embedwell_models.families.decoder import is_causal
+from embedwell_models.families.decoder import is_causal, read_text_config
 from embedwell_models.families.family import Family, NextToken, Row
-from embedwell_models.families.qwen3_vl_images import image_tokens
 from embedwell_models.families.rope import rotary
-from embedwell_models.families.text_config import read_text_config
+from embedwell_models.positions.schemes import Learned, Rotary
 
 _HEAD_SIZE = 128
+_LAYER = "blocks.{}"
+LAYERS = {  # also of Qwen2-VL
+    **affine(f"{_LAYER}.norm1", "layers.{}.attention_norm"),
+    **affine(f"{_LAYER}.norm2", "layers.{}.ffn_norm"),
+    **affine(f"{_LAYER}.attn.qkv", "layers.{}.query|key|value"),
+    **affine(f"{_LAYER}.attn.proj", "layers.{}.output"),
+}
+_TENSORS = {
+    **affine("patch_embed.proj", "patch"),
+    "pos_embed.weight": "position_table",
+    **LAYERS,
+    **affine(f"{_LAYER}.mlp.linear_fc1", "layers.{}.up"),
+    **affine(f"{_LAYER}.mlp.linear_fc2", "layers.{}.down"),
+}
+_MERGER = {"norm": "norm", "linear_fc1": "up", "linear_fc2": "down"}
+_UNUSED = ("language_model.*", "model.language_model.*", "lm_head.weight")
+CHANNELS = 3
+EPS = 1e-6
+_PIXELS = (4 * 32**2, 1800 * 32**2)  # from github.com/QwenLM/Qwen3-VL-Embedding
 
 
 def read(options: JsonConfig) -> CheckpointLayout:
@@ -36,6 +64,138 @@ def _text_only(options: JsonConfig) -> CheckpointLayout:
         positions=rotary(options, options.get("head_dim", _HEAD_SIZE), base=500_000.0),
     )
     return llama.spec(config, llama.tensors(biased, biased, False) | qwen.NORMS)
+
+
+def image_tokens(
+    options: JsonConfig,
+    width: int,
+    *,
+    kinds: Sequence[str] = ("qwen3_vl_vision", "qwen3_vl"),
+    deepstack: Sequence[int] = (8, 16, 24),
+    sections: tuple[int, int, int] = (24, 20, 20),
+) -> ImageTokenSpec | None:
+    """Build the spec of the image encoder; None for a file without vision_config.
+
+    width: of the text encoder's states. kinds: allowed model types of the image encoder.
+    deepstack, sections: the options by default.
+
+    Raises ModelError for an option that is not supported.
+    """
+    if not options.get("vision_config", {}):
+        return None
+    vision = options.nested("vision_config")
+    vision.require("model_type", *kinds)
+    vision.require("in_channels", CHANNELS)
+    if vision.get("out_hidden_size", 3584) != width:
+        raise vision.unsupported("out_hidden_size", vision["out_hidden_size"], width)
+    config = _config(vision)
+    deepstack = tuple(vision.get("deepstack_visual_indexes", [*deepstack]))
+    if not all(index in range(config.num_layers) for index in deepstack):
+        raise vision.unsupported("deepstack_visual_indexes", deepstack, "numbers of layers")
+    return ImageTokenSpec(
+        encoder=_encoder(vision, config, len(deepstack), width),
+        patch_size=vision.get("patch_size", 16),
+        frames=vision.get("temporal_patch_size", 2),
+        merge=vision.get("spatial_merge_size", 2),
+        grid=_grid(vision),
+        deepstack=deepstack,
+        id=options.get("image_token_id", 151_655),
+        sections=_interleaved(options.nested("text_config"), sections),
+        pixels=_PIXELS,
+    )
+
+
+def _encoder(
+    vision: JsonConfig, config: EncoderConfig, deepstack: int, width: int
+) -> CheckpointLayout:
+    # deepstack: number of layers whose states are added. width: of the text encoder's states.
+    patch, frames = vision.get("patch_size", 16), vision.get("temporal_patch_size", 2)
+    merge = vision.get("spatial_merge_size", 2)
+    names = ["merger", *(f"deepstack_merger_list.{place}" for place in range(deepstack))]
+    return CheckpointLayout(
+        config=config,
+        tensors=_TENSORS | _mergers(names),
+        unused=_UNUSED,
+        prefixes=("model.visual.", "visual."),
+        shapes=_shapes(config, CHANNELS * frames * patch**2, merge, names, width),
+    )
+
+
+def _config(vision: JsonConfig) -> EncoderConfig:
+    width, heads = vision.get("hidden_size", 1152), vision.get("num_heads", 16)
+    return plain_config(
+        vocab_size=0,
+        hidden_size=width,
+        num_layers=vision.get("depth", 27),
+        num_heads=heads,
+        intermediate_size=vision.get("intermediate_size", 4304),
+        max_positions=_grid(vision) ** 2,
+        activation=vision.choice("hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"),
+        norm_eps=EPS,
+        input_positions=Learned(),
+        positions=axial_rotary(vision, width // heads),
+        arrangement="pre",
+    )
+
+
+def _grid(vision: JsonConfig) -> int:
+    return int(vision.get("num_position_embeddings", 2304) ** 0.5)
+
+
+def _mergers(names: list[str]) -> dict[str, str]:
+    return {
+        theirs: ours
+        for name in names
+        for part, own in _MERGER.items()
+        for theirs, ours in affine(f"{name}.{part}", f"{name}.{own}").items()
+    }
+
+
+def _shapes(
+    config: EncoderConfig, pixels: int, merge: int, names: list[str], out: int
+) -> dict[str, tuple[int, ...]]:
+    width, joined = config.hidden_size, config.hidden_size * merge**2
+    shapes = affine_shapes("patch", (width, pixels))
+    for name in names:
+        normed = width if name == "merger" else joined
+        shapes |= {f"{name}.norm.{part}": (normed,) for part in ("weight", "bias")}
+        shapes |= affine_shapes(f"{name}.up", (joined, joined))
+        shapes |= affine_shapes(f"{name}.down", (out, joined))
+    return shapes
+
+
+def axial_rotary(vision: JsonConfig, head_size: int) -> Rotary:
+    """Read the rotations by the row and the column of a patch; raises ModelError for others."""
+    rotation = vision.nested("rope_parameters")
+    rotation.require("rope_type", "axial")
+    return Rotary(dim=head_size, base=float(rotation.get("rope_theta", 10_000.0)))
+
+
+def mrope_sections(
+    text: JsonConfig, default: tuple[int, int, int], pairs: int | None = None
+) -> tuple[int, int, int]:
+    """Read the numbers of pairs that the time, row and column of a token rotate.
+
+    text: options of the text encoder. pairs: their sum; None for any. Raises ModelError for others.
+    """
+    settings = _rope_settings(text)
+    sections = settings.get("mrope_section", list(default))
+    if len(sections) != len(default) or not all(type(each) is int for each in sections):
+        raise settings.unsupported("mrope_section", sections, "three whole numbers")
+    if pairs is not None and sum(sections) != pairs:
+        raise settings.unsupported("mrope_section", sections, f"numbers of the sum {pairs}")
+    time, row, column = sections
+    return time, row, column
+
+
+def _interleaved(text: JsonConfig, sections: tuple[int, int, int]) -> tuple[int, int, int]:
+    _rope_settings(text).require("mrope_interleaved", True)
+    return mrope_sections(text, sections)
+
+
+def _rope_settings(text: JsonConfig) -> JsonConfig:
+    older = text.nested("rope_scaling") if text.get("rope_scaling", {}) else None
+    return older or text.nested("rope_parameters")
 
 
 FAMILIES = (

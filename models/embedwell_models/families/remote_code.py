@@ -1,11 +1,18 @@
-"""Refusal of models whose remote code (`auto_map`) no family replaces; it is never run."""
+"""Remote code (`auto_map`) of models, which is never run: a family replaces it, or it is refused.
 
+Code of decoders is also known by its name to be bidirectional.
+"""
+
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.decoder import bidirectional_code
 
+_BIDIRECTIONAL = Path(__file__).with_name("bidirectional_code.toml")
 _PLAMO = (
     "what PLaMo-Embedding-1B computes, which tokens it pools, and how its tokenizer splits words"
 )
@@ -34,7 +41,7 @@ def refuse_unknown_code(options: JsonConfig, replaced: Sequence[str]) -> None:
     """Raise ModelError if config.json names remote code that is not among the replaced classes.
 
     A decoder with `is_causal` in config.json is accepted, and one whose code is known to be
-    bidirectional, see families.decoder.
+    bidirectional.
     """
     code = options.get("auto_map", {}).get("AutoModel")
     if code is None or "is_causal" in options or bidirectional_code(options):
@@ -43,3 +50,29 @@ def refuse_unknown_code(options: JsonConfig, replaced: Sequence[str]) -> None:
         raise options.unsupported(
             "auto_map", {"AutoModel": code}, f"{replaced}; code of a model is not run"
         )
+
+
+def bidirectional_code(options: JsonConfig) -> str:
+    """Name a decoder's own code if it is known to let each token see the whole text; "" otherwise.
+
+    Examples are LLM2Vec (BehnamGhader et al. 2024, arXiv 2404.05961) and DRAMA (Ma et al. 2025,
+    arXiv 2502.18460). It is "" as well if config.json has `is_causal`.
+    """
+    if "is_causal" in options:
+        return ""
+    known_class, repositories = _known_code()
+    code = str(options.get("auto_map", {}).get("AutoModel", ""))
+    named, _, path = code.rpartition("--")
+    for name in (path.rpartition(".")[2], *options.get("architectures", ())):
+        if known_class.fullmatch(name):
+            return str(name)
+    # Folders of the hub's cache, models--organisation--name, and of converted models.
+    parts = (part.removeprefix("models--").replace("--", "/", 1) for part in options.path.parts)
+    return min(repositories & {named, *parts}, default="")
+
+
+@cache
+def _known_code() -> tuple[re.Pattern[str], frozenset[str]]:
+    # The classes and the repositories in the data file.
+    known = tomllib.loads(_BIDIRECTIONAL.read_text(encoding="utf-8"))
+    return re.compile("|".join(known["classes"])), frozenset(known["repositories"])

@@ -33,10 +33,17 @@ def log_fetch(model: str, fetch: Callable[[], Path]) -> Path:
     return folder
 
 
-def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] = ()) -> Path:
+def fetch(
+    model: str,
+    revision: str | None,
+    cache: Path,
+    pickled: Sequence[str] = (),
+    exported: Sequence[str] = (),
+) -> Path:
     """Return the folder of organisation/name; the first use fetches it into the client's cache.
 
-    pickled: folders inside the model whose torch.save weights are fetched too.
+    pickled: folders inside the model whose torch.save weights are fetched too. exported: folders
+    inside the model whose weights in ONNX are fetched too.
 
     A fetched model is not fetched again, so that vectors do not change with the branch and the hub
     may be down. An interrupted download is continued. The client reads HF_TOKEN and HF_ENDPOINT:
@@ -46,7 +53,19 @@ def fetch(model: str, revision: str | None, cache: Path, pickled: Sequence[str] 
     """
     weights = [(PurePosixPath(part) / "pytorch_model*.bin").as_posix() for part in pickled]
     weights += PICKLED_HEADS if pickled else ()
+    for part in map(PurePosixPath, exported):
+        weights += [(part / path).as_posix() for path in ("model.onnx*", "onnx/model.onnx*")]
     return _snapshot(model, revision, cache, [*_PATTERNS, *weights])
+
+
+def file_names(model: str, commit: str) -> list[str]:
+    """List the files of organisation/name; raises ModelError as `fetch` does."""
+    from huggingface_hub import HfApi
+
+    try:
+        return HfApi().list_repo_files(model, revision=commit)
+    except Exception as error:
+        raise _unavailable(model, error) from None
 
 
 def fetch_config(model: str, cache: Path) -> Path:
@@ -73,9 +92,11 @@ def _snapshot(model: str, revision: str | None, cache: Path, patterns: list[str]
     try:
         return log_fetch(model, lambda: Path(snapshot()))
     except Exception as error:  # raised by the client, by httpx or xet, or by the disk
-        raise ModelError(
-            f"{model!r} could not be fetched from the hub: {_message(error)}"
-        ) from None
+        raise _unavailable(model, error) from None
+
+
+def _unavailable(model: str, error: Exception) -> ModelError:
+    return ModelError(f"{model!r} could not be fetched from the hub: {_message(error)}")
 
 
 def _message(error: Exception) -> str:

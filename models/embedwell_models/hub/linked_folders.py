@@ -49,7 +49,7 @@ def with_image_encoder(texts: Path, images: Path, cache: Path) -> Path:
     """
     encoder = images / modules.read_entries(images)[0].path
     files = [encoder / name for name in ("config.json", *preprocessing.FILES)]
-    files += safetensors_files.require_weight_files(encoder)
+    files += safetensors_files.all_weight_files(encoder)
     files.append(encoder / safetensors_files.INDEX)
     links = _links_to_all(texts)
     links |= {f"{IMAGE_ENCODER}/{file.name}": file.absolute() for file in files if file.is_file()}

@@ -109,7 +109,7 @@ def _links(adapter: Path, base: Path, whole: bool) -> Mapping[str, Path]:
     files = {path.relative_to(layout): path for path in others}
     weights = _encoder(base)
     needed = [weights / "config.json", weights / safetensors_files.INDEX, *loader.files(tokenizer)]
-    needed += safetensors_files.require_weight_files(weights)
+    needed += safetensors_files.all_weight_files(weights)
     needed += (_encoder(adapter) / name for name in preprocessing.FILES)
     part = encoder.relative_to(layout)
     files |= {part / path.name: path for path in needed if path.is_file()}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from embedwell_models.config import other_files
 from embedwell_models.config.other_files import sha256
@@ -21,8 +21,9 @@ _ADAPTER = "adapter_config.json"  # saved by PEFT
 _SIMILAR = 0.9  # ratio of difflib
 
 _OTHER_FORMATS = (
-    "if it has only files of ONNX or another format, which embedwell does not read, give the name "
-    "of the original model; if it has GGUF files, fetch one and give its path"
+    "if it has only files of another format, or of ONNX without model.onnx, which embedwell does "
+    "not read, give the name of the original model; if it has GGUF files, fetch one and give its "
+    "path"
 )
 
 log = logging.getLogger(__name__)
@@ -222,10 +223,13 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
     folder = _fetch(model, revision, cache)
     if (folder / _ADAPTER).is_file():
         return folder
+    target = converted_folder(model, folder, cache)
+    parts = conversion.parts_without_safetensors(folder)
+    if parts and not target.is_dir() and not _has_pickles(model, folder):
+        folder = huggingface.fetch(model, revision, cache / "hub", exported=parts)
     missing = " and no ".join(conversion.missing_files(folder))
     if not missing:
         return folder
-    target = converted_folder(model, folder, cache)
     if not target.is_dir():
         if not conversion.extra_installed():
             raise ModelError(
@@ -236,6 +240,11 @@ def _resolve_hub_model(model: str, revision: str | None, cache: Path) -> Path:
         log.warning("%s has no %s: converting it once, to %s", model, missing, target)
         conversion.convert_in_subprocess(original, target)
     return target
+
+
+def _has_pickles(model: str, folder: Path) -> bool:
+    names = map(PurePosixPath, huggingface.file_names(model, commit=folder.name))
+    return any(path.match("pytorch_model*.bin") for path in names)
 
 
 def fetch_with_pickles(model: str, revision: str | None, cache: Path) -> Path:

@@ -16,12 +16,11 @@ from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.patches import PatchPreprocessing, Row
 from embedwell_models.images.preprocessing import (
     FILES,
+    Normalization,
     Pixels,
     Preprocessing,
     joint_options,
-    normalization,
     resampling,
-    value_table,
 )
 from embedwell_models.vectors import Floats
 
@@ -89,18 +88,16 @@ class TiledPages:
     once more, as one tile.
 
     longest: longer side to which a page is first resized. side: pixels of a tile's side. splits:
-    whether the page is cut to tiles; otherwise it is one tile. resample, scale, mean, std: see
-    Preprocessing. tokens_of_tile: number of its tokens. id, placeholder: of each of them. prompt:
-    text around a page, with a placeholder for it.
+    whether the page is cut to tiles; otherwise it is one tile. resample: Pillow's filter.
+    tokens_of_tile: number of its tokens. id, placeholder: of each of them. prompt: text around a
+    page, with a placeholder for it.
     """
 
     longest: int
     side: int
     splits: bool
     resample: "Image.Resampling"
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    normalization: Normalization
     tokens_of_tile: int
     id: int
     placeholder: str
@@ -130,12 +127,12 @@ class TiledPages:
             id=spec.token_id,
             placeholder=page_format.placeholder,
             prompt=page_prompt(folder, page_format),
-            **normalization(options),
+            normalization=Normalization.read(options),
         )
 
     def table(self) -> Floats:
         """Normalised value for each channel and byte: (3, 256)."""
-        return value_table(self.scale, self.mean, self.std)
+        return self.normalization.table()
 
     def images(self, data: bytes, max_pixels: int) -> list[Pixels]:
         """Decode and resize a page: (rows * side, columns * side, 3), then (side, side, 3).

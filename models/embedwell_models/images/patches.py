@@ -14,11 +14,10 @@ from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ImageError, ImageTokensError
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.preprocessing import (
+    Normalization,
     Pixels,
     joint_options,
-    normalization,
     resampling,
-    value_table,
 )
 from embedwell_models.vectors import Floats
 
@@ -67,21 +66,18 @@ class Patches:
 class PatchPreprocessing:
     """Resizing to whole blocks of patches, and normalisation of the pixel values.
 
-    min_pixels, max_pixels: bounds of the resized image. resample: Pillow's filter. scale, mean,
-    std: see Preprocessing. patch, merge: pixels of a patch's side, and patches of a block's side.
-    frames: frames of a patch; an image has the same in each. id, placeholder: id and text of each
-    token of an image. around: text before and after the tokens of an image. earlier: bounds of a
-    resizing before the other one; None if there is none. takes_prompt: whether a prompt precedes a
-    text with images. single: whether an image is an input of its own, without texts. pooled: see
-    ImageTokenSpec.
+    min_pixels, max_pixels: bounds of the resized image. resample: Pillow's filter. patch, merge:
+    pixels of a patch's side, and patches of a block's side. frames: frames of a patch; an image has
+    the same in each. id, placeholder: id and text of each token of an image. around: text before
+    and after the tokens of an image. earlier: bounds of a resizing before the other one; None if
+    there is none. takes_prompt: whether a prompt precedes a text with images. single: whether an
+    image is an input of its own, without texts. pooled: see ImageTokenSpec.
     """
 
     min_pixels: int
     max_pixels: int
     resample: "Image.Resampling"
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    normalization: Normalization
     patch: int
     merge: int
     frames: int
@@ -136,7 +132,7 @@ class PatchPreprocessing:
             around=around,
             earlier=earlier,
             pooled=spec.pooled,
-            **normalization(options),
+            normalization=Normalization.read(options),
         )
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
@@ -202,7 +198,7 @@ class PatchPreprocessing:
         )
         # Axes: block row and column, row and column in the block, channel, pixel row and column.
         ordered = blocks.transpose(0, 3, 1, 4, 6, 2, 5)
-        table = value_table(self.scale, self.mean, self.std)
+        table = self.normalization.table()
         values: Floats = table[np.arange(3)[:, None, None], ordered]
         repeated = np.repeat(values[..., None, :, :], self.frames, axis=-3)
         return Patches(repeated.reshape(rows * columns, -1), rows, columns)

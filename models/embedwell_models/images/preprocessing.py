@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,13 +77,36 @@ _IGNORED = {
 _LEAST, _MOST, _STEP = 1e-5 / 10, 100.0, 1e-5
 
 
+@dataclass(frozen=True)
+class Normalization:
+    """Normalisation of pixel values: a byte of a channel becomes (scale * byte - mean) / std."""
+
+    scale: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @classmethod
+    def read(cls, options: JsonConfig) -> "Normalization":
+        """Read the rescaling and normalisation from options; raises ModelError."""
+        scale = options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0
+        if not _flag(options, "do_normalize"):
+            return cls(scale, (0.0,) * 3, (1.0,) * 3)
+        return cls(scale, _triple(options, "image_mean"), _triple(options, "image_std"))
+
+    def table(self) -> Floats:
+        """Normalised value for each channel and byte: (3, 256)."""
+        values = (np.arange(256) * np.float64(self.scale)).astype(np.float32)
+        mean, std = (np.array(part, dtype=np.float32)[:, None] for part in (self.mean, self.std))
+        table: Floats = (values - mean) / std
+        return table
+
+
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing:
     """Resizing and cropping with Pillow, and normalisation of the pixel values.
 
     shortest_edge: length to which the shorter edge is resized, with the proportions kept; None to
     stretch the image to `side`. resample: Pillow's filter. side: pixels of a side of the result.
-    scale, mean, std: a value becomes (scale * value - mean) / std in each of the three channels.
     patch: pixels of a patch's side for an image that keeps its proportions, and of whose patches
     there are at most as many as `side` has; None for a square.
     rounds: whether half a pixel before the centre is rounded to an even number, as in torchvision,
@@ -93,9 +116,7 @@ class Preprocessing:
     shortest_edge: int | None
     resample: "Image.Resampling"
     side: int
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    normalization: Normalization
     rounds: bool = False
     patch: int | None = None
 
@@ -127,7 +148,7 @@ class Preprocessing:
             side=side,
             rounds=options.get(_CLASS_KEYS[0]) == _JINA,
             patch=None,
-            **normalization(options),
+            normalization=Normalization.read(options),
         )
 
     @classmethod
@@ -141,22 +162,19 @@ class Preprocessing:
             side=spec.image_size,
             patch=spec.patch_size,
             rounds=False,
-            **normalization(options),
+            normalization=Normalization.read(options),
         )
 
     def table(self) -> Floats:
         """Normalised value for each channel and byte: (3, 256)."""
-        return value_table(self.scale, self.mean, self.std)
+        return self.normalization.table()
 
     def pixels(self, data: bytes, max_pixels: int) -> Pixels:
         """Decode, resize and crop an encoded image: (side, side, 3), or (height, width, 3).
 
         max_pixels: maximum for the image and for its resized copy. Raises ImageError.
         """
-        return self.resize(decode(data, max_pixels), max_pixels)
-
-    def resize(self, image: "Image.Image", max_pixels: int) -> Pixels:
-        """Resize and crop an RGB image; raises ImageError if the resized image is too large."""
+        image = decode(data, max_pixels)
         if self.patch:
             most = (self.side // self.patch) ** 2
             width, height = _native_size(image.width, image.height, self.patch, most)
@@ -227,14 +245,6 @@ def joint_options(folder: Path, known: Set[str]) -> JsonConfig | None:
     return options
 
 
-def value_table(scale: float, mean: Sequence[float], std: Sequence[float]) -> Floats:
-    """Return (scale * byte - mean) / std for each channel and byte: (3, 256)."""
-    values = (np.arange(256) * np.float64(scale)).astype(np.float32)
-    means, deviations = (np.array(part, dtype=np.float32)[:, None] for part in (mean, std))
-    table: Floats = (values - means) / deviations
-    return table
-
-
 def resampling(options: JsonConfig) -> "Image.Resampling":
     """Read the filter of resizing; raises ModelError for an unknown one."""
     from PIL import Image
@@ -275,23 +285,6 @@ def _shortest_edge(options: JsonConfig) -> int | None:
     if _sides(value) == {_side(options)}:
         return None
     raise options.unsupported("size", value, "a shortest_edge, or both sides, that fill the result")
-
-
-class Normalization(TypedDict):
-    """Factor of the bytes of an image, and mean and standard deviation of the channels after it."""
-
-    scale: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
-def normalization(options: JsonConfig) -> Normalization:
-    """Read the rescaling and normalisation of pixel values; raises ModelError."""
-    scale = options.get("rescale_factor", 1 / 255) if _flag(options, "do_rescale") else 1.0
-    if not _flag(options, "do_normalize"):
-        return {"scale": scale, "mean": (0.0,) * 3, "std": (1.0,) * 3}
-    mean, std = _triple(options, "image_mean"), _triple(options, "image_std")
-    return {"scale": scale, "mean": mean, "std": std}
 
 
 def _triple(options: JsonConfig, key: str) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from embedwell_models.config.checkpoint_layout import ImageSpec
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.images.decoding import check_pixels, decode
 from embedwell_models.images.patches import PatchPreprocessing, Row, check_image_tokens
-from embedwell_models.images.preprocessing import FILES, Pixels, value_table
+from embedwell_models.images.preprocessing import FILES, Normalization, Pixels
 from embedwell_models.vectors import Floats
 
 QUERY_PREFIX, PASSAGE_PREFIX = "query:", "passage:"
@@ -90,7 +90,7 @@ class TilePreprocessing:
 
         The processor rounds them to bfloat16, also for a model that computes in float32.
         """
-        mantissas, exponents = np.frexp(value_table(1 / 255, *_NORMALIZATION[self.norm]))
+        mantissas, exponents = np.frexp(Normalization(1 / 255, *_NORMALIZATION[self.norm]).table())
         rounded: Floats = np.ldexp(np.rint(mantissas * 256) / 256, exponents)  # ties to even
         return rounded
 

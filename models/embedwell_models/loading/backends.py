@@ -1,4 +1,4 @@
-"""Choice of what computes a model: the compiled kernels alone, or torch."""
+"""Choice between the compiled kernels and torch for a model, and the backends without torch."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -28,13 +28,22 @@ from embedwell_models.encoder.device import (
 )
 from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
-from embedwell_models.loading.without_torch import KernelBackend, TableBackend
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:
     from embedwell_models.loading.on_torch import TorchBackend
+
+
+from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
+from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
+from embedwell_models.cpu_backend.input_tables import InputTables
+from embedwell_models.cpu_backend.quantization import Calibration
+from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
+from embedwell_models.encoder.batch_shape import RecordedShapes
+from embedwell_models.encoder.encoder import Inputs
+from embedwell_models.loading.state_heads import head_of_states
 
 log = logging.getLogger(__name__)
 
@@ -46,10 +55,6 @@ IMAGE_ENCODER = "the image encoder"
 
 _WITHOUT_KERNELS = "a processor or an installation without compiled kernels"
 _COMPILE = "compile the kernels with g++ or clang: make kernels, in a checkout"
-
-
-Backend: TypeAlias = "KernelBackend | TableBackend | TorchBackend"
-"""Builder of the parts of an encoder on one device, see `BackendWithoutTorch`."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,80 @@ class RowExactLinear(LinearFactory):
     def _factory(self) -> LinearFactory:
         if (isa := library.best_isa("float32", self.cpu_features)) is not None:
             return KernelLinearFactory(isa, Packing("float32"))
-        from embedwell_models.torch_backend.array_linear import device_linear
         from embedwell_models.torch_backend.device import CPU
+        from embedwell_models.torch_backend.linear_adapters import device_linear
 
         return device_linear(CPU)
+
+
+@dataclass(frozen=True)
+class BackendWithoutTorch:
+    """Base of the backends without torch.
+
+    reason: why torch takes part; None if it does not. linear: builds float32 layers on a CPU whose
+    output rows depend only on their input row. device_linear: builds float32 layers on the device.
+    inputs: builds the first step of an encoder. text_encoders: returns the factory of a model's
+    text encoder, with its head over states; it fills `graphs` on a GPU that is warm.
+    image_encoders: returns the factory of an image encoder, for floating-point precisions.
+    """
+
+    cpu_features: frozenset[str]
+    linear: LinearFactory
+
+    device = Device("cpu")
+    reason = None
+
+    @property
+    def device_linear(self) -> LinearFactory:
+        return self.linear
+
+    def inputs(self, layout: CheckpointLayout, weights: Weights) -> InputTables:
+        return InputTables.of(layout.config, weights)
+
+
+class KernelBackend(BackendWithoutTorch):
+    """Backend of the compiled kernels."""
+
+    def text_encoders(
+        self,
+        description: ModelDescription,
+        weights: Weights,
+        inputs: Inputs,
+        calibration: Calibration,
+        graphs: RecordedShapes,
+    ) -> KernelEncoderFactory:
+        assert isinstance(inputs, InputTables)
+        heads = KernelSpladeHead, KernelLatentAttention
+        add_head = head_of_states(description, weights, *heads)
+        return KernelEncoderFactory(weights, inputs, calibration, add_head, self.cpu_features)
+
+    def image_encoders(self, weights: Weights, inputs: Inputs) -> KernelEncoderFactory:
+        assert isinstance(inputs, InputTables)
+        return KernelEncoderFactory(
+            weights, inputs, Calibration(lambda _: None), None, self.cpu_features
+        )
+
+
+class TableBackend(BackendWithoutTorch):
+    """Backend of a table of token vectors on numpy."""
+
+    def text_encoders(
+        self,
+        description: ModelDescription,
+        weights: Weights,
+        inputs: Inputs,
+        calibration: Calibration,
+        graphs: RecordedShapes,
+    ) -> TableEncoderFactory:
+        return self.image_encoders(weights, inputs)
+
+    def image_encoders(self, weights: Weights, inputs: Inputs) -> TableEncoderFactory:
+        assert isinstance(inputs, InputTables)
+        return TableEncoderFactory(inputs, self.cpu_features)
+
+
+Backend: TypeAlias = "KernelBackend | TableBackend | TorchBackend"
+"""Builder of the parts of an encoder on one device, see `BackendWithoutTorch`."""
 
 
 def choose_device(name: str, device_files: Path = Path("/dev")) -> Device:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from embedwell_models import families
@@ -13,23 +13,19 @@ from embedwell_models.cpu_backend.quantization import QUANTIZED, Calibration, Ma
 from embedwell_models.encoder.batch_shape import RecordedShapes
 from embedwell_models.encoder.device import Device, release_gpu_cache
 from embedwell_models.encoder.encoder import Encoder, EncoderWithInputs, Inputs
-from embedwell_models.encoder.encoders_with_heads import (
-    LayerMixEncoder,
-    StateFunctionEncoder,
-    read_layer_weights,
-)
 from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.loading.backends import (
     IMAGE_ENCODER,
     Backend,
     RowExactLinear,
+    TableBackend,
     choose_backend,
     choose_device,
     why_torch_of_own_layers,
 )
 from embedwell_models.loading.image_embedder import ImageEmbedder, dtype_of_images
-from embedwell_models.loading.without_torch import TableBackend
+from embedwell_models.loading.state_heads import with_own_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.precision.references import (
     ReferenceSentenceEmbedder,
@@ -118,7 +114,6 @@ class LoadedModel:
         arrays.release_pages()  # of the rows of the reference sentences
         uses_kernels = backend.device.type == "cpu" and not isinstance(backend, TableBackend)
         image_dtype = dtype_of_images(choice.dtype, cpu_features)
-        of_images = inputs, choice.encoder, backend.device, image_dtype, cpu_features
         return cls(
             description=description,
             load_tokenizer=load_tokenizer,
@@ -134,10 +129,8 @@ class LoadedModel:
             linear=backend.linear,
             images=images,
             graphs=graphs,
-            load_texts_with_images=(
-                cache(partial(_load_texts_with_images, description, *of_images))
-                if description.image_tokens
-                else None
+            load_texts_with_images=_texts_with_images_loader(
+                description, inputs, choice.encoder, backend.device, image_dtype, cpu_features
             ),
             dtype_of_images=image_dtype,
         )
@@ -203,50 +196,29 @@ def _why_torch(
     return IMAGE_ENCODER if description.image_tokens else None
 
 
-def _load_texts_with_images(  # noqa: PLR0913, PLR0917 - those of `on_torch`
+def _texts_with_images_loader(  # noqa: PLR0913, PLR0917 - those of `on_torch`
     description: ModelDescription,
     inputs: Inputs,
     encoder: Encoder,
     device: Device,
     dtype: str,
     cpu_features: frozenset[str],
-) -> "TextsWithImages":
-    from embedwell_models.loading import on_torch
+) -> "Callable[[], TextsWithImages] | None":
+    """Return a function whose first call loads an encoder; None for a model without images."""
+    if description.image_tokens is None:
+        return None
 
-    return on_torch.load_texts_with_images(
-        description, inputs, encoder, device, dtype, cpu_features
-    )
+    @cache
+    def load() -> "TextsWithImages":
+        from embedwell_models.loading.on_torch import load_texts_with_images
+
+        return load_texts_with_images(description, inputs, encoder, device, dtype, cpu_features)
+
+    return load
 
 
 def _head(description: ModelDescription, linear: LinearFactory) -> VectorHead:
     return VectorHead(description.path, description.sentence.modules, linear)
-
-
-def with_own_states(
-    description: ModelDescription, encoder: Encoder, linear: LinearFactory, device: Device
-) -> Encoder:
-    """Add weights of several layers, or layers of a classifier that come before its pooling.
-
-    linear: builds float32 layers on a CPU. device: of the encoder. Raises ModelError for weights
-    that are missing or of a wrong shape.
-    """
-    config = description.spec.config
-    if module := description.sentence.layer_weights:
-        layer_weights = read_layer_weights(description.path, module)
-        if device.type != "cpu":
-            from embedwell_models.torch_backend.device_heads import with_mixed_layers
-
-            return with_mixed_layers(encoder, layer_weights, config.num_layers)
-        return LayerMixEncoder(encoder, layer_weights, config.num_layers)
-    classifier = description.classifier
-    if classifier is None or not classifier.head.of_tokens:
-        return encoder
-    path, of_tokens, layers = description.path, classifier.head.of_tokens, config.num_layers
-    if device.type != "cpu":
-        from embedwell_models.torch_backend.device_heads import with_layers_of_tokens
-
-        return with_layers_of_tokens(encoder, path, of_tokens, layers)
-    return StateFunctionEncoder(encoder, VectorHead(path, of_tokens, linear), layers)
 
 
 def _compared_vectors(description: ModelDescription, head: VectorHead) -> Vectors:

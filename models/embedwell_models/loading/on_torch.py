@@ -16,8 +16,11 @@ from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import SpladeEncoder
 from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.array_linear import device_linear
 from embedwell_models.torch_backend.device import resolve_device
+from embedwell_models.torch_backend.device_heads import (
+    TorchLatentAttention,
+    device_latent_encoder,
+)
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.encoder_factory import (
     AddHead,
@@ -25,10 +28,7 @@ from embedwell_models.torch_backend.encoder_factory import (
     TorchEncoderFactory,
 )
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
-from embedwell_models.torch_backend.latent_attention import (
-    TorchLatentAttention,
-    device_latent_encoder,
-)
+from embedwell_models.torch_backend.linear_adapters import device_linear
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
 from embedwell_models.torch_backend.texts_with_images import TextsWithImages, image_linear_factory
 

@@ -1,18 +1,26 @@
-"""Heads that compute vectors from all states of a text, in the precision of the encoder."""
+"""Heads over all states of a text, and layers and weights between an encoder and its pooling."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
 from embedwell_models.checkpoint.weights import Weights
+from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
-from embedwell_models.encoder.encoders_with_heads import StateFunction, StateFunctionEncoder
+from embedwell_models.encoder.encoders_with_heads import (
+    LayerMixEncoder,
+    StateFunction,
+    StateFunctionEncoder,
+    read_layer_weights,
+)
 from embedwell_models.encoder.latents import LatentWeights, load_latent_weights
+from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import (
     MaskedLMWeights,
     SpladeEncoder,
     SpladeHead,
     load_masked_lm_weights,
 )
+from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import Splade
 
@@ -50,3 +58,30 @@ def head_of_states(  # noqa: PLR0913 - two are keyword-only
             encoder, latent_attention(matrices, linear), config.num_layers
         )
     return None
+
+
+def with_own_states(
+    description: ModelDescription, encoder: Encoder, linear: LinearFactory, device: Device
+) -> Encoder:
+    """Add weights of several layers, or layers of a classifier that come before its pooling.
+
+    linear: builds float32 layers on a CPU. device: of the encoder. Raises ModelError for weights
+    that are missing or of a wrong shape.
+    """
+    config = description.spec.config
+    if module := description.sentence.layer_weights:
+        layer_weights = read_layer_weights(description.path, module)
+        if device.type != "cpu":
+            from embedwell_models.torch_backend.device_heads import with_mixed_layers
+
+            return with_mixed_layers(encoder, layer_weights, config.num_layers)
+        return LayerMixEncoder(encoder, layer_weights, config.num_layers)
+    classifier = description.classifier
+    if classifier is None or not classifier.head.of_tokens:
+        return encoder
+    path, of_tokens, layers = description.path, classifier.head.of_tokens, config.num_layers
+    if device.type != "cpu":
+        from embedwell_models.torch_backend.device_heads import with_layers_of_tokens
+
+        return with_layers_of_tokens(encoder, path, of_tokens, layers)
+    return StateFunctionEncoder(encoder, VectorHead(path, of_tokens, linear), layers)

@@ -20,8 +20,8 @@ from embedwell_models.hub.sources import DEFAULT, default_cache, resolve
 from embedwell_models.images.pages import PatchPages
 from embedwell_models.images.tiles import TilePreprocessing
 from embedwell_models.model_files.pooling_modes import AUTO
-from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE, LISTWISE, MULTI
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.precision.kept_measurements import KeptLoad, KnownLoad
 from embedwell_models.precision.trials import Trial
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -136,8 +136,7 @@ class TokenIdEmbedder:
 
     def __init__(self, model: "LoadedModel", fingerprint: str | None = None) -> None:
         """model: see `load`. fingerprint: of the same model, if it is known."""
-        from embedwell_models.loading.output_computer import choose_output_computer
-        from embedwell_models.loading.output_heads import token_head
+        from embedwell_models.loading.output_heads import choose_output_computer, token_head
 
         use_one_torch_thread_after_fork()
         description = model.description
@@ -219,7 +218,7 @@ class TokenIdEmbedder:
     ) -> list[TextOutputs]:
         """Compute the named outputs of B sequences of token ids in one forward pass.
 
-        Dense vectors are not normalised. names: see `outputs.names`.
+        Dense vectors are not normalised. names: see `output_names`.
         prompt_token_counts: as in `encode`.
 
         Raises ValueError for an output, an id or a length that the model does not have.

@@ -13,7 +13,7 @@ from embedwell_models.config.checkpoint_layout import Projection
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.config.json_config import JsonConfig
 from embedwell_models.errors import ModelError
-from embedwell_models.families.decoder import bidirectional_code
+from embedwell_models.families.remote_code import bidirectional_code
 from embedwell_models.model_files.card import has_modules
 from embedwell_models.model_files.modules import (
     CLIP,

@@ -5,7 +5,6 @@ version may change vectors.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from embedwell_models.checkpoint.quantized import schemes as quantized
@@ -15,82 +14,55 @@ from embedwell_models.model_files.card import read_card
 from embedwell_models.model_files.modules import ModuleEntry
 from embedwell_models.model_files.transformer import options_file
 
-
-@dataclass(frozen=True)
-class FileKeys:
-    """Keys of a file. read: keys with an effect. ignored: keys that change no vector."""
-
-    read: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-
-    def check(self, options: JsonConfig) -> None:
-        """Raise ModelError for a key that is not among these; a null states nothing."""
-        options.refuse_unknown({*self.read, *self.ignored})
-
-
-CARD = FileKeys(
-    read=(
-        *("model_type", "prompts", "default_prompt_name", "truncate_dim", "max_active_dims"),
-        *("activation_fn", "similarity_fn_name", "query_prefix", "document_prefix"),
-        *("query_length", "document_length", "query_expansion", "do_query_expansion"),
-        *("attend_to_expansion_tokens", "attend_to_mask_tokens", "skiplist_words"),
-    ),
-    ignored=("__version__", "keep_in_fp32_modules"),
-)
-_LEVELS = ("module_input_name", "module_output_name")
-_WIDTHS = ("embedding_dimension", "word_embedding_dimension")
-TRANSFORMER = FileKeys(
-    read=(
-        *("max_seq_length", "do_lower_case", "transformer_task", "modality_config"),
-        *("module_output_name", "processing_kwargs", "tokenizer_name_or_path"),
-        *("model_args", "model_kwargs", "config_args", "config_kwargs"),
-        *("tokenizer_args", "processor_kwargs"),
-        *("query_length", "document_length", "query_expansion"),
-    ),
-    ignored=("unpad_inputs",),
-)
-MODULES: Mapping[str, FileKeys] = {  # kind of a module -> keys of its config.json
-    "Pooling": FileKeys(
-        read=(
-            *("pooling_mode", "include_prompt", "pooling_mode_cls_token"),
-            *("pooling_mode_max_tokens", "pooling_mode_mean_tokens"),
-            *("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"),
-            "pooling_mode_lasttoken",
-        ),
-        ignored=_WIDTHS,
-    ),
-    "Dense": FileKeys(
-        read=(
-            "in_features",
-            "out_features",
-            "bias",
-            "activation_function",
-            "use_residual",
-            *_LEVELS,
-        )
-    ),
-    "LayerNorm": FileKeys(read=("dimension",)),
-    "Normalize": FileKeys(read=_LEVELS),
-    "Dropout": FileKeys(ignored=("dropout",)),
-    "SpladePooling": FileKeys(
-        read=("pooling_strategy", "activation_function"), ignored=(*_WIDTHS, "chunk_size")
-    ),
-    "MultiVectorMask": FileKeys(read=("skiplist_words", "skiplist_tasks", "keep_only_token_ids")),
-    "WordWeights": FileKeys(read=("vocab", "word_weights", "unknown_word_weight")),
-    "WeightedLayerPooling": FileKeys(read=("layer_start", "num_hidden_layers"), ignored=_WIDTHS),
-    "LogitScore": FileKeys(read=("true_token_id", "false_token_id", "module_input_name")),
+_LEVELS = {"module_input_name", "module_output_name"}
+_WIDTHS = {"embedding_dimension", "word_embedding_dimension"}  # which change nothing
+CARD = {
+    *("model_type", "prompts", "default_prompt_name", "truncate_dim", "max_active_dims"),
+    *("activation_fn", "similarity_fn_name", "query_prefix", "document_prefix"),
+    *("query_length", "document_length", "query_expansion", "do_query_expansion"),
+    *("attend_to_expansion_tokens", "attend_to_mask_tokens", "skiplist_words"),
+    *("__version__", "keep_in_fp32_modules"),  # change nothing
+}
+TRANSFORMER = {
+    *("max_seq_length", "do_lower_case", "transformer_task", "modality_config"),
+    *("module_output_name", "processing_kwargs", "tokenizer_name_or_path"),
+    *("model_args", "model_kwargs", "config_args", "config_kwargs"),
+    *("tokenizer_args", "processor_kwargs"),
+    *("query_length", "document_length", "query_expansion"),
+    "unpad_inputs",  # changes nothing
+}
+MODULES: Mapping[str, set[str]] = {  # kind of a module -> keys of its config.json
+    "Pooling": {
+        *("pooling_mode", "include_prompt", "pooling_mode_cls_token"),
+        *("pooling_mode_max_tokens", "pooling_mode_mean_tokens"),
+        *("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"),
+        "pooling_mode_lasttoken",
+        *_WIDTHS,
+    },
+    "Dense": {
+        *("in_features", "out_features", "bias", "activation_function", "use_residual"),
+        *_LEVELS,
+    },
+    "LayerNorm": {"dimension"},
+    "Normalize": _LEVELS,
+    "Dropout": {"dropout"},
+    "SpladePooling": {"pooling_strategy", "activation_function", "chunk_size", *_WIDTHS},
+    "MultiVectorMask": {"skiplist_words", "skiplist_tasks", "keep_only_token_ids"},
+    "WordWeights": {"vocab", "word_weights", "unknown_word_weight"},
+    "WeightedLayerPooling": {"layer_start", "num_hidden_layers", *_WIDTHS},
+    "LogitScore": {"true_token_id", "false_token_id", "module_input_name"},
 }
 
 
 def refuse_unknown_keys(folder: Path, entries: Sequence[ModuleEntry]) -> None:
     """Raise ModelError for an unknown key in a model's card and in the files of its modules."""
-    CARD.check(read_card(folder))
+    read_card(folder).refuse_unknown(CARD)
     if file := options_file(folder, entries[0].path):
-        TRANSFORMER.check(JsonConfig(file))
+        JsonConfig(file).refuse_unknown(TRANSFORMER)
     for entry in entries:
         file = folder / entry.path / "config.json"
         if entry.kind in MODULES and entry.path and file.exists():
-            MODULES[entry.kind].check(JsonConfig(file))
+            JsonConfig(file).refuse_unknown(MODULES[entry.kind])
 
 
 def refuse_changed_weights(encoder: Path) -> None:

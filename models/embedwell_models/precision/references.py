@@ -10,9 +10,94 @@ from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.vector_modules import VectorHead
 from embedwell_models.errors import ModelError
 from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats, normalize
+
+# Only the empty text is both calibrated and compared with, because there is no other like it.
+SENTENCES = (
+    "how to reset a forgotten password",
+    "cheap flights to lisbon in march",
+    "What is the boiling point of water at high altitude?",
+    "The cat slept on the warm windowsill all afternoon.",
+    "Invoices are due within thirty days of receipt.",
+    "def area(radius: float) -> float:\n    return math.pi * radius ** 2",
+    "SELECT city, AVG(price) FROM flats GROUP BY city ORDER BY 2 DESC;",
+    "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+    "Mix the flour, sugar and butter, then fold in two beaten eggs and bake for forty minutes.",
+    "The committee postponed its vote after the auditors questioned last year's accounts.",
+    "A mutation in this gene impairs the transport of chloride ions across the cell membrane.",
+    "Der Zug nach Hamburg fährt heute von Gleis sieben ab.",
+    "Le musée est fermé le mardi, sauf pendant les vacances scolaires.",
+    "La biblioteca abre a las nueve y cierra a las ocho de la tarde.",
+    "https://www.example.com/products/4711?colour=blue&size=m",
+    "3.5 kg of apples at 2.20 each, plus 7 % tax: 8.24 in all",
+    "WARNING!!! Do NOT open this valve while the pump is running.",
+    "thx, see u tmrw :)",
+    "Although the bridge had been inspected in spring, engineers found new cracks in the northern "
+    "pylon, closed two lanes, and asked the city for money to replace the bearings before winter.",
+    "Photosynthesis turns carbon dioxide and water into sugar and oxygen. Light is caught by "
+    "chlorophyll in the leaves; its energy splits water molecules, and the freed electrons drive "
+    "the making of the compounds that the plant later spends on growth.",
+    "The tenant shall keep the premises in good repair, shall not sublet any part of them without "
+    "the landlord's written consent, and shall allow the landlord to enter at reasonable hours, "
+    "after a day's notice, to inspect the condition of the property.",
+    "In the second half the visitors pressed higher up the pitch and won the ball back quickly. "
+    "Their captain hit the post from twenty metres, and a minute later the youngest player on "
+    "the field turned in a low cross to make it two to one. The home side pushed for an equaliser "
+    "until the end, but their keeper's late save only kept the score from growing.",
+    "Interest rates rose again on Thursday, the sixth increase in a year. The central bank said "
+    "that prices were still climbing faster than it would like, above all for food and rent, and "
+    "that it expected unemployment to go up slightly before inflation fell back to its target. "
+    "Shares of lenders gained, while builders and retailers lost ground in heavy trading.",
+    "To install the software, download the archive for your system, check its signature, and "
+    "unpack it into an empty folder. Run the configuration script first: it asks where to keep "
+    "data and which port to listen on, and writes both to a file that you may edit later. Then "
+    "start the server and open the status page in a browser. If the page does not load, look at "
+    "the last lines of the log, which name the setting that is missing or wrong.",
+)
+"""Texts that int8 is calibrated with, and the empty text."""
+
+JUDGED_SENTENCES = (
+    "symptoms of vitamin d deficiency",
+    "Who painted the ceiling of the chapel, and when?",
+    "return policy opened item without receipt",
+    "She left the keys under the mat, but nobody thought to look there.",
+    "for i, row in enumerate(rows):\n    total[row.key] += row.price * i  # weighted",
+    "ERROR 1045 (28000): Access denied for user 'root'@'localhost'",
+    "Os preços da gasolina subiram outra vez nesta semana.",
+    "Kun lumi sulaa, joki tulvii pelloille asti.",
+    "mailto:jane.doe+news@mail.example.org?subject=Re%3A%20hello",
+    "x^2 + 3x - 4 = 0, so x = 1 or x = -4",
+    "Enzymes lower the energy that a reaction needs to begin, and are not used up by it: one "
+    "molecule may turn over thousands of others in a second.",
+    "The lease ended in May. By then the roof leaked, two windows were broken and the owner had "
+    "moved abroad, so the firm stored its machines in a barn by the canal until a court could hear "
+    "the case; nine months later most of them had rusted beyond repair.",
+)
+"""Ordinary texts that precisions are compared on, beside the odd ones."""
+
+ODD_TEXTS = (
+    "",
+    "a",
+    "Q",
+    "7",
+    "!",
+    "?",
+    "...",
+    "#",
+    "ok",
+    "no",
+    "$ 19.99",
+    "2024-02-29",
+    "{}();[]<>/\\|~^+=*%&",
+    "😀 👍🏽 🇧🇷",
+    "Где находится вокзал?",
+    "明日は雨です。",
+    "أين المكتبة؟",
+    "-" * 48,
+    "word " * 32,
+)
+"""Short, empty and monotonous texts, whose activations differ from those of prose."""
 
 _IMAGE_COUNT = 4
 _WAVES = 24  # of an image

@@ -10,8 +10,7 @@ from copy import copy
 
 from embedwell_models.errors import InstructionTooLongError, ModelError
 from embedwell_models.tokenizer.formats import DecoderFormat
-from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair
-from embedwell_models.tokenizer.separate_pairs import cut_after, second_text
+from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, cut_after, second_text
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts

@@ -51,7 +51,7 @@ class PairFormat:
 
 @dataclass(frozen=True)
 class SeparateFormat:
-    """The parts of a pair that are tokenized one by one, see `separate_pairs`.
+    """The parts of a pair that are tokenized one by one, see SeparatePairTokenizer.
 
     query, document: texts before a query and a document. separator: the text before the document
     and before the instruction. instruction: the default one.

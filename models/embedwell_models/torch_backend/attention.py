@@ -12,7 +12,7 @@ from torch import Tensor
 
 from embedwell_models.torch_backend.position_hooks import PositionHooks
 from embedwell_models.torch_backend.sequence_layout import PaddedGroup, SequenceLayout
-from embedwell_models.torch_backend.text_products import text_products
+from embedwell_models.torch_backend.tensors import text_products
 
 _BLOCK = 512  # queries that share one mask, to bound its memory
 

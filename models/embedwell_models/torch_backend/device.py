@@ -48,7 +48,7 @@ def why_kernels_fail(launch: Callable[[], object]) -> str:
 
 
 def _launch_small_kernel(device: torch.device) -> None:
-    from embedwell_models.torch_backend.triton_kernels.gated import gated
+    from embedwell_models.torch_backend.triton_kernels.linear import gated
 
     with current_device(device):
         gated(torch.ones(1, 2, device=device), "none")

@@ -17,7 +17,6 @@ from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
 from embedwell_models.positions.schemes import Rotary
-from embedwell_models.torch_backend.async_copy import HostCopy
 from embedwell_models.torch_backend.cuda_graphs import EagerRunner, Forward, ForwardRunner
 from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.layer_builder import TorchLayers
@@ -27,7 +26,7 @@ from embedwell_models.torch_backend.pooling import pool
 from embedwell_models.torch_backend.position_hooks import set_angles
 from embedwell_models.torch_backend.position_tensors import input_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import Tensors, to_tensors
+from embedwell_models.torch_backend.tensors import HostCopy, Tensors, to_tensors
 from embedwell_models.vectors import Doubles, Floats
 
 

@@ -24,13 +24,6 @@ from embedwell_models.torch_backend.attention import (
     AttentionOptions,
     padded_attention,
 )
-from embedwell_models.torch_backend.convolution import ShortConvolution
-from embedwell_models.torch_backend.delta_net import DeltaNet
-from embedwell_models.torch_backend.gpu_attention import (
-    FlashAttention,
-    PackedAttention,
-)
-from embedwell_models.torch_backend.input_gate import input_gates
 from embedwell_models.torch_backend.layers import (
     LAYER_CLASSES,
     AdaptedFeedForward,
@@ -38,9 +31,11 @@ from embedwell_models.torch_backend.layers import (
     FeedForward,
     Layer,
     MixtureOfExperts,
+    input_gates,
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
 from embedwell_models.torch_backend.merged_attention import MergedAttention
+from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import (
     AllHeadsNorm,
     Norm,
@@ -49,7 +44,12 @@ from embedwell_models.torch_backend.norm import (
     build_norm,
     identity,
 )
-from embedwell_models.torch_backend.operators import Operators, operators_for
+from embedwell_models.torch_backend.operators import (
+    FlashAttention,
+    Operators,
+    PackedAttention,
+    operators_for,
+)
 from embedwell_models.torch_backend.position_tensors import layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors

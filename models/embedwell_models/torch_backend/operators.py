@@ -1,19 +1,124 @@
-"""Operators of layers that a GPU computes in one kernel each."""
+"""Operators of layers that a GPU computes in one kernel each: attention, norms and rotations.
 
-from collections.abc import Callable
+T tokens, H heads, Dh head size. Attention is over packed sequences, without padding and mask.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
+from torch import Tensor
 
-from embedwell_models.torch_backend.attention import AttentionFunction, AttentionOptions
+from embedwell_models.torch_backend.attention import (
+    AttentionFunction,
+    AttentionOptions,
+    Visibility,
+    padded_attention,
+)
 from embedwell_models.torch_backend.device import is_ampere_or_newer, why_no_triton
-from embedwell_models.torch_backend.gpu_attention import fastest_attention
 from embedwell_models.torch_backend.norm import SumAndNorm, sum_and_norm
 from embedwell_models.torch_backend.position_hooks import RotatePairs, rotate_pairs
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
+_DTYPES = (torch.bfloat16, torch.float16)
+_LARGEST_HEAD = 256
 ChooseAttention = Callable[[AttentionOptions, int, torch.dtype], AttentionFunction]
 """Function that chooses a layer's attention by its options, head size and dtype."""
+
+
+@dataclass(frozen=True)
+class FlashAttention:
+    """FlashAttention (Dao 2023, arXiv 2307.08691) over packed sequences."""
+
+    kernel: Callable[..., Sequence[Tensor]]
+    """Operator aten::_flash_attention_forward, or a function with its arguments and results.
+
+    Several query heads may share a key head. torch's public function for it takes such heads only
+    from torch 2.12 on.
+    """
+    limited: AttentionFunction = padded_attention
+    """Attention where some tokens are not attended to, as in queries of multi-vector models."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layout: SequenceLayout,
+        options: AttentionOptions,
+    ) -> Tensor:
+        """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        if layout.limits_keys:
+            return self.limited(query, key, value, layout, options)
+        window = -1 if options.window is None else options.window
+        after = -1 if options.after is None else options.after
+        # With a maximum of one token the kernel takes another path. That path may split the keys,
+        # so that the bits of a text depend on its batch, and it reads no rows after the sequences.
+        max_queries = max(layout.shape.max_length, 2)
+        # If no sequence is longer than the window, the kernel also takes another path.
+        max_keys = max(max_queries, window + 1, after + 1)
+        ends = layout.cu_seqlens
+        output = self.kernel(
+            *(query, key, value, ends, ends, max_queries, max_keys),
+            dropout_p=0.0,
+            is_causal=options.causal and options.window is None,
+            return_debug_mask=False,
+            scale=options.scale,
+            window_size_left=window,
+            window_size_right=0 if options.causal else after,
+        )[0]
+        return output.flatten(1)
+
+
+@dataclass(frozen=True)
+class PackedAttention:
+    """Attention with relative scores, soft caps and windows, without padding and mask."""
+
+    kernel: Callable[..., Tensor]
+    """`attend` in `triton_kernels.attention`, or a function with its arguments and result."""
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        layout: SequenceLayout,
+        options: AttentionOptions,
+    ) -> Tensor:
+        """Compute attention within each sequence: (T, H, Dh) -> (T, H * Dh)."""
+        counts = layout.key_counts if layout.limits_keys else None
+        mixed = self.kernel(
+            *(query, key, value, layout.cu_seqlens, layout.shape.max_length),
+            *(options.scale, options.softcap),
+            Visibility(options.causal, options.window, counts),
+            options.positions.packed_scores(query, key),
+        )
+        return mixed.flatten(1)
+
+
+def fastest_attention(
+    options: AttentionOptions,
+    head_size: int,
+    dtype: torch.dtype,
+    *,
+    has_flash: bool,
+    has_triton: bool,
+) -> AttentionFunction:
+    """Return FlashAttention if it supports the options, else the Triton kernel, else padded."""
+    others: AttentionFunction = padded_attention
+    if options.global_first:
+        return others
+    packs = options.positions.has_packed_scores and options.after == options.window
+    if has_triton and packs and head_size <= _LARGEST_HEAD:
+        from embedwell_models.torch_backend.triton_kernels.attention import attend
+
+        others = PackedAttention(attend)
+    fits = options.positions.adds_no_scores and not options.softcap
+    fits = fits and dtype in _DTYPES and head_size % 8 == 0 and head_size <= _LARGEST_HEAD
+    if fits and has_flash:
+        return FlashAttention(torch.ops.aten._flash_attention_forward, others)
+    return others
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from embedwell_models.positions import schemes, tables
-from embedwell_models.torch_backend.async_copy import to_device
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.text_products import text_products
+from embedwell_models.torch_backend.tensors import text_products, to_device
 
 _SHORTEST_TABLE = 512  # positions of the first table of rotations
 

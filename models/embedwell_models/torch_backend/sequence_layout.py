@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from embedwell_models.encoder.batch_shape import BatchShape
-from embedwell_models.torch_backend.async_copy import to_device
+from embedwell_models.torch_backend.tensors import to_device
 
 Integers = Sequence[int] | npt.NDArray[np.integer]
 

@@ -13,13 +13,12 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.encoder.splade import MaskedLMWeights, SpladeEncoder, SpladeHead
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.outputs.text_outputs import SparseVector
-from embedwell_models.torch_backend.async_copy import HostCopy, side_stream
+from embedwell_models.outputs import SparseVector
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.torch_backend.linear import LinearFactory
 from embedwell_models.torch_backend.norm import LayerNorm
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
-from embedwell_models.torch_backend.tensors import pair_to_tensors
+from embedwell_models.torch_backend.tensors import HostCopy, pair_to_tensors, side_stream
 from embedwell_models.vectors import Floats
 
 _ROWS = 64  # tokens whose logits are in memory at once if they are summed

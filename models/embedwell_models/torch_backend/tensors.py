@@ -1,7 +1,9 @@
-"""Arrays of a checkpoint as tensors of torch."""
+"""Tensors: of arrays of a checkpoint, copied to and from a device, and products for each text."""
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,3 +21,48 @@ def pair_to_tensors(pair: tuple[Floats, Floats]) -> tuple[Tensor, Tensor]:
 def to_tensors(arrays: Mapping[str, Floats] | Tensors) -> dict[str, Tensor]:
     """Return tensors that share the memory of the arrays; tensors stay as they are."""
     return {name: torch.as_tensor(array) for name, array in arrays.items()}
+
+
+def to_device(device: torch.device, *parts: Tensor) -> tuple[Tensor, ...]:
+    """Copy vectors of one type to a device; a GPU gets them in one asynchronous copy."""
+    if device.type != "cuda":
+        return tuple(part.to(device) for part in parts)
+    # Only copies of pinned memory are asynchronous; torch reuses the memory after the copy.
+    flat = torch.cat(parts).pin_memory().to(device, non_blocking=True)
+    return torch.split(flat, [len(part) for part in parts])
+
+
+class HostCopy:
+    """Asynchronous copy of a float32 tensor to the host; the device may compute meanwhile."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._host = tensor.to("cpu", non_blocking=True)  # a GPU copies into pinned memory
+        # With a blocking event the waiting thread sleeps instead of keeping a core busy.
+        self._event = torch.cuda.Event(blocking=True) if tensor.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._event:
+            self._event.record(torch.cuda.current_stream(tensor.device))
+
+    def wait(self) -> npt.NDArray[np.float32]:
+        """Wait until the tensor is computed and copied; return its values."""
+        if self._event:
+            self._event.synchronize()
+        values: npt.NDArray[np.float32] = self._host.numpy()
+        return values
+
+
+def side_stream(device: torch.device) -> torch.cuda.Stream | None:
+    """Return a stream of a GPU whose work does not wait for later batches; None for a CPU."""
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
+def text_products(left: Tensor, right: Tensor) -> Tensor:
+    """Multiply the matrices of each text: (N, H, Q, K) @ (N, H, K, L) -> (N, H, Q, L).
+
+    right: also (H, K, L), for matrices that all texts share. On a CPU each text is multiplied by
+    itself: a product of several texts may copy its operands to another layout, and so sum in
+    another order.
+    """
+    if left.device.type != "cpu":
+        return left @ right
+    matrices = right.expand(len(left), *right.shape[-3:])
+    return torch.stack([a @ b for a, b in zip(left, matrices, strict=True)])

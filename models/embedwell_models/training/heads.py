@@ -24,7 +24,7 @@ from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.sparse import TOKEN_VECTORS, TOKEN_WEIGHTS
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from embedwell_models.training.corpus import Pairs
 
 _TEMPERATURE = 0.02  # divisor of mean cosines, as in the paper

@@ -19,8 +19,12 @@ from embedwell.batches.batch import (
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.file_store import FileStore
 from embedwell.batches.folder import FILE, REQUEST, new_id
-from embedwell.batches.json_lines import escape_line_ends
-from embedwell.batches.request_lines import RequestLine, check_requests, request_groups
+from embedwell.batches.json_lines import (
+    RequestLine,
+    check_requests,
+    escape_line_ends,
+    request_groups,
+)
 from embedwell.batches.route_calls import RouteResponse
 
 _MAX_TOGETHER = 1000  # requests that are computed at once; each may take 64 KB

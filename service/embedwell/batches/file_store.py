@@ -11,8 +11,15 @@ from typing import IO, Literal
 from pydantic import BaseModel
 
 from embedwell.batches.batch import BatchLimits
-from embedwell.batches.disk_space import DiskSpace
-from embedwell.batches.folder import FILE, is_id, new_id, newest_first, read_json, write_json
+from embedwell.batches.folder import (
+    FILE,
+    DiskSpace,
+    is_id,
+    new_id,
+    newest_first,
+    read_json,
+    write_json,
+)
 from embedwell.errors import NotFound
 
 _MAX_STEP = 8 << 20  # bytes that an upload reserves ahead

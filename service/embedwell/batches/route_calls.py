@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import Message, Scope
 
 from embedwell.batches.folder import REQUEST, new_id
-from embedwell.batches.request_lines import RequestLine
+from embedwell.batches.json_lines import RequestLine
 from embedwell.errors import BadRequest, InternalError, Overloaded, ServiceError
 from embedwell.http.error_responses import respond, to_service_error
 from embedwell.http.request_context import RequestContext

@@ -8,10 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from embedwell.bulk.columns import Columns, Rows, text_problems, with_origin
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
+from embedwell.bulk.columns import (
+    Columns,
+    Rows,
+    bytes_problems,
+    has_bytes,
+    has_value,
+    text_problems,
+    with_origin,
+)
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.image_column import bytes_problems, has_bytes, has_value
 
 _BATCH_ROWS = 1024
 _BUFFER_BYTES = 8 << 20  # bytes of a request to an object store

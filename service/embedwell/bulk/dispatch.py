@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.text_encoder import Advance
 from embedwell_models.vectors import Floats
 

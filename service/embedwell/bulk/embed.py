@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from embedwell.cli.atomic_file import replacing, writing
-from embedwell.cli.extras import require
-from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read
+from embedwell.cli.options import ENGINE, MODEL, check_urls, options, read, require
 
 if TYPE_CHECKING:  # they load numpy and pyarrow
     from embedwell.bulk.run import BulkJob
     from embedwell.bulk.text_encoder import TextEncoder
     from embedwell.settings.settings import Settings
 
-_FORMATS = ("parquet", "npy")  # those of part_files, which loads pyarrow
+_FORMATS = ("parquet", "npy")  # those of parts, which loads pyarrow
 _FILES = (".npy", ".jsonl")
 _TABLES = (".parquet", ".pq", ".arrow", ".arrows", ".feather", ".ipc")
 _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", *_TABLES)
+_FOLDER_FLAGS = (
+    *("column", "image_column", "id_column", "keep"),
+    *("format", "part_rows", "shard", "resume"),
+)
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -140,19 +143,7 @@ def embed(sources: Sequence[str], output: str, **flags: Any) -> None:
     .txt; lines also compressed). Parts appear atomically, and --resume continues after a kill. A
     folder needs packages: pip install pyarrow fsspec.
     """
-    folder_flags = {
-        name: flags.pop(name)
-        for name in (
-            "column",
-            "image_column",
-            "id_column",
-            "keep",
-            "format",
-            "part_rows",
-            "shard",
-            "resume",
-        )
-    }
+    folder_flags = {name: flags.pop(name) for name in _FOLDER_FLAGS}
     _check_workers(flags)
     if folder_flags["image_column"]:
         _check_images(flags)
@@ -195,8 +186,7 @@ def _check_images(flags: Mapping[str, Any]) -> None:
 
 
 def _embed_lines(sources: Sequence[str], output: Path, flags: Mapping[str, Any]) -> None:
-    from embedwell.bulk import embed_file
-    from embedwell.bulk.errors import BulkError
+    from embedwell.bulk import BulkError, embed_file
 
     if len(sources) > 1:
         raise click.UsageError(
@@ -251,7 +241,7 @@ def _embed_folder(
     flags: Mapping[str, Any],
 ) -> None:
     require("pyarrow", "fsspec")
-    from embedwell.bulk.errors import BulkError
+    from embedwell.bulk import BulkError
     from embedwell.bulk.progress import EmbedProgress
     from embedwell.bulk.run import run
 
@@ -279,7 +269,7 @@ def _embed_folder(
 
 def _job(sources: Sequence[str], output: str, flags: Mapping[str, Any]) -> "BulkJob":
     from embedwell.bulk.columns import Columns
-    from embedwell.bulk.part_files import PARQUET
+    from embedwell.bulk.parts import PARQUET
     from embedwell.bulk.run import BulkJob, Shard
 
     return BulkJob(

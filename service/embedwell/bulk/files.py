@@ -18,7 +18,7 @@ from pyarrow.fs import (
     PyFileSystem,
 )
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 
 _NATIVE = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")  # pyarrow reads these itself
 _WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # there, creating a folder would write an empty object

@@ -1,19 +1,22 @@
-"""A model in this process as a TextEncoder of images, with or without texts."""
+"""A model in this process as a TextEncoder of images, which threads read and decode ahead."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from pyarrow.fs import PyFileSystem
 
-from embedwell.bulk.errors import BulkError
-from embedwell.bulk.image_column import ImageAndText
-from embedwell.bulk.image_files import ImageFiles, Read
+from embedwell.bulk import BulkError
+from embedwell.bulk.columns import ImageAndText
+from embedwell.bulk.files import resolve_filesystem
 from embedwell.bulk.local_model import LocalModel, check_dense, load_any_model
-from embedwell.bulk.text_encoder import Advance, LocalEncoder
-from embedwell.bulk.token_vectors import TokenVectors
+from embedwell.bulk.text_encoder import Advance, LocalEncoder, TokenVectors
 from embedwell.settings.settings import Settings
 from embedwell_models.errors import (
+    ImageError,
     ImageTokensError,
     ModelError,
     PromptTooLongError,
@@ -22,8 +25,63 @@ from embedwell_models.errors import (
 from embedwell_models.images.pages import Pages
 from embedwell_models.images.preprocessing import Pixels
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import Floats, normalize
+
+_DECODERS = 4  # threads; Pillow decodes without Python's lock
+
+
+Read = TypeVar("Read", Pixels, list[Pixels])
+"""The pixels of an image, or of the images that a page becomes."""
+
+
+@dataclass(frozen=True)
+class ImageFiles(Generic[Read]):
+    """Reader of images as the pixels of a model.
+
+    pixels: decodes and resizes the bytes of a file, within a number of pixels. batch: images that
+    are read at once.
+    """
+
+    pixels: Callable[[bytes, int], Read]
+    max_pixels: int
+    batch: int = _DECODERS
+
+    def read(self, images: Sequence[bytes | str]) -> Iterator[list[Read | str]]:
+        """Yield batches of pixels, or of reasons; the next one is decoded meanwhile.
+
+        An image is the bytes of a file, or the address of a file.
+        """
+        with ThreadPoolExecutor(_DECODERS) as pool:
+            begun: deque[list[Future[Read | str]]] = deque()
+            for first in range(0, len(images), self.batch):
+                batch = images[first : first + self.batch]
+                begun.append([pool.submit(self._read, image) for image in batch])
+                if len(begun) == 2:
+                    yield [image.result() for image in begun.popleft()]
+            for last in begun:
+                yield [image.result() for image in last]
+
+    def _read(self, image: bytes | str) -> Read | str:
+        """Return the pixels of an image, or the reason why it has none."""
+        try:
+            data = image if isinstance(image, bytes) else _content(image)
+            return self.pixels(data, self.max_pixels)
+        except ImageError as error:
+            return f"the image cannot be read: {error}"
+        except (BulkError, OSError) as error:
+            return f"the file cannot be read: {error}"
+
+
+def _content(address: str) -> bytes:
+    if not address:
+        raise BulkError("its path is empty")
+    files, path = resolve_filesystem(address)
+    if isinstance(files, PyFileSystem):  # fsspec's, some of which fetch from any server
+        raise BulkError(f"{address}: images are not fetched from such addresses")
+    with files.open_input_file(path) as file:
+        content: bytes = file.read()
+    return content
 
 
 @dataclass(frozen=True)

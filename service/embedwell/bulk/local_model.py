@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from embedwell.bulk.errors import BulkError
-from embedwell.bulk.text_encoder import Advance, LocalEncoder
-from embedwell.bulk.token_vectors import TokenVectors
+from embedwell.bulk import BulkError
+from embedwell.bulk.text_encoder import Advance, LocalEncoder, TokenVectors
 from embedwell.engine.worker.batch_sizing import choose_batch_limit
 from embedwell.engine.worker.load import load
 from embedwell.settings.settings import Settings
@@ -20,7 +19,7 @@ from embedwell_models.errors import (
     PromptTooLongError,
     UnsplittableTextError,
 )
-from embedwell_models.outputs.names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.output_names import DENSE, LISTWISE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.vectors import Floats
 
 _CHUNK = 1024  # texts between two updates of the progress

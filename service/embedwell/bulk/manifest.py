@@ -9,7 +9,7 @@ import orjson
 from pyarrow import Buffer
 
 from embedwell import __version__
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.files import InputFile, OutputFolder
 
 _FORMAT_VERSION = 1

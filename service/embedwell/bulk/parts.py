@@ -1,19 +1,35 @@
-"""Parts of an input, the same ones in every run, and their embedding."""
+"""Parts of an input, the same ones in every run: their embedding, and the files of each."""
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from embedwell.bulk.columns import FILE, POSITION, REASON, ROW, Columns, Rows, input_columns
-from embedwell.bulk.image_column import has_bytes, read_inputs
+from embedwell.batches.json_lines import escape_line_ends
+from embedwell.bulk.columns import (
+    EMBEDDING,
+    FILE,
+    POSITION,
+    REASON,
+    ROW,
+    Columns,
+    Rows,
+    has_bytes,
+    input_columns,
+    read_inputs,
+)
 from embedwell.bulk.progress import EmbedProgress, WindowProgress
-from embedwell.bulk.text_encoder import Encoded, TextEncoder, Window
-from embedwell.bulk.token_vectors import Vectors
+from embedwell.bulk.text_encoder import Encoded, TextEncoder, TokenVectors, Vectors, Window
 
+PARQUET, NPY = "parquet", "npy"
+_LIST = ".list.element"  # in the path of a column
 MAX_PART_BYTES = 256 << 20  # bytes of the input's columns
 
 
@@ -59,12 +75,34 @@ def cut_into_parts(
 
 @dataclass(frozen=True)
 class EmbeddedPart:
-    """n rows, their vectors, the rows without a vector, and counts."""
+    """A part with n rows, their vectors, the rows without a vector, and counts."""
 
+    index: int
     rows: pa.Table
     vectors: Vectors
     errors: list[dict[str, Any]]
     counts: Mapping[str, int]
+
+    def files(self, format: str) -> dict[str, bytes | pa.Buffer]:
+        """Return the content of each file of the part: the same bytes for the same rows.
+
+        A part in .npy has its rows in a separate Parquet file, and the numbers of vectors of each
+        row, if these differ, in another .npy.
+        """
+        files: dict[str, bytes | pa.Buffer] = {}
+        rows, vectors, number = self.rows, self.vectors, f"{self.index:06}"
+        if self.errors:
+            lines = (escape_line_ends(orjson.dumps(each, default=str)) for each in self.errors)
+            files[f"_errors-{number}.jsonl"] = b"".join(line + b"\n" for line in lines)
+        if format == NPY:
+            if isinstance(vectors, TokenVectors):
+                files[f"_lengths-{number}.npy"] = _npy(vectors.lengths)
+                vectors = vectors.rows
+            files[f"part-{number}.npy"] = _npy(vectors)
+        else:
+            rows = rows.append_column(EMBEDDING, _vector_column(vectors))
+        files[f"part-{number}.parquet"] = _parquet(rows)
+        return files
 
 
 @dataclass(frozen=True)
@@ -130,7 +168,7 @@ class PartEmbedding:
             "computed": encoded.computed,
         }
         errors = _errors(self.part, self.columns.id, reasons)
-        return EmbeddedPart(rows, encoded.vectors[has_vector], errors, counts)
+        return EmbeddedPart(self.part.index, rows, encoded.vectors[has_vector], errors, counts)
 
 
 def _reasons(rows: pa.Table, id: str | None) -> list[str | None]:
@@ -155,3 +193,32 @@ def _errors(part: Part, id: str | None, reasons: Sequence[str | None]) -> list[d
                 error["id"] = input_columns(row)[id][0].as_py()
             errors.append({**error, "reason": reason})
     return errors
+
+
+def _npy(array: npt.NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def _vector_column(vectors: Vectors) -> pa.Array:
+    """Convert vectors to lists of a fixed size, and vectors of tokens to lists of these."""
+    if isinstance(vectors, TokenVectors):
+        offsets = np.concatenate([[0], np.cumsum(vectors.lengths)])
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _vector_column(vectors.rows))
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+
+
+def _parquet(rows: pa.Table) -> pa.Buffer:
+    # Dictionaries, statistics and compression gain nothing with vectors.
+    others = [name for name in rows.column_names if name != EMBEDDING]
+    codecs = dict.fromkeys(others, "zstd")
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows,
+        sink,
+        compression=codecs | {f"{EMBEDDING}{_LIST * depth}": "none" for depth in (1, 2)},
+        use_dictionary=others,
+        write_statistics=others,
+    )
+    return sink.getvalue()

@@ -9,12 +9,11 @@ from typing import Protocol, TypeVar
 from embedwell.bulk.columns import Columns
 from embedwell.bulk.files import OutputFolder, find_inputs
 from embedwell.bulk.manifest import Manifest, describe_inputs, read_manifest
-from embedwell.bulk.part_files import PARQUET, part_files
-from embedwell.bulk.parts import PartEmbedding, cut_into_parts
+from embedwell.bulk.parts import PARQUET, PartEmbedding, cut_into_parts
 from embedwell.bulk.progress import EmbedProgress
 from embedwell.bulk.source import Source
 from embedwell.bulk.text_encoder import Encoded, TextEncoder
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 
 PART_ROWS, PART_ROWS_OF_TOKENS = 16384, 512
 
@@ -87,9 +86,8 @@ def run(job: BulkJob, load: Load, progress: EmbedProgress) -> Mapping[str, int]:
     embeddings = (PartEmbedding.begin(part, job.columns, encoder, progress) for part in needed)
 
     def write(embedding: PartEmbedding, encoded: Encoded) -> None:
-        index, embedded = embedding.part.index, embedding.embedded(encoded)
-        content = part_files(index, job.format, embedded.rows, embedded.vectors, embedded.errors)
-        manifest.complete_part(folder, index, embedded.counts, content)
+        part = embedding.embedded(encoded)
+        manifest.complete_part(folder, part.index, part.counts, part.files(job.format))
 
     write_behind(embeddings, write)
     progress.end()

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.dispatch import Dispatcher, WorkerFailed
-from embedwell.bulk.errors import BulkError
 from embedwell_client import Client, RequestFailed, request_builders
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats
 
 IN_FLIGHT = 8  # requests to a server

@@ -5,20 +5,21 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.arrow_files import ARROW_SUFFIXES, arrow_batches, check_columns, open_arrow
-from embedwell.bulk.columns import Columns, Rows
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk.columns import Columns, Rows, has_bytes
 from embedwell.bulk.files import InputFile
-from embedwell.bulk.image_column import has_bytes
-from embedwell.bulk.line_formats import (
+from embedwell.bulk.line_files import (
     Parser,
     csv_parser,
+    infer_schema,
     open_lines,
     parse_jsonl,
     parse_text,
+    record_batches,
     uncompressed_suffix,
+    warn_of_late_columns,
 )
-from embedwell.bulk.record_batches import infer_schema, record_batches, warn_of_late_columns
 
 _PARSERS: Mapping[str, Parser] = {
     ".jsonl": parse_jsonl,

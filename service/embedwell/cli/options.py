@@ -1,6 +1,7 @@
-"""Options of commands that are settings, and the model that they name."""
+"""Options of commands that are settings; the model and the packages that a command needs."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,10 +18,12 @@ from embedwell.cli.env_file import (
 )
 from embedwell.settings.model_settings import model_settings
 from embedwell.settings.settings import FILE, Settings
-from embedwell_models.errors import ModelError
+from embedwell_models.encoder.device import torch_is_installed
+from embedwell_models.errors import TORCH_MISSING, ModelError
 
 if TYPE_CHECKING:  # imported when a model is loaded
     from embedwell_models.embedder import Embedder
+
 
 MODEL = ("model", "revision", "image_model", "cache")
 ENGINE = ("device", "dtype", "isa", "pooling", "rerank_format", "adapter", "threads", "cuda_graphs")
@@ -45,27 +48,24 @@ def check_urls(context: click.Context, parameter: click.Parameter, value: Any) -
 
 def options(*names: str) -> Callable[[F], F]:
     """Click options for settings, all of them by default; help and defaults come from Settings."""
+    several = not names  # models of serve
+    chosen = [_option(name, several) for name in names or Settings.model_fields]
+    return lambda command: decorate(command, *chosen)
 
-    def decorate(command: F) -> F:
-        for name in reversed(names or tuple(Settings.model_fields)):
-            field = Settings.model_fields[name]
-            default = field.get_default(call_default_factory=True)
-            shown = "" if default in (None, "") else f"  [default: {default}]"
-            flag = f"--{name.replace('_', '-')}"
-            kind = click.BOOL if isinstance(default, bool) else None
-            number = isinstance(default, int | float) and kind is None
-            metavar = "true|false" if kind else "NUMBER" if number else None
-            text = f"{field.description}{shown}"
-            command = click.option(
-                *(flag, name),
-                type=kind,
-                metavar=metavar,
-                help=text,
-                multiple=name == "model" and not names,  # of serve
-            )(command)
-        return command
 
-    return decorate
+def _option(name: str, several: bool) -> Callable[[F], F]:
+    field = Settings.model_fields[name]
+    default = field.get_default(call_default_factory=True)
+    shown = "" if default in (None, "") else f"  [default: {default}]"
+    kind = click.BOOL if isinstance(default, bool) else None
+    number = isinstance(default, int | float) and kind is None
+    return click.option(
+        *(f"--{name.replace('_', '-')}", name),
+        type=kind,
+        metavar="true|false" if kind else "NUMBER" if number else None,
+        help=f"{field.description}{shown}",
+        multiple=name == "model" and several,
+    )
 
 
 def read(flags: dict[str, Any]) -> Settings:
@@ -148,3 +148,46 @@ def load_embedder(settings: Settings) -> "Embedder":
         return load(model_folder(settings), settings)
     except ModelError as error:
         raise click.ClickException(str(error)) from None
+
+
+_REQUIREMENTS = {  # of pip, where the name is not that of the module
+    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry.sdk.trace": "opentelemetry-sdk",
+    "ray": "'ray[data,serve]'",
+    "sentence_transformers": "sentence-transformers",
+    "skeletoken": "'model2vec[distill]'",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+}
+
+
+def require(*modules: str) -> None:
+    """Check that modules are installed; raises ClickException, which says what pip has to install.
+
+    The message names packages: a distribution of this project's name in an index may be another's.
+    """
+    missing = [module for module in modules if not _is_installed(module)]
+    if missing:
+        requirements = dict.fromkeys(_REQUIREMENTS.get(module, module) for module in missing)
+        verb = "is" if len(missing) == 1 else "are"
+        raise click.ClickException(
+            f"{', '.join(missing)} {verb} not installed: pip install {' '.join(requirements)}"
+        )
+
+
+def require_torch() -> None:
+    """Check that PyTorch is installed, without importing it; raises ClickException."""
+    if not torch_is_installed():
+        raise click.ClickException(TORCH_MISSING)
+
+
+def require_tracing() -> None:
+    """Check that the packages that send traces are installed; raises ClickException."""
+    require("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # no parent package; a module that is None
+        return False

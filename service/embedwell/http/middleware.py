@@ -33,9 +33,8 @@ from embedwell.http.headers import (
     request_id_of,
 )
 from embedwell.http.http_limits import HttpLimits
-from embedwell.http.model_paths import ModelPaths
 from embedwell.http.request_body import DecompressingReceive, LimitedReceive, body_too_large_error
-from embedwell.http.request_context import RequestContext
+from embedwell.http.request_context import ModelPaths, RequestContext
 from embedwell.limits.memory_budget import SMALL, Reservation
 
 _LARGE = 1 << 20  # bytes; the heap is trimmed after a larger request, which takes milliseconds

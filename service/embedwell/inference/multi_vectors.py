@@ -15,7 +15,7 @@ from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
 from embedwell_models.model_files.multi_vector import TextRole
 from embedwell_models.model_files.multi_vector_rules import MultiVectorRules
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.vectors import Floats, maxsim
 

@@ -32,8 +32,8 @@ from embedwell.inputs.windows import (
 from embedwell.limits.admission import Admission
 from embedwell_models.encoder.batch import FlatRows
 from embedwell_models.model_files.classifier import ClassifierOptions
-from embedwell_models.outputs.names import DENSE, MULTI
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE, MULTI
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 R = TypeVar("R")
@@ -62,7 +62,7 @@ class Pipeline:
 
         classifier: labels of a model that reranks or classifies; None for an embedder.
 
-        output_names: outputs of an embedder, by their names in `outputs.names`.
+        output_names: outputs of an embedder, by their names in `output_names`.
         """
         self.reader, self._classifier, self.output_names = reader, classifier, output_names
         self._admission, self._cache, self._timeout = admission, cache, timeout
@@ -87,7 +87,7 @@ class Pipeline:
     async def compute_outputs(
         self, context: RequestContext, rows: Sequence[InputRow], names: Sequence[str]
     ) -> list[TextOutputs]:
-        """Compute outputs of tokenized inputs in one pass, by the names of `outputs.names`."""
+        """Compute outputs of tokenized inputs in one pass, by the names of `output_names`."""
         if list(names) == [DENSE]:
             result = await self.submit(context, rows, DENSE)
             return [TextOutputs(dense=vector) for vector in result.vectors]

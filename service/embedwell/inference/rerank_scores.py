@@ -14,10 +14,9 @@ from embedwell.inputs.pairs_and_lists import DocumentList, ListRows, check_listw
 from embedwell.inputs.prompts import TASK_ROLES
 from embedwell.inputs.request_inputs import InputOptions, TextPair, first_indices
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
-from embedwell_models.outputs.listwise_scores import listwise_scores
-from embedwell_models.outputs.names import DENSE, LISTWISE
+from embedwell_models.output_names import DENSE, LISTWISE
 from embedwell_models.tokenizer.steps import Steps
-from embedwell_models.vectors import Floats, cosine
+from embedwell_models.vectors import Floats, cosine, listwise_scores
 
 _BYTES_PER_NUMBER = 24  # float32 of a text, float32 and two float64 of a pair, with reserve
 _OPERATIONS_PER_NUMBER = 32  # converting a number to float64 takes as long as so many products

@@ -100,7 +100,7 @@ class ServedModel:
 
     @property
     def task_and_outputs(self) -> tuple[str, ...]:
-        """The task, and the outputs of a text by their names in embedwell_models.outputs."""
+        """The task, and the outputs of a text by their names in embedwell_models.output_names."""
         return (self.task, *self.description.outputs)
 
     @property

@@ -13,8 +13,8 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import STEP_OPERATIONS, Comparisons
-from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import (
+from embedwell_models.output_names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import (
     SparseVector,
     TextOutputs,
     common_entries,

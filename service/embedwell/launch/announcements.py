@@ -9,7 +9,7 @@ from embedwell.inherited import InheritedServer
 from embedwell.launch.logging import announce
 from embedwell.launch.supervisor import Report
 from embedwell.settings.settings import Settings
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 
 log = logging.getLogger(__name__)
 

@@ -43,14 +43,7 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Pat
     workers = settings.workers or default_workers(available_cpus(), gpu)
     settings = settings.model_copy(update={"workers": workers})
     models = [(each.model_copy(update={"workers": workers}), folder) for each, folder in models]
-    engines = max(len(models), len(settings.engine_names))
-    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * engines:
-        log.error(
-            "the server cannot start: it may open only %d files; raise the limit with ulimit "
-            "-n 1024",
-            open_files,
-        )
+    if not _may_open_enough_files(settings, len(models)):
         return 1
     with ExitStack() as stack:
         try:
@@ -71,6 +64,19 @@ def run(settings: Settings, models: Sequence[tuple[Settings, Path]], system: Pat
         )
         watcher = Watcher(context, [*chain(*sockets)], engine_fds, forked)
         return asyncio.run(watcher.run())
+
+
+def _may_open_enough_files(settings: Settings, models: int) -> bool:
+    """Return whether the limit of open files suffices; log an error if not."""
+    engines = max(models, len(settings.engine_names))
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not 0 <= open_files < _MIN_OPEN_FILES + 4 * settings.workers + 6 * engines:
+        return True
+    log.error(
+        "the server cannot start: it may open only %d files; raise the limit with ulimit -n 1024",
+        open_files,
+    )
+    return False
 
 
 def default_workers(cpus: int, gpu: bool, platform: str = sys.platform) -> int:

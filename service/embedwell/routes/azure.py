@@ -17,7 +17,7 @@ from embedwell.routes.common.router import (
 from embedwell.routes.embed import EmbedService
 from embedwell.routes.models import Models, model_list
 from embedwell.routes.openai import EmbeddingsRequest, InputType, OpenAIResponse, create_embeddings
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 
 
 def _known_or_null(value: Any) -> Any:

@@ -72,18 +72,7 @@ def router(service: BatchService | None) -> APIRouter:
         responses=route_responses((*BODY_ERRORS, 404, 507), OpenAIError),
     )
     async def create_batch(context: RequestDep, body: BatchRequest) -> dict[str, Any]:
-        enabled_service = require_enabled(service)
-        if body.endpoint not in enabled_service.endpoints:
-            known = ", ".join(sorted(enabled_service.endpoints))
-            raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
-        batch = await access_files_in_thread(
-            enabled_service.batches.create,
-            body.input_file_id,
-            body.endpoint,
-            (body.completion_window, _seconds(body.completion_window)),
-            body.metadata,
-        )
-        return batch.model_dump()
+        return (await _create(require_enabled(service), body)).model_dump()
 
     @routes.get(
         "/v1/batches",
@@ -108,6 +97,17 @@ def router(service: BatchService | None) -> APIRouter:
         return require_enabled(service).batches.cancel(id)
 
     return routes
+
+
+async def _create(service: BatchService, body: BatchRequest) -> Batch:
+    """Create a batch; raises ServiceError."""
+    if body.endpoint not in service.endpoints:
+        known = ", ".join(sorted(service.endpoints))
+        raise BadRequest(f"endpoint must be one of {known}", param="endpoint")
+    window = body.completion_window, _seconds(body.completion_window)
+    return await access_files_in_thread(
+        service.batches.create, body.input_file_id, body.endpoint, window, body.metadata
+    )
 
 
 def _seconds(window: str) -> int:

@@ -15,22 +15,24 @@ from embedwell.inference.pipeline import ItemResult, Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import ResponseSize, check_response_numbers
-from embedwell.routes.common.array_format import (
+from embedwell.routes.common.body import input_list
+from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.openapi_responses import route_responses
+from embedwell.routes.common.response_body import (
+    BinaryResponse,
     Matrix,
     Vector,
     Vectors,
     as_lists,
+    binary_response,
+    check_json_fields,
     convert_vectors,
     encode_blocks,
     encode_rows,
     float16_overflow,
     rows_not_finite,
 )
-from embedwell.routes.common.body import input_list
-from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest, OutputName
-from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.openapi_responses import route_responses
-from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
 from embedwell.routes.common.response_types import (
     Input,
     RequestSummary,
@@ -46,8 +48,8 @@ from embedwell.routes.embed_sparse import (
     sparse_output_name,
 )
 from embedwell.routes.multi_vector import MultiVectorService
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats, quantize, truncate_and_normalize
 
 

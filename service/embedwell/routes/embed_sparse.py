@@ -13,13 +13,13 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import Pipeline
 from embedwell.inference.served_model import ServedModel
 from embedwell.limits.request_limits import ResponseSize
-from embedwell.routes.common.array_format import as_lists
 from embedwell.routes.common.body import Inputs, examples, input_list
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import InputBody, PromptBody
+from embedwell.routes.common.response_body import as_lists
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from embedwell_models.output_names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import SparseVector, TextOutputs
 
 TopK = PositiveInt | None
 MinWeight = Annotated[float, Field(ge=0, allow_inf_nan=False)]

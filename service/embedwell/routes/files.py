@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from typing_extensions import TypedDict
 
 from embedwell.batches.batch import MAX_NAME, Batch
-from embedwell.batches.file_store import Purpose, StoredFile, Upload
+from embedwell.batches.file_store import FileStore, Purpose, StoredFile, Upload
 from embedwell.batches.service import BatchService, require_enabled
 from embedwell.errors import BadRequest, ClientDisconnected, Unsupported
 from embedwell.http.error_responses import OpenAIError, forbid_extra
@@ -21,7 +21,7 @@ from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, 
 from embedwell.routes.common.router import api_router
 
 UPLOAD = "/v1/files"
-MULTIPART = "multipart/form-data"
+_MULTIPART = "multipart/form-data"
 _ID = Path(examples=["file-000000000000000000000000"])
 _FORM = {
     "type": "object",
@@ -95,25 +95,11 @@ def router(service: BatchService | None) -> APIRouter:
         summary="Upload a file of requests for a batch",
         responses=route_responses((*BODY_ERRORS, 507), OpenAIError),
         openapi_extra={
-            "requestBody": {"content": {MULTIPART: {"schema": _FORM}}, "required": True}
+            "requestBody": {"content": {_MULTIPART: {"schema": _FORM}}, "required": True}
         },
     )
     async def upload_file(request: Request) -> StoredFile:
-        store = require_enabled(service).files
-        kind, _, parameters = request.headers.get("content-type", "").partition(";")
-        if kind.strip().lower() != MULTIPART or not parameters:
-            raise Unsupported(
-                f"send the file as {MULTIPART}, with the fields file and purpose",
-                code="unsupported_type",
-                header="accept",
-                supported=MULTIPART,
-            )
-        receiving = await access_files_in_thread(store.upload)
-        try:
-            return await _receive(request, receiving)
-        except BaseException:
-            receiving.discard()
-            raise
+        return await _upload(require_enabled(service).files, request)
 
     @routes.get(
         UPLOAD,
@@ -141,9 +127,8 @@ def router(service: BatchService | None) -> APIRouter:
         responses=responses,
     )
     def file_content(id: Annotated[str, _ID]) -> JsonLinesResponse:
-        return JsonLinesResponse(
-            require_enabled(service).files.content(id), media_type=JsonLinesResponse.media_type
-        )
+        content = require_enabled(service).files.content(id)
+        return JsonLinesResponse(content, media_type=JsonLinesResponse.media_type)
 
     @routes.delete(
         "/v1/files/{id}",
@@ -155,6 +140,29 @@ def router(service: BatchService | None) -> APIRouter:
         return {"id": id, "object": "file", "deleted": True}
 
     return routes
+
+
+async def _upload(store: FileStore, request: Request) -> StoredFile:
+    """Store the file of a form; raises ServiceError."""
+    _check_multipart(request.headers.get("content-type", ""))
+    receiving = await access_files_in_thread(store.upload)
+    try:
+        return await _receive(request, receiving)
+    except BaseException:
+        receiving.discard()
+        raise
+
+
+def _check_multipart(content_type: str) -> None:
+    """Raise Unsupported for a type other than a form with parameters."""
+    kind, _, parameters = content_type.partition(";")
+    if kind.strip().lower() != _MULTIPART or not parameters:
+        raise Unsupported(
+            f"send the file as {_MULTIPART}, with the fields file and purpose",
+            code="unsupported_type",
+            header="accept",
+            supported=_MULTIPART,
+        )
 
 
 async def _receive(request: Request, receiving: Upload) -> StoredFile:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from embedwell.errors import Forbidden, TimedOut, UnknownModel
 from embedwell.http.access import ApiKeys
 from embedwell.http.error_responses import OpenAIError, forbid_extra
-from embedwell.http.model_paths import PREFIX
+from embedwell.http.request_context import MODEL_PREFIX
 from embedwell.inference.served_model import ServedModel
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import AUTH_ERRORS, BODY_ERRORS, route_responses
@@ -18,7 +18,7 @@ from embedwell.routes.common.router import DirectRoute, api_router
 from embedwell.routes.common.scores import rerank_score
 from embedwell_models.hub.sources import DEFAULT
 from embedwell_models.model_files.classifier import Task
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 
 Endpoint = Literal["embed", "rerank", "classify"]
 """Cohere's name of an API that a model answers."""
@@ -276,7 +276,7 @@ def unknown_model_router(registry: ModelRegistry) -> APIRouter:
     """Create the undocumented routes of paths that begin with no served model; they list these."""
     routes = APIRouter(include_in_schema=False, route_class=DirectRoute)
 
-    @routes.api_route(PREFIX + "{path:path}", methods=["GET", "POST"])
+    @routes.api_route(MODEL_PREFIX + "{path:path}", methods=["GET", "POST"])
     async def unknown_model(request: Request) -> None:
         names = ", ".join(repr(name) for model in registry.models for name in model.settings.names)
         raise UnknownModel(

@@ -15,25 +15,27 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import TokenVectors
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.request_inputs import Input, InputOptions
-from embedwell.routes.common.array_format import (
+from embedwell.routes.common.body import Body, examples, input_list
+from embedwell.routes.common.dense_vectors import EmbedRequest
+from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.response_body import (
     Array,
+    BinaryResponse,
     EncodingFormat,
     Matrix,
     OutputType,
     Vectors,
+    binary_response,
+    check_json_fields,
     convert_vectors,
     encode_block,
     encode_blocks,
     encode_rows,
 )
-from embedwell.routes.common.body import Body, examples, input_list
-from embedwell.routes.common.dense_vectors import EmbedRequest
-from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.response_body import BinaryResponse, binary_response, check_json_fields
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.openai_inputs import TextsOrObjects
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 
 _MAX_BINARY_TEXTS = 1000  # so that their vector counts fit into a header
 

@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import forbid_extra
 from embedwell.inference.served_model import ServedModel
-from embedwell.routes.common.array_format import Matrix, as_lists
 from embedwell.routes.common.body import Body, Texts, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.options import OVERFLOW
+from embedwell.routes.common.response_body import Matrix, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 
 
 class OllamaBody(Body):

@@ -1,6 +1,7 @@
 """GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull: Ollama's models."""
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -21,6 +22,11 @@ from embedwell_models.checkpoint import safetensors_files
 
 _NEVER = "9999-12-31T23:59:59Z"
 _INTEGERS = {"I8", "U8", "I32", "I64", "U64", "BOOL"}
+_FORMATS: Mapping[str, Literal["safetensors", "gguf", "onnx"]] = {
+    "safetensors": "safetensors",
+    "GGUF": "gguf",
+    "ONNX": "onnx",
+}
 _QUANTIZATION_LEVELS = {
     "float32": "F32",
     "bfloat16": "BF16",
@@ -85,7 +91,7 @@ class Details(TypedDict):
     """
 
     parent_model: Literal[""]
-    format: Literal["safetensors", "gguf"]
+    format: Literal["safetensors", "gguf", "onnx"]
     family: str
     families: list[str]
     parameter_size: str
@@ -227,7 +233,7 @@ class OllamaModel:
         engine, family = self._engine.description, self._description.spec.config.family
         return {
             "parent_model": "",
-            "format": "gguf" if self._description.weights_format == "GGUF" else "safetensors",
+            "format": _FORMATS[self._description.weights_format],
             "family": family,
             "families": [family],
             "parameter_size": _format_count(self._parameter_count),
@@ -238,9 +244,7 @@ class OllamaModel:
     def _file_stats(self) -> list[os.stat_result]:
         folders = self._description.checkpoints()
         return [
-            file.stat()
-            for folder in folders
-            for file in safetensors_files.require_weight_files(folder)
+            file.stat() for folder in folders for file in safetensors_files.all_weight_files(folder)
         ]
 
     @property

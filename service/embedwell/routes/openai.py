@@ -12,7 +12,11 @@ from embedwell.errors import BadRequest
 from embedwell.http.error_responses import OpenAIError, forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inputs.prompts import TASK_ROLES, Role
-from embedwell.routes.common.array_format import (
+from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
+from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
+from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
+from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord
+from embedwell.routes.common.response_body import (
     EncodingFormat,
     Matrix,
     OutputType,
@@ -21,10 +25,6 @@ from embedwell.routes.common.array_format import (
     convert_vectors,
     encode_rows,
 )
-from embedwell.routes.common.body import FAIL_FAST, WHOLE, Body, examples, input_list
-from embedwell.routes.common.dense_vectors import EmbedRequest, OutputNames
-from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
-from embedwell.routes.common.options import OVERFLOW, TokenLimit, TruncateWord
 from embedwell.routes.common.response_types import OpenAIUsage, token_usage
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.embed import EmbedService, Outputs
@@ -37,7 +37,7 @@ from embedwell.routes.openai_inputs import (
     with_modality,
 )
 from embedwell.routes.tokens import TokenVectorService
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 ROLES: dict[str | None, Role] = {

@@ -30,11 +30,17 @@ from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
-from embedwell.routes.common.array_format import Array, Matrix, as_lists
 from embedwell.routes.common.body import FAIL_FAST, Body, examples
 from embedwell.routes.common.model_registry import ModelRegistry
 from embedwell.routes.common.openapi_responses import ENGINE_ERRORS, route_responses
-from embedwell.routes.common.response_body import BinaryResponse, binary_response, fastapi_response
+from embedwell.routes.common.response_body import (
+    Array,
+    BinaryResponse,
+    Matrix,
+    as_lists,
+    binary_response,
+    fastapi_response,
+)
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell_models.config.encoder_config import EncoderConfig
 from embedwell_models.positions.schemes import Learned

@@ -34,7 +34,7 @@ from embedwell.routes.rerank_bodies import (
     document_contents,
 )
 from embedwell.routes.weaviate import document_scores
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 _Ranks = Sequence[tuple[int, float]]

@@ -14,7 +14,7 @@ from embedwell.limits.request_limits import check_parts
 from embedwell.limits.work_queue import run_in_thread
 from embedwell.routes.common.model_registry import ModelChoice, ModelRegistry
 from embedwell.routes.common.router import receive_body
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 
 _SMALL_BODY = 1 << 16  # bytes; parsing so many takes a few milliseconds
 

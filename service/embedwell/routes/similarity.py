@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NotRequired
 
 import numpy as np
 from fastapi import APIRouter
+from pydantic import NonNegativeInt, PositiveInt
+from typing_extensions import TypedDict
 
 from embedwell.errors import BadRequest, located
+from embedwell.http.error_responses import forbid_extra
 from embedwell.http.request_context import RequestContext
 from embedwell.inference.multi_vectors import MultiVectors, TokenVectors
 from embedwell.inference.served_model import ServedModel
@@ -18,36 +21,176 @@ from embedwell.inference.similarity_scores import (
     similarity_scores,
 )
 from embedwell.inputs.input_row import InputRow
-from embedwell.inputs.request_inputs import ImageInput
+from embedwell.inputs.request_inputs import ImageInput, InputOptions
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
-from embedwell.routes.common.array_format import as_lists
-from embedwell.routes.common.comparison_input import (
+from embedwell.routes.common.body import (
+    Body,
+    ComparisonInput,
+    TextList,
     TextsByPath,
-    vector_array,
+    examples,
+    texts_by_path,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.options import OPTION_FIELDS, InputBody, ReadingBody
+from embedwell.routes.common.response_body import Matrix, as_lists
 from embedwell.routes.common.response_types import (
+    Input,
+    Prompt,
+    Timing,
+    Usage,
     describe_input,
     describe_inputs,
     describe_request,
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.common.scores import ranking
-from embedwell.routes.similarity_bodies import (
-    Best,
-    Details,
-    SideInputs,
-    SimilarityRequest,
-    SimilarityResponse,
-    SourceInputs,
-)
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 _SMALL_BODY = 1 << 16  # bytes; converting the vectors of a smaller body takes up to a millisecond
 _NO_VECTORS: Floats = np.empty((0, 0), dtype=np.float32)
 MAXSIM = "maxsim"
+
+
+class Sentences(Body):
+    """TEI's inputs: one sentence against many."""
+
+    source_sentence: str
+    sentences: TextList
+
+
+class SimilarityRequest(InputBody):
+    """Request body of /similarity, with `inputs` (TEI's format), or with `a` and `b`.
+
+    - `a`, `b`: texts, images ({"image": …}), or vectors.
+    - `parameters`: TEI's object for the fields of prompts and long texts, which the request can
+      also have itself.
+    - `mode`: matrix scores every a with every b; pairwise scores the first a with the first b, and
+      so on.
+    - `top_k`: return only the closest entries of b for each a, best first; equal scores keep the
+      order of b. Each entry counts as two numbers.
+    - `details`: describe each text in the response.
+    - `metric`: maxsim compares the vectors of tokens of queries (a) and documents (b). It is the
+      only metric of a multi-vector model.
+    """
+
+    model_config = examples(
+        {"a": ["A cat sleeps."], "b": ["A kitten naps.", "The car is red."]},
+        {"inputs": {"source_sentence": "A cat sleeps.", "sentences": ["A kitten naps."]}},
+        {"a": [[1.0, 0.0]], "b": [[0.6, 0.8], [0.0, 1.0]], "top_k": 1, "metric": "euclidean"},
+        {"a": "A cat sleeps.", "b": ["A kitten naps."], "mode": "pairwise", "details": True},
+    )
+
+    inputs: Sentences | None = None
+    parameters: ReadingBody | None = None
+    a: ComparisonInput | None = None
+    b: ComparisonInput | None = None
+    metric: Literal["cosine", "dot", "euclidean", "manhattan", "maxsim"] = "cosine"
+    mode: Literal["matrix", "pairwise"] = "matrix"
+    top_k: PositiveInt | None = None
+    details: bool = False
+
+    def input_options(self, count_dropped: bool = False) -> InputOptions:
+        """Build the options from `parameters` or the request's own fields; raises BadRequest."""
+        if self.parameters is None:
+            return super().input_options(count_dropped)
+        if repeated := sorted(self.model_fields_set & OPTION_FIELDS):
+            raise BadRequest(
+                f"give {repeated[0]} either in parameters or beside it, not in both",
+                param=repeated[0],
+            )
+        return self.parameters.input_options(count_dropped)
+
+    @property
+    def requested_task(self) -> str | None:
+        """Return the task from `parameters` or from the request's own field."""
+        return self.task if self.parameters is None else self.parameters.task or self.task
+
+    def sides(self) -> tuple[TextsByPath, TextsByPath]:
+        """Return the texts and images of both sides, none for vectors; raises BadRequest."""
+        if self.inputs is None:
+            self._check_a_and_b()
+            return texts_by_path(self.a, "a"), texts_by_path(self.b, "b")
+        self._check_source(self.inputs)
+        source = texts_by_path(self.inputs.source_sentence, "inputs", "source_sentence")
+        return source, texts_by_path(self.inputs.sentences, "inputs", "sentences")
+
+    def _check_source(self, inputs: Sentences) -> None:
+        for name in ("a", "b", "mode", "top_k"):
+            if name in self.model_fields_set:
+                raise BadRequest(
+                    f"{name} cannot be combined with inputs; leave one of them out", param=name
+                )
+        if not inputs.sentences:
+            raise BadRequest(
+                "inputs.sentences is empty; give at least one sentence",
+                code="no_input",
+                param="sentences",
+            )
+
+    def _check_a_and_b(self) -> None:
+        if self.a is None or self.b is None:
+            raise BadRequest(
+                "give either inputs, or both a and b", param="a" if self.a is None else "b"
+            )
+        if [] in (self.a, self.b):
+            raise BadRequest("a and b need at least one entry each", code="no_input")
+
+
+@forbid_extra
+class SourceInputs(TypedDict):
+    source_sentence: Input
+    sentences: list[Input]
+
+
+@forbid_extra
+class SideInputs(TypedDict):
+    """Descriptions of the texts among the inputs; vectors have no entry."""
+
+    a: NotRequired[list[Input]]
+    b: NotRequired[list[Input]]
+
+
+class Details(TypedDict):
+    """Fields of a response that `details` adds."""
+
+    inputs: NotRequired[SourceInputs | SideInputs]
+    prompt: NotRequired[Prompt]
+    usage: NotRequired[Usage]
+    timing: NotRequired[Timing]
+
+
+@forbid_extra
+class SimilarityScores(Details):
+    """Response to a request without `top_k`.
+
+    - `scores`: in mode matrix a row for each a, otherwise a number for each pair.
+    """
+
+    metric: str
+    scores: list[float] | Matrix
+
+
+@forbid_extra
+class Best(TypedDict):
+    index: NonNegativeInt
+    score: float
+
+
+@forbid_extra
+class Top(Details):
+    """Response to a request with `top_k`.
+
+    - `top`: for each a, the closest entries of b.
+    """
+
+    metric: str
+    top: list[list[Best]]
+
+
+SimilarityResponse = list[float] | SimilarityScores | Top
 
 EmbeddedTexts = tuple[list[InputRow], Floats]
 """Tokenized texts and their vectors (B, D)."""
@@ -159,14 +302,39 @@ def router(registry: ModelRegistry) -> APIRouter:
 def _vector_inputs(
     body: SimilarityRequest, a: Floats | None, b: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Return the vectors of both inputs.
-
-    a, b: the vectors of the texts among the inputs.
-    """
+    """Return the vectors of both inputs. a, b: those of inputs that are texts."""
     return (
-        vector_array(body.a, "a") if a is None else a,
-        vector_array(body.b, "b") if b is None else b,
+        _vector_array(body.a, "a") if a is None else a,
+        _vector_array(body.b, "b") if b is None else b,
     )
+
+
+def _vector_array(rows: Any, name: str) -> Floats:
+    """Convert a list of vectors to float32 (B, D); raises BadRequest.
+
+    name: the field's name, for error messages.
+    """
+    for index, row in enumerate(rows):
+        if not row:
+            raise BadRequest(
+                f"{name}[{index}] is empty; send a vector with at least one number",
+                param=name,
+                index=index,
+            )
+        if len(row) != len(rows[0]):
+            raise BadRequest(
+                f"{name}[{index}] has {len(row)} numbers, but {name}[0] has {len(rows[0])}; "
+                "all vectors must have the same length",
+                param=name,
+                index=index,
+            )
+    with np.errstate(over="ignore"):
+        vectors = np.array(rows, dtype=np.float64).astype(np.float32)
+    for index in map(int, np.flatnonzero(~np.isfinite(vectors).all(axis=1))):
+        raise BadRequest(
+            f"{name}[{index}] has a number that float32 cannot represent", param=name, index=index
+        )
+    return vectors
 
 
 async def compare_tokens(
@@ -183,7 +351,10 @@ async def compare_tokens(
         raise BadRequest(f"metric must be {MAXSIM} for this model", param="metric")
     first, second = body.sides()
     queries, documents = _items(first, "a"), _items(second, "b")
-    _check_scores(len(queries), len(documents), body, max_values)
+    pairwise = body.mode == "pairwise"
+    if pairwise:
+        check_pairs(len(queries), len(documents), body)
+    check_response_numbers(len(queries) * (1 if pairwise else len(documents)), max_values)
     context.memory.grow_by_numbers(len(queries) * len(documents))
     with located([*first, *second]):
         a, b = await multi_vectors.query_document_vectors(
@@ -199,12 +370,6 @@ def _items(side: TextsByPath, name: str) -> list[str | ImageInput]:
     if not side:
         raise BadRequest(f"{name} must be texts: {MAXSIM} compares their tokens", param=name)
     return [*side.values()]
-
-
-def _check_scores(a: int, b: int, body: SimilarityRequest, max_values: int) -> None:
-    if body.mode == "pairwise":
-        check_pairs(a, b, body)
-    check_response_numbers(a if body.mode == "pairwise" else a * b, max_values)
 
 
 async def _maxsim_scores(

@@ -95,7 +95,7 @@ class ModelType(TypedDict, total=False):
 class StoredWeights(TypedDict):
     """Weights as the files hold them: their format, and parameters by type, such as Q8_0."""
 
-    format: Literal["safetensors", "GGUF"]
+    format: Literal["safetensors", "GGUF", "ONNX"]
     parameters: dict[str, int]
 
 
@@ -193,8 +193,38 @@ def router(
     registry: ModelRegistry,
 ) -> APIRouter:
     """Create the routes of health checks, and /info and /metrics."""
+    routes = api_router("status", ())
+    _add_health_checks(routes, models, shutting_down)
     described = registry.choice(lambda model: model)
-    routes, ready_responses = api_router("status", ()), route_responses((429, 500, 503))
+
+    @routes.get(
+        "/info",
+        summary="Describe the model, its precision, and the limits",
+        responses=route_responses((*AUTH_ERRORS, 404)),
+    )
+    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
+        chosen = described.choose(model)
+        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
+        return server_info(*parts, registry.tasks_of(chosen))
+
+    @routes.get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses=route_responses((500,)),
+        name="metrics",
+    )
+    async def get_metrics() -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _add_health_checks(
+    routes: APIRouter, models: Sequence[ModelHealth], shutting_down: Callable[[], bool]
+) -> None:
+    """Add /live, and /ready with its other paths."""
+    ready_responses = route_responses((429, 500, 503))
 
     @routes.get(
         "/live", summary="Check that the HTTP process responds", responses=route_responses((500,))
@@ -222,28 +252,6 @@ def router(
         if (down := models[0].engines_down) is not None:
             response["engines_down"] = down
         return response
-
-    @routes.get(
-        "/info",
-        summary="Describe the model, its precision, and the limits",
-        responses=route_responses((*AUTH_ERRORS, 404)),
-    )
-    async def info(model: Annotated[str | None, _MODEL] = None) -> Info:
-        chosen = described.choose(model)
-        parts = chosen.settings, chosen.engine, chosen.description, chosen.dimensions
-        return server_info(*parts, registry.tasks_of(chosen))
-
-    @routes.get(
-        "/metrics",
-        summary="Prometheus metrics",
-        response_class=PlainTextResponse,
-        responses=route_responses((500,)),
-        name="metrics",
-    )
-    async def get_metrics() -> Response:
-        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
-
-    return routes
 
 
 def check_ready(models: Sequence[ModelHealth], shutting_down: Callable[[], bool]) -> None:
@@ -279,13 +287,11 @@ def server_info(
 
     adapters: the adapters that a request can choose by its task.
     """
-    sentence, classifier = model.sentence, model.classifier
-    description, length = engine.description, sentence.max_length
-    connections = settings.max_connections * settings.workers
+    sentence, classifier, description = model.sentence, model.classifier, engine.description
+    length = sentence.max_length
     # TEI's clients send as many texts at once as this allows, however long they are.
     client_batch = max(_TEI_CLIENT_BATCH, settings.max_tokens // length)
     batch_tokens = description.max_batch_tokens if description else settings.max_batch_tokens
-    queued_texts = settings.max_wait * engine.rate.latest / length
     info: Info = {
         "version": __version__,
         "model": settings.name,
@@ -315,7 +321,7 @@ def server_info(
         "model_dtype": None if description is None else description.dtype,
         "model_type": _tei_model_type(sentence, classifier),
         "served_model_name": settings.name,
-        "max_concurrent_requests": min(connections, max(1, int(queued_texts))),
+        "max_concurrent_requests": _concurrent_requests(settings, engine, length),
         "max_input_length": length,
         "max_batch_tokens": max(batch_tokens, length),  # a longer text gets a batch of its own
         "max_batch_requests": None,
@@ -328,6 +334,13 @@ def server_info(
             for device, each in engine.engines.items()
         ]
     return info
+
+
+def _concurrent_requests(settings: Settings, engine: Engine, length: int) -> int:
+    """Return how many requests with a text of the maximum length fit into queue and connections."""
+    connections = settings.max_connections * settings.workers
+    queued_texts = settings.max_wait * engine.rate.latest / length
+    return min(connections, max(1, int(queued_texts)))
 
 
 def _tei_model_type(sentence: VectorRecipe, classifier: ClassifierOptions | None) -> ModelType:

@@ -14,21 +14,19 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inputs.chunks import ChunkedDocument
 from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.spans import Span, SpanPooling, byte_offsets, pool_spans
-from embedwell.routes.common.array_format import (
+from embedwell.routes.common.response_body import (
+    JSON,
     Array,
+    BinaryResponse,
     EncodingFormat,
     Matrix,
     OutputType,
     Vector,
+    binary_response,
+    check_json_fields,
     convert_vectors,
     encode_block,
     encode_rows,
-)
-from embedwell.routes.common.response_body import (
-    JSON,
-    BinaryResponse,
-    binary_response,
-    check_json_fields,
     preferred_media_type,
 )
 from embedwell_models.tokenizer.tokens import Token

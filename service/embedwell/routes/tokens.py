@@ -17,12 +17,6 @@ from embedwell.inputs.request_inputs import Input, InputOptions
 from embedwell.inputs.spans import Span, SpanPooling, check_spans
 from embedwell.limits.request_limits import check_response_numbers
 from embedwell.limits.work_queue import run_in_thread
-from embedwell.routes.common.array_format import (
-    EncodingFormat,
-    Matrix,
-    OutputType,
-    as_lists,
-)
 from embedwell.routes.common.body import (
     FAIL_FAST,
     Inputs,
@@ -38,6 +32,10 @@ from embedwell.routes.common.openapi_responses import route_responses
 from embedwell.routes.common.options import InputBody, ReadingBody
 from embedwell.routes.common.response_body import (
     BinaryResponse,
+    EncodingFormat,
+    Matrix,
+    OutputType,
+    as_lists,
 )
 from embedwell.routes.common.router import RequestDep, api_router
 from embedwell.routes.token_results import (

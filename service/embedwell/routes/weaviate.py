@@ -10,12 +10,12 @@ from typing_extensions import TypedDict
 from embedwell.errors import BadRequest
 from embedwell.http.error_responses import forbid_extra
 from embedwell.inputs.prompts import Role
-from embedwell.routes.common.array_format import Vector, Vectors, as_lists
 from embedwell.routes.common.body import Body, TextList, examples, input_list
 from embedwell.routes.common.dense_vectors import DenseVectorService, EmbedRequest
 from embedwell.routes.common.model_registry import ModelRegistry
+from embedwell.routes.common.response_body import Vector, Vectors, as_lists
 from embedwell.routes.common.router import RequestDep, api_router
-from embedwell_models.outputs.names import DENSE, MULTI
+from embedwell_models.output_names import DENSE, MULTI
 from embedwell_models.vectors import Floats
 
 _ROLES: dict[str | None, Role] = {"query": "query", "passage": "document"}

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from embedwell.cli.extras import require
-from embedwell.cli.options import load_embedder, model_folder, options, read
+from embedwell.cli.options import load_embedder, model_folder, options, read, require
 from embedwell.settings.settings import Settings
 from embedwell.tools.options import TEXT_FILE, output_option
 from embedwell_models.errors import ModelError
@@ -83,8 +82,8 @@ def compress(output: Path, corpus: Path | None, sts: Path | None, **flags: Any) 
 
 
 def _compress(source: Path, output: Path, corpus: Path | None, choices: Mapping[str, Any]) -> None:
+    from embedwell_models.compress.forms import parse_bands
     from embedwell_models.compress.model import Compression, compress_folder
-    from embedwell_models.compress.tiers import parse_bands
     from embedwell_models.convert.word_weighting import lines
 
     texts = lines(corpus) if corpus else None
@@ -97,7 +96,7 @@ def _size(folder: Path) -> int:
 
 
 def _score(settings: Settings, path: Path) -> Mapping[str, float]:
-    from embedwell.tools.evaluation.pairs import read_similarity
+    from embedwell.tools.evaluation.tasks import read_similarity
 
     pairs, embedder = read_similarity(path), load_embedder(settings)
     return pairs.scores(embedder.embed(pairs.first), embedder.embed(pairs.second))

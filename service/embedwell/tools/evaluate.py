@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from embedwell.cli.extras import require, require_torch
-from embedwell.cli.options import decorate, model_folder, read
+from embedwell.cli.options import decorate, model_folder, read, require, require_torch
 from embedwell.tools.options import TEXT_FILE, output_path, source_options
 
 if TYPE_CHECKING:  # they load numpy
-    from embedwell.tools.evaluation.scoring import Task
-    from embedwell.tools.evaluation.variants import Result
+    from embedwell.tools.evaluation.scoring import Result, Task
     from embedwell.tools.vector_source import VectorSource
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,8 +142,8 @@ def parity(  # noqa: PLR0913 - options
         )
     require("sentence_transformers")
     require_torch()
-    from embedwell.tools.evaluation.parity import compare, reference_vectors
-    from embedwell.tools.evaluation.report import parity_lines, print_report
+    from embedwell.tools.evaluation.parity import compare, parity_lines, reference_vectors
+    from embedwell.tools.evaluation.report import print_report
     from embedwell.tools.vector_source import vector_source
     from embedwell_models.precision.trials import LEAST_COSINES
 
@@ -194,9 +192,8 @@ def tasks(precisions: Sequence[str], baselines: Sequence[str], **flags: Any) -> 
     scored.
     """
     require("scipy", "sklearn")
-    from embedwell.tools.evaluation.baselines import Baseline
     from embedwell.tools.evaluation.report import report_results, take_report_options
-    from embedwell.tools.evaluation.scoring import score
+    from embedwell.tools.evaluation.scoring import Baseline, score
 
     report = take_report_options(flags)
     files = _read_tasks(flags)
@@ -235,10 +232,13 @@ def mteb_command(names: Sequence[str], precisions: Sequence[str], **flags: Any) 
 
 def _read_tasks(flags: dict[str, Any]) -> "list[Task]":
     """Remove the options of files from the flags, and return their tasks. Raises ClickException."""
-    from embedwell.tools.evaluation.analogies import read_analogies
-    from embedwell.tools.evaluation.labels import read_classification, read_clustering
-    from embedwell.tools.evaluation.pairs import read_similarity
     from embedwell.tools.evaluation.retrieval import read_retrieval
+    from embedwell.tools.evaluation.tasks import (
+        read_analogies,
+        read_classification,
+        read_clustering,
+        read_similarity,
+    )
 
     column, label, split = (flags.pop(name) for name in ("column", "label", "split"))
     tasks: list[Task] = [
@@ -265,8 +265,8 @@ def _sources(precisions: Sequence[str], flags: Mapping[str, Any]) -> "Iterator[V
 
 
 def _texts(file: Path | None, column: str | None) -> Sequence[str]:
-    from embedwell.tools.plots.texts import read_texts
-    from embedwell_models.precision.sentences import SENTENCES
+    from embedwell.tools.texts import read_texts
+    from embedwell_models.precision.references import SENTENCES
 
     return read_texts(file, column).texts if file else SENTENCES
 

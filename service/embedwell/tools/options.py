@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from embedwell.cli.extras import require
-from embedwell.cli.options import ENGINE, MODEL, check_urls, decorate, options
+from embedwell.cli.options import ENGINE, MODEL, check_urls, decorate, options, require
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from embedwell.cli.extras import require
-from embedwell.cli.options import decorate
+from embedwell.cli.options import decorate, require
 from embedwell.tools.options import TEXT_FILE, drawing_options, text_options
 
 if TYPE_CHECKING:  # they load numpy and matplotlib
@@ -129,7 +128,7 @@ def draw_map(  # noqa: PLR0913 - options
     with columns.
     """
     from embedwell.tools.plots.projection import MIN_TEXTS
-    from embedwell.tools.plots.texts import read_texts
+    from embedwell.tools.texts import read_texts
 
     if color_by and clusters:
         raise click.UsageError(
@@ -144,18 +143,18 @@ def draw_map(  # noqa: PLR0913 - options
             f"{file} has {len(table.texts)} texts, but this plot needs at least {least}"
         )
     with _drawing(output, dark, flags) as (source, write):
-        from embedwell.tools.plots import coloring, projection, scatter
+        from embedwell.tools.plots import scatter
+        from embedwell.tools.plots.projection import cluster, project
         from embedwell_models.vectors import normalize
 
-        vectors = normalize(source.embed(table.texts))
-        colors: coloring.Coloring | None = None
+        vectors, colors = normalize(source.embed(table.texts)), None
         if color_by:
-            colors = coloring.color_by_column(color_by, table.values)
-        if clusters:
-            groups = projection.cluster(vectors, clusters)
-            colors = coloring.color_by_cluster(table.texts, vectors, groups)
+            colors = scatter.color_by_column(color_by, table.values)
+        elif clusters:
+            groups = cluster(vectors, clusters)
+            colors = scatter.color_by_cluster(table.texts, vectors, groups)
         title = f"{file.name} · {len(table.texts)} texts · {source.model}"
-        points = projection.project(vectors, method)
+        points = project(vectors, method)
         write(scatter.draw_map(points, table.texts, title, colors, label), title)
 
 
@@ -179,7 +178,7 @@ def similarity(  # noqa: PLR0913 - options
 
     The texts of FILE are compared with those of FILE2, or with each other.
     """
-    from embedwell.tools.plots.texts import read_texts
+    from embedwell.tools.texts import read_texts
 
     rows = read_texts(file, column).texts
     columns = read_texts(file2, column).texts if file2 else rows
@@ -192,7 +191,7 @@ def similarity(  # noqa: PLR0913 - options
     if len(rows) == len(columns) == 1:
         raise click.ClickException(f"{file} has only one text; give at least two, or a second file")
     with _drawing(output, dark, flags) as (source, write):
-        from embedwell.tools.plots.similarity import draw_similarity
+        from embedwell.tools.plots.heatmap import draw_similarity
 
         names = " and ".join(path.name for path in (file, file2) if path)
         title = f"{names} · {source.model}"

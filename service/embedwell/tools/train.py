@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from embedwell.cli.extras import require
-from embedwell.cli.options import decorate, model_folder, options, read
+from embedwell.cli.options import decorate, model_folder, options, read, require
 from embedwell.launch.logging import configure_logging
 from embedwell.tools.options import output_option
 from embedwell_models.errors import ModelError

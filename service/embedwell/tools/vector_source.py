@@ -12,7 +12,7 @@ import click
 import numpy as np
 from pydantic import ValidationError
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalModel as BulkModel
 from embedwell.bulk.local_model import check_dense
 from embedwell.cli.options import load_embedder, model_folder, read

@@ -75,6 +75,28 @@ def test_files_of_other_names_are_named(tmp_path: Path) -> None:
         safetensors_files.require_weight_files(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (("model.onnx", "onnx/model.onnx", "model_O2.onnx"), "model.onnx"),
+        (("onnx/model.onnx", "onnx/model_quantized.onnx"), "onnx/model.onnx"),
+        (("bert.onnx",), "bert.onnx"),
+        (("onnx/model_fp16.onnx",), "onnx/model_fp16.onnx"),
+        (("onnx/a.onnx", "b.onnx"), None),
+        (("model.safetensors", "model.onnx"), "model.safetensors"),
+        (("weights.safetensors", "model.onnx"), None),
+        (("pytorch_model.bin", "onnx/model.onnx"), None),
+    ],
+)
+def test_an_export_in_onnx_is_read_where_there_are_no_other_weights(
+    tmp_path: Path, names: tuple[str, ...], chosen: str | None
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert safetensors_files.weight_files(tmp_path) == ([tmp_path / chosen] if chosen else [])
+
+
 def test_a_tensor_at_an_odd_address_is_copied_to_an_even_one(tmp_path: Path) -> None:
     header = {
         "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},

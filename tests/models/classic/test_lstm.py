@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from embedwell_models.classic.lstm import LstmLayer, sigmoid, time_steps
 from embedwell_models.cpu_backend import library
-from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
+from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
 
 LENGTHS = [3, 40, 1, 17, 16, 33, 16, 2]
 

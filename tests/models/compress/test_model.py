@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import models, pre_tokenizers
 
+from embedwell_models.compress.forms import parse_bands
 from embedwell_models.compress.model import Compression, compress_folder
-from embedwell_models.compress.tiers import parse_bands
 from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
@@ -25,8 +25,8 @@ from embedwell_models.tables.neighbors import NeighborTable, by_metric
 from embedwell_models.tokenizer.steps import run_to_completion
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
+from tests.models.tiny import write_static_model
 from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
-from tests.service.static_model import write_static_model
 
 CORPUS = ["the king and the queen", "a Woman in Berlin: unknwn", ""]
 STATIC_CORPUS = ["the work of others", "any license", "zoo"]

@@ -11,7 +11,7 @@ from embedwell_models.config.json_config import read_json
 from embedwell_models.convert import gensim_models
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.loading import loader
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 
 Read = Callable[[Path], object]
 READERS: dict[str, Read] = {
@@ -55,7 +55,6 @@ def test_json_that_begins_with_a_mark_is_named(
 @pytest.mark.parametrize(
     ("name", "format"),
     [
-        ("onnx/model.onnx", "ONNX"),
         ("openvino/openvino_model.xml", "OpenVINO"),
         ("tf_model.h5", "TensorFlow"),
         ("flax_model.msgpack", "Flax"),
@@ -70,6 +69,25 @@ def test_a_model_of_another_program_is_named(
     with pytest.raises(ModelError) as refused:
         READERS[lacking](tmp_path / lacking)
     message = f"{name} is in the format {format}, which embedwell does not read: give the folder"
+    assert message in str(refused.value) and lacking in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "names"),
+    [
+        ("config.json", ["onnx/model.onnx"]),
+        ("model.safetensors", ["onnx/model_O3.onnx", "onnx/model_quantized.onnx"]),
+    ],
+)
+def test_an_onnx_file_is_named_with_what_else_is_read(
+    tmp_path: Path, lacking: str, names: list[str]
+) -> None:
+    (tmp_path / "onnx").mkdir()
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(ModelError) as refused:
+        READERS[lacking](tmp_path / lacking)
+    message = f"{names[0]} is in the format ONNX, which is read from a folder: give one with config"
     assert message in str(refused.value) and lacking in str(refused.value)
 
 

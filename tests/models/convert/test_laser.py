@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from embedwell_models.convert.laser import convert_laser, normalizer_steps
 from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.references import SENTENCES
 from tests.models import raw
 from tests.models.laser_files import HEADS, LAYERS, WIDTH, write_laser2, write_laser3
 

@@ -24,7 +24,7 @@ from tests.conftest import Folder
 from tests.models.colbert import write_stanford
 from tests.models.convert.older import OLDER, contriever, instructor, pickled
 from tests.models.families.checkpoint import configure
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 from tests.models.laser_files import write_laser2
 from tests.models.word_files import vectors, write_text
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from embedwell_models.checkpoint import safetensors_files
 from embedwell_models.convert import weights
 from embedwell_models.errors import ModelError
-from tests.models.git_lfs import POINTER
+from tests.models.hub_server import POINTER
 
 FORMATS = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "first format"])
 TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64)

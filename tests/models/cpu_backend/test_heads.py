@@ -15,7 +15,7 @@ from embedwell_models.encoder.layers import LinearFactory
 from embedwell_models.encoder.splade import MaskedLMWeights
 from embedwell_models.families.masked_lm_heads import MaskedLMHead
 from embedwell_models.model_files.sparse import Splade
-from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
+from embedwell_models.torch_backend.device_heads import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import Floats
 from tests.models.built import BUILT

@@ -15,12 +15,12 @@ from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.cpu_backend.quantization import InputObserver, quantize_weight
 from embedwell_models.cpu_backend.rotation import mixed, rotate, signs
 from embedwell_models.encoder.threads import single_threaded
-from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
     Linear,
     LinearFactory,
     TorchLinearFactory,
 )
+from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.built import BUILT, kernels
 from tests.models.cpu_backend.pair import Rounded, size

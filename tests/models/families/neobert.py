@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tests.models.random_weights import random_tensors
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -70,6 +72,4 @@ def tensors(width: int, inner: int, layers: int, rows: int) -> dict[str, Tensor]
         shapes[f"{name}.ffn.w12.weight"] = (2 * inner, width)
         shapes[f"{name}.ffn.w3.weight"] = (width, inner)
     shapes |= dict.fromkeys(norms, (width,))
-    noise = torch.Generator().manual_seed(7)
-    random = {name: torch.randn(shape, generator=noise) * 0.3 for name, shape in shapes.items()}
-    return {name: part + 1 if name in norms else part for name, part in random.items()}
+    return random_tensors(shapes)

@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import CLIPImageProcessorPil
 
+from tests.models.random_weights import random_tensors
+
 SIDE, PATCH, WIDTH, HEADS, LAYERS, INNER = 64, 16, 64, 2, 2, 256
 SQUARE = {"height": SIDE, "width": SIDE}  # both sides are resized
 PUBLISHED: dict[str, Any] = {  # config.json of nomic-embed-vision-v1.5, with smaller sizes
@@ -149,12 +151,7 @@ def _tensors() -> dict[str, Tensor]:
         shapes |= _affine(f"{name}.fc11", INNER, WIDTH)
         shapes |= _affine(f"{name}.fc12", INNER, WIDTH)
         shapes |= _affine(f"{name}.fc2", WIDTH, INNER)
-    noise = torch.Generator().manual_seed(7)
-    return {
-        name: torch.randn(shape, generator=noise) * 0.3
-        + ("norm" in name and name.endswith("weight"))
-        for name, shape in shapes.items()
-    }
+    return random_tensors(shapes)
 
 
 def _affine(name: str, rows: int, *columns: int) -> dict[str, tuple[int, ...]]:

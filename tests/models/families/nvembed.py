@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.models.random_weights import random_tensors
+
 _PADDING = 2  # its tokenizer's </s>
 
 
@@ -135,12 +137,7 @@ def tensors(sizes: Sizes) -> dict[str, Tensor]:
         shapes |= {f"{name}.mlp.{p}_proj.weight": (sizes.inner, width) for p in ("gate", "up")}
         shapes[f"{name}.mlp.down_proj.weight"] = (width, sizes.inner)
     shapes |= {f"latent_attention_model.{name}": shape for name, shape in latent_shapes(sizes)}
-    noise = torch.Generator().manual_seed(7)
-    random = {name: torch.randn(shape, generator=noise) * 0.3 for name, shape in shapes.items()}
-    return {
-        name: part + 1 if "norm" in name and name.endswith("weight") else part
-        for name, part in random.items()
-    }
+    return random_tensors(shapes)
 
 
 def latent_shapes(sizes: Sizes) -> list[tuple[str, tuple[int, ...]]]:

@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 from embedwell_models import families
 from embedwell_models.cpu_backend.library import features
-from embedwell_models.torch_backend.kernel_linear import row_exact_linear_factory
+from embedwell_models.torch_backend.linear_adapters import row_exact_linear_factory
 from tests.models.families.checkpoint import Case, encoder, states, texts, write
 from tests.models.families.every import EVERY
 

@@ -18,8 +18,14 @@ from tests.models.families.checkpoint import relabel
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
 from tests.models.nomic_multimodal import write_adapter, write_processor
-from tests.models.page_models import assert_near, assert_same_alone, load
-from tests.models.page_projection import head_tensors, projected, random_projection
+from tests.models.page_models import (
+    assert_near,
+    assert_same_alone,
+    head_tensors,
+    load,
+    projected,
+    random_projection,
+)
 from tests.models.qwen2_vl import (
     OF_KERNELS,
     PROCESSOR,

@@ -18,8 +18,15 @@ from tests.models.families.checkpoint import Case, relabel, write
 from tests.models.families.compiled import skip_without_kernels
 from tests.models.families.files import change, edit
 from tests.models.image_models import encoded, picture
-from tests.models.page_models import assert_close_pages, assert_near, assert_same_alone, load
-from tests.models.page_projection import head_tensors, projected, random_projection
+from tests.models.page_models import (
+    assert_close_pages,
+    assert_near,
+    assert_same_alone,
+    head_tensors,
+    load,
+    projected,
+    random_projection,
+)
 from tests.models.qwen2_vl import states_of_page
 from tests.models.qwen3_vl import MARKS, PROCESSOR, TEMPLATE, save
 

@@ -17,7 +17,7 @@ from embedwell_models.encoder.latents import load_latent_weights
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.torch_backend.latent_attention import TorchLatentAttention
+from embedwell_models.torch_backend.device_heads import TorchLatentAttention
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.vectors import normalize
 from tests.models.built import BUILT

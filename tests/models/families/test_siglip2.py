@@ -64,7 +64,7 @@ def test_pixels_are_those_of_its_processor_to_the_bit(tmp_path: Path) -> None:
     for image in [*IMAGES, picture(1, 300)]:
         expected = processor(image, return_tensors="np")
         rows, columns = expected["spatial_shapes"][0]
-        pixels = ours.resize(image, 1 << 24)
+        pixels = ours.pixels(encoded(image), 1 << 24)
         assert pixels.shape == (16 * rows, 16 * columns, 3)
         values = ours.table()[np.arange(3), pixels].reshape(rows, 16, columns, 16, 3)
         patches = values.transpose(0, 2, 1, 3, 4).reshape(rows * columns, -1)

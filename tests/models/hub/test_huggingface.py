@@ -89,6 +89,20 @@ def test_of_a_model_on_a_hub_what_is_read_is_fetched_and_no_code_or_pickle(pull:
     assert found(done.stdout) == FILES
 
 
+@pytest.mark.parametrize("place", ["", "onnx/"])
+def test_of_a_model_in_onnx_alone_the_plain_export_is_fetched(pull: Pull, place: str) -> None:
+    small = {name: content for name, content in FILES.items() if name != "model.safetensors"}
+    exported = {f"{place}{name}": b"a graph" for name in ("model.onnx", "model.onnx_data")}
+    others = {f"{place}model_quantized.onnx": b"", f"{place}decoder_model.onnx": b""}
+    with Hub(NAME, {**small, **exported, **others}) as hub:
+        done = pull(hub)
+        assert done.returncode == 0, done.stderr
+        hub.asked.clear()
+        again = pull(hub)
+        assert hub.asked == []
+    assert found(done.stdout) == small | exported and again.stdout == done.stdout
+
+
 def test_an_adapter_of_a_hub_is_joined_with_its_base_model(pull: Pull, tiny_bert: Folder) -> None:
     base = tiny_bert()
     options = {"peft_type": "LORA", "base_model_name_or_path": str(base)}
@@ -271,12 +285,12 @@ def without_extra(tmp_path: Path) -> dict[str, str]:
 def test_a_model_in_the_format_of_another_program_alone_is_refused(
     pull: Pull, pickled: dict[str, bytes], tmp_path: Path
 ) -> None:
-    message = "if it has only files of ONNX or another format, which embedwell does not read"
+    message = "if it has only files of another format, or of ONNX without model.onnx, which"
     with Hub(NAME, {"model-Q8_0.gguf": b"GGUF", "README.md": b"# A model"}) as hub:
         refused = pull(hub)
     assert refused.returncode == 1 and f"{NAME} has no config.json; {message}" in refused.stderr
     files = {name: data for name, data in pickled.items() if name != "pytorch_model.bin"}
-    with Hub(NAME, {**files, "onnx/model.onnx": b"a graph"}) as hub:
+    with Hub(NAME, {**files, "onnx/model_quantized.onnx": b"a graph"}) as hub:
         refused = run(hub, tmp_path / "other", "convert", NAME)
     reason = f"{NAME} has neither safetensors nor pytorch_model.bin; {message}"
     assert refused.returncode == 1 and reason in refused.stderr

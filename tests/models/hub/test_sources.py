@@ -272,7 +272,7 @@ def test_a_file_is_refused_with_the_command_for_word_vectors(tmp_path: Path) -> 
     ("name", "message"),
     [
         ("model-Q8_0.gguf", "model-Q8_0.gguf cannot be read as GGUF"),
-        ("model.onnx", "model.onnx is in the format ONNX, which embedwell does not read: give the"),
+        ("model.onnx", "model.onnx is in the format ONNX, which is read from a folder: give one"),
         ("model.safetensors", "model.safetensors is a file: give the folder that has it"),
     ],
 )

@@ -139,8 +139,9 @@ def test_every_key_of_the_processors_has_its_effect_or_is_refused(
 def test_options_left_out_are_those_of_the_class(tmp_path: Path) -> None:
     found = read(tmp_path, CLIP)
     theirs: Any = CLIPImageProcessorPil(size=CLIP["size"], crop_size=SQUARE)
-    assert [*found.mean] == list(theirs.image_mean) and [*found.std] == list(theirs.image_std)
-    assert (found.resample, found.scale) == (theirs.resample, theirs.rescale_factor)
+    values = found.normalization
+    assert [[*values.mean], [*values.std]] == [list(theirs.image_mean), list(theirs.image_std)]
+    assert (found.resample, values.scale) == (theirs.resample, theirs.rescale_factor)
 
 
 def test_the_joint_file_of_newer_releases_counts(tmp_path: Path) -> None:

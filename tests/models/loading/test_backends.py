@@ -12,16 +12,16 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.device import Device
 from embedwell_models.errors import TORCH_MISSING, ModelError
 from embedwell_models.loading.backends import (
+    KernelBackend,
     RowExactLinear,
     choose_backend,
     choose_device,
     explain_missing_torch,
     why_torch,
 )
-from embedwell_models.loading.without_torch import KernelBackend
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder
-from tests.service.static_model import write_static_model
+from tests.models.tiny import write_static_model
 
 CPU = Device("cpu")
 needs_kernels = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from embedwell_models.torch_backend.encoder import TorchEncoder
 from embedwell_models.vectors import Floats
 from tests.models.image_models import (

@@ -12,11 +12,11 @@ import torch
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.loading.loaded_model import LoadedModel
-from embedwell_models.loading.output_computer import choose_output_computer
+from embedwell_models.loading.output_heads import choose_output_computer
 from embedwell_models.loading.token_id_embedder import TokenIdEmbedder
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs import TextOutputs
 from tests.models.colbert import WIDTH, write_colbert
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, ToHost

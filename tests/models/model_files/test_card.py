@@ -16,7 +16,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.card import CARD, declared_dimensions
-from embedwell_models.outputs.names import SPARSE
+from embedwell_models.output_names import SPARSE
 from tests.conftest import Folder as Write
 from tests.models import tiny
 from tests.models.colbert import write_stanford

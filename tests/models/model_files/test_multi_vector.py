@@ -14,7 +14,7 @@ from embedwell_models import Embedder
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.model_files.multi_vector import TextRole
-from embedwell_models.outputs.names import MULTI
+from embedwell_models.output_names import MULTI
 from embedwell_models.vectors import maxsim
 from tests.models.colbert import DOCUMENTS, QUERIES, write_colbert, write_pylate, write_stanford
 

@@ -14,9 +14,17 @@ from torch import nn
 from embedwell_models import Embedder, model_fingerprint
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from embedwell_models.outputs.names import DENSE, SPARSE
-from tests.models.model_files.chains import SENTENCES, WIDTH
-from tests.models.routed import after_the_pooling, encoder, route, save, two_encoders, two_routers
+from embedwell_models.output_names import DENSE, SPARSE
+from tests.models.model_files.chains import (
+    SENTENCES,
+    WIDTH,
+    after_the_pooling,
+    encoder,
+    route,
+    save,
+    two_encoders,
+    two_routers,
+)
 from tests.models.sparse_encoder import write_asymmetric_splade
 
 QUERY, DOCUMENT = "retrieval.query", "retrieval.passage"

@@ -13,8 +13,12 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.errors import ModelError
-from embedwell_models.precision.references import ReferenceSentenceEmbedder
-from embedwell_models.precision.sentences import JUDGED_SENTENCES, ODD_TEXTS, SENTENCES
+from embedwell_models.precision.references import (
+    JUDGED_SENTENCES,
+    ODD_TEXTS,
+    SENTENCES,
+    ReferenceSentenceEmbedder,
+)
 from embedwell_models.precision.trials import (
     MIN_COSINE,
     MIN_ROUNDS,

@@ -7,7 +7,7 @@ import pytest
 from embedwell_models.errors import ModelError
 from embedwell_models.tokenizer.rust_tokenizer import TokenizerPanicError
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from tests.models.panicking_tokenizer import panicking
+from tests.models.tiny import panicking
 
 
 def test_a_tokenizer_that_panics_at_load_is_refused(tmp_path: Path) -> None:

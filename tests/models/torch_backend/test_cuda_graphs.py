@@ -19,10 +19,9 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, PassPlan, RecordedShapes, rounded_rows
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES, CudaGraphRunner, Forward
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.gpu_attention import FlashAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import OneDnnLinearFactory, TorchLinearFactory
-from embedwell_models.torch_backend.operators import Operators
+from embedwell_models.torch_backend.operators import FlashAttention, Operators
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel

@@ -11,10 +11,9 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.encoder.batch_shape import PassPlan
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES
 from embedwell_models.torch_backend.encoder_factory import expected_plan, log_plan
-from embedwell_models.torch_backend.gpu_attention import fastest_attention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
-from embedwell_models.torch_backend.operators import Operators
+from embedwell_models.torch_backend.operators import Operators, fastest_attention
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 from tests.models.kalm_reranker import write_kalm_reranker

@@ -12,11 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from embedwell_models import families
 from embedwell_models.checkpoint import weights
-from embedwell_models.torch_backend.gpu_attention import PackedAttention
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.norm import sum_and_norm
-from embedwell_models.torch_backend.operators import Operators
+from embedwell_models.torch_backend.operators import Operators, PackedAttention
 from embedwell_models.torch_backend.position_hooks import rotate_pairs
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write

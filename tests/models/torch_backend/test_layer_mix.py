@@ -11,7 +11,7 @@ from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.device import Device
 from embedwell_models.encoder.encoder import Encoder
 from embedwell_models.loading.backends import RowExactLinear
-from embedwell_models.loading.loaded_model import with_own_states
+from embedwell_models.loading.state_heads import with_own_states
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import CPU
 from tests.models.meta import META, ToHost

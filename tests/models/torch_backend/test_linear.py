@@ -11,13 +11,13 @@ from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
 from embedwell_models.torch_backend.encoder_factory import torch_bfloat16_is_usable
-from embedwell_models.torch_backend.kernel_linear import TensorKernelLinearFactory
 from embedwell_models.torch_backend.linear import (
     ACTIVATIONS,
     LinearFactory,
     OneDnnLinearFactory,
     TorchLinearFactory,
 )
+from embedwell_models.torch_backend.linear_adapters import TensorKernelLinearFactory
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 2e-2}

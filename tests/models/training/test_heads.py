@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 from embedwell_models.embedder import Embedder
 from embedwell_models.encoder.sparse_vectors import ignored_ids
 from embedwell_models.errors import ModelError
-from embedwell_models.outputs.names import DENSE, MULTI, SPARSE
-from embedwell_models.outputs.text_outputs import TextOutputs, common_entries, over_entries
+from embedwell_models.output_names import DENSE, MULTI, SPARSE
+from embedwell_models.outputs import TextOutputs, common_entries, over_entries
 from embedwell_models.training.corpus import Pairs, open_corpus
 from embedwell_models.training.heads import HeadTraining, TokenHeads, TokenStates, train_heads
 from embedwell_models.vectors import Floats, maxsim

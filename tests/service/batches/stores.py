@@ -9,9 +9,9 @@ from typing import Any
 from embedwell.batches.batch import BatchLimits
 from embedwell.batches.batch_store import BatchStore
 from embedwell.batches.batch_work import BatchWork
-from embedwell.batches.disk_space import DiskSpace
 from embedwell.batches.file_store import FileStore
-from embedwell.batches.request_lines import RequestLine
+from embedwell.batches.folder import DiskSpace
+from embedwell.batches.json_lines import RequestLine
 from embedwell.batches.route_calls import RouteResponse
 
 ENDPOINT = "/v1/embeddings"

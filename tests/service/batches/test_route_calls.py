@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.batches.request_lines import RequestLine
+from embedwell.batches.json_lines import RequestLine
 from embedwell.batches.route_calls import Result, RouteCalls, RouteResponse, compute_group
 from embedwell.errors import EngineCrash, EngineUnavailable, Overloaded, TimedOut
 from embedwell.limits.memory_budget import MemoryBudget, Reservation

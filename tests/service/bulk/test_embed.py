@@ -1,8 +1,10 @@
 """`embedwell embed` into a file and into a folder."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from embedwell.cli.commands import main
 from embedwell_models.embedder import Embedder
 from tests.conftest import Folder
 from tests.models.sparse_encoder import write_splade
-from tests.service.bulk.jobs import prose, vectors_of, write_parquet
+from tests.service.bulk.jobs import contents, prose, vectors_of, write_parquet
 from tests.service.local_server import local_server
 
 
@@ -191,3 +193,30 @@ def test_into_a_file_only_lines_of_text_are_embedded(
     problem = "is compressed" if name.endswith(("gz", "zst")) else "has columns"
     assert f"{name} {problem}" in " ".join(message.split()) and f"{tmp_path}/out/" in message
     assert not (tmp_path / target).exists()
+
+
+COUNT, PART_ROWS = 3000, 100
+
+
+def command(model: Path, source: Path, output: Path) -> list[str]:
+    options = ["--model", str(model), "--dtype", "float32", "--id", "id", "--resume"]
+    options += ["--part-rows", str(PART_ROWS)]
+    return [sys.executable, "-m", "embedwell", "embed", str(source), "-o", str(output), *options]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", [1, 9])
+def test_a_killed_run_that_is_resumed_ends_with_the_bytes_of_an_undisturbed_one(
+    part: int, tiny_bert: Folder, tmp_path: Path
+) -> None:
+    model, path, out = tiny_bert(), write_parquet(tmp_path / "in.parquet", COUNT), tmp_path / "out"
+    last = out / f"part-{COUNT // PART_ROWS - 1:06}.parquet"
+    with subprocess.Popen(command(model, path, out), stderr=subprocess.DEVNULL) as process:
+        while not (out / f"part-{part:06}.parquet").exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL and not last.exists()
+    subprocess.run(command(model, path, out), check=True)
+    subprocess.run(command(model, path, tmp_path / "undisturbed"), check=True)
+    assert last.exists() and contents(out) == contents(tmp_path / "undisturbed")

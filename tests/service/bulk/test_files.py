@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.columns import Columns
-from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import OutputFolder, find_inputs
 from embedwell.bulk.local_model import LocalModel
 from tests.service.bulk.jobs import contents, run_job, write_parquet

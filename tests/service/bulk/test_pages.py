@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from embedwell.bulk.columns import Columns
-from embedwell.bulk.errors import BulkError
-from embedwell.bulk.image_column import ImageAndText
+from embedwell.bulk import BulkError
+from embedwell.bulk.columns import Columns, ImageAndText
 from embedwell.bulk.local_images import LocalPages, load_local_images
 from embedwell.bulk.text_encoder import Advance, Pending
 from embedwell.cli.commands import main

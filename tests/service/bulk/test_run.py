@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.columns import Columns
-from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel
 from embedwell.bulk.run import Shard, write_behind
 from embedwell.bulk.text_encoder import Advance, Encoded, Pending

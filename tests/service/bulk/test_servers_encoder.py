@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalModel
 from embedwell.bulk.servers_encoder import IN_FLIGHT, ServerWorker, connect, describe_model
 from embedwell_client import Client

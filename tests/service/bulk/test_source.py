@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.columns import POSITION, REASON, Columns, input_columns
-from embedwell.bulk.errors import BulkError
 from embedwell.bulk.files import find_inputs
 from embedwell.bulk.source import Source
 

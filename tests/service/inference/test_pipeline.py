@@ -15,10 +15,9 @@ from embedwell.inputs.input_row import InputRow
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
-from embedwell_models.outputs.names import DENSE, SPARSE
-from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import LONG
+from embedwell_models.output_names import DENSE, SPARSE
+from embedwell_models.outputs import SparseVector, TextOutputs
+from tests.service.pipelines import LONG, pipeline_of
 
 
 @dataclass

@@ -15,8 +15,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from tests.models.listwise_reranker import write_listwise_reranker
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import reader_with
+from tests.service.pipelines import pipeline_of, reader_with
 
 
 class FailingEngine:

@@ -16,13 +16,11 @@ from embedwell.inference.similarity_scores import compute_sparse_vectors, simila
 from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.work_queue import FEW_OPERATIONS, Comparisons
-from embedwell_models.outputs.names import SPARSE, SPARSE_QUERY
-from embedwell_models.outputs.text_outputs import SparseVector, TextOutputs
+from embedwell_models.output_names import SPARSE, SPARSE_QUERY
+from embedwell_models.outputs import SparseVector, TextOutputs
 from embedwell_models.tokenizer.steps import Steps, run_to_completion
 from embedwell_models.vectors import METRICS, Floats
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import CountingTokenizer, reader_with
-from tests.service.limits.comparing import comparisons
+from tests.service.pipelines import CountingTokenizer, comparisons, pipeline_of, reader_with
 
 R = TypeVar("R")
 

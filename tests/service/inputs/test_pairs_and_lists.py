@@ -12,7 +12,7 @@ from embedwell.inputs.request_inputs import InputOptions
 from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell_models.model_description import ModelDescription
 from tests.models.listwise_reranker import write_listwise_reranker
-from tests.service.inputs.readers import CountingTokenizer, reader_with
+from tests.service.pipelines import CountingTokenizer, reader_with
 
 
 @pytest.fixture(scope="module")

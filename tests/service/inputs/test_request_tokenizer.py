@@ -28,8 +28,7 @@ from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 from tests.conftest import Folder
 from tests.models.tiny import VOCABULARY, with_token
-from tests.service.inference.pipelines import pipeline_of
-from tests.service.inputs.readers import LONG, CountingTokenizer, reader_with
+from tests.service.pipelines import LONG, CountingTokenizer, pipeline_of, reader_with
 
 TABLE = len(VOCABULARY)
 

@@ -10,7 +10,7 @@ import pytest
 from embedwell.errors import BadRequest, Overloaded, TimedOut
 from embedwell.limits.work_queue import FEW_OPERATIONS, WorkQueue, run_in_thread
 from embedwell_models.tokenizer.steps import Steps
-from tests.service.limits.comparing import comparisons
+from tests.service.pipelines import comparisons
 
 LARGE = 8_000_000
 

@@ -13,8 +13,7 @@ from tests.models.image_models import write_clip
 from tests.models.sparse_encoder import write_bge_m3, write_inference_free, write_splade
 from tests.models.tiny import VOCABULARY
 from tests.programs import program
-from tests.service.server import Server
-from tests.service.several import SeveralModels
+from tests.service.server import Server, SeveralModels
 
 OpenView = Callable[..., Page]
 expect.set_options(timeout=60_000)  # ms

@@ -9,8 +9,7 @@ from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
-from tests.service.server import Server
-from tests.service.several import SeveralModels
+from tests.service.server import Server, SeveralModels
 
 pytestmark = pytest.mark.full
 

@@ -15,7 +15,7 @@ from tests.models.image_models import encoded, picture
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
 from tests.service.playground.copied import copied_results
-from tests.service.several import SeveralModels
+from tests.service.server import SeveralModels
 
 pytestmark = pytest.mark.full
 

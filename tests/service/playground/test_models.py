@@ -11,8 +11,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, Request, expect
 from tests.models.cross_encoder import write_cross_encoder
 from tests.service.local_server import local_server
 from tests.service.playground.conftest import OpenView
-from tests.service.server import Server
-from tests.service.several import SeveralModels
+from tests.service.server import Server, SeveralModels
 
 pytestmark = pytest.mark.full
 

@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from embedwell.launch.supervised import HTTP_PROCESS
+from tests.models.tiny import write_static_model
 from tests.service.batches.stores import requests
 from tests.service.local_server import local_server
 from tests.service.routes.committed import check
 from tests.service.server import HttpServer, Server, error_of
-from tests.service.static_model import write_static_model
 
 OPTIONS: dict[str, Any] = {"max_texts": 4, "batch_max_file_bytes": 10_000}
 

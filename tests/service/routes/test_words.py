@@ -10,19 +10,19 @@ import pytest
 from gensim.models import KeyedVectors
 from gensim.models.fasttext import load_facebook_vectors
 
+from embedwell_models.compress.forms import parse_bands
 from embedwell_models.compress.model import Compression, compress_folder
-from embedwell_models.compress.tiers import parse_bands
 from embedwell_models.convert.word_embeddings import Choices, convert_words
 from embedwell_models.embedder import Embedder
 from embedwell_models.loading.word_table import WordTable
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.vectors import METRICS
 from tests.conftest import Folder as WriteModel
+from tests.models.tiny import write_static_model
 from tests.models.word_files import WORDS, vectors, write_fasttext, write_text
 from tests.service.local_server import local_server
 from tests.service.responses import error
 from tests.service.server import HttpServer
-from tests.service.static_model import write_static_model
 
 TABLE = vectors()
 

@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
 
 from embedwell.cli.commands import main
 from embedwell_models.cpu_backend import library
-from embedwell_models.precision.sentences import SENTENCES
+from embedwell_models.precision.references import SENTENCES
 from tests.service.local_server import local_server
 from tests.service.server import MAX_ISA, Server
 

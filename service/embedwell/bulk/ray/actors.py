@@ -22,8 +22,8 @@ from ray.exceptions import (
     RayTaskError,
 )
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.dispatch import Dispatcher, WorkerDied, WorkerFailed
-from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import LocalModel, load_local_model
 from embedwell.bulk.ray.resources import Resources, check_nodes, plan_actors, read_settings
 from embedwell_models.vectors import Floats

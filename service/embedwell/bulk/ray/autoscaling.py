@@ -1,4 +1,7 @@
-"""Choose the number of replicas of a Ray Serve deployment by their load."""
+"""Choose the number of replicas of a Ray Serve deployment by their load.
+
+Serve's controller imports this module, so that it does not load the server.
+"""
 
 import math
 import time

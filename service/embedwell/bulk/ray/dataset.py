@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from embedwell.bulk import BulkError
 from embedwell.bulk.columns import EMBEDDING, text_problems
-from embedwell.bulk.errors import BulkError
 from embedwell.bulk.local_model import load_local_model
 from embedwell.bulk.ray.resources import actor_defaults, read_settings
 from embedwell.bulk.text_encoder import embed_window

@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from pydantic import ValidationError
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.cli.env_file import read_variables
 from embedwell.settings.settings import Settings
 

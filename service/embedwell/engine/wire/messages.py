@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from embedwell.engine.wire.framing import MessageToSend
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 
 TokenIds = npt.NDArray[np.int32]
 
@@ -50,7 +50,7 @@ class Job:
 
     output: DENSE, one vector per text; hidden states after a number of layers, or a summand of the
         input embeddings ('token', 'position', 'segment'); IMAGE; CONTENT; or names of
-        `outputs.names`, joined by '+'.
+        `output_names`, joined by '+'.
     texts_ids: token ids of each text, an image, see `pack_pixels`, or a text with images or a page,
         see `pack_content`.
     prompt_token_counts: leading tokens of each text that are not pooled; () for none.
@@ -235,7 +235,7 @@ class EngineDescription:
     torch: what torch computes of the model; None if it takes no part.
     labels: labels of a model that reranks or classifies, whose vectors are their logits; None
         otherwise.
-    outputs: outputs of a text, by the names of embedwell_models.outputs.names.
+    outputs: outputs of a text, by the names of embedwell_models.output_names.
     image_dtype: precision of the image encoder; None without one.
     graphs: whether CUDA graphs are in use and why not, the batch shapes whose recording failed, and
         the kernels of a GPU.

@@ -22,8 +22,8 @@ from embedwell_models.encoder.device import (
     release_gpu_cache,
 )
 from embedwell_models.images.preprocessing import Pixels
-from embedwell_models.outputs.names import DENSE
-from embedwell_models.outputs.text_outputs import TextOutputs
+from embedwell_models.output_names import DENSE
+from embedwell_models.outputs import TextOutputs
 from embedwell_models.vectors import Floats
 
 log = logging.getLogger(__name__)

@@ -10,11 +10,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    FiniteFloat,
     Tag,
     ValidationError,
 )
 from pydantic_core import from_json, to_json
 
+from embedwell.errors import Path
 from embedwell.inputs.request_inputs import ContentInput, ImageInput, Input
 
 FAIL_FAST = Field(fail_fast=True)
@@ -187,3 +189,38 @@ def _null_to_true(value: Any) -> Any:
 
 TrueByDefault = Annotated[bool, BeforeValidator(_null_to_true, json_schema_input_type=bool | None)]
 """A flag that is true unless the request has false; null counts as absent."""
+
+
+TextsByPath = dict[Path, str | ImageInput]
+"""Texts and images by their path in the request."""
+
+
+def _side_kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "<text>"
+    if is_image(value):
+        return "<image>"
+    vectors = isinstance(value, list) and value and isinstance(value[0], list)
+    return "<vectors>" if vectors else "<side>"
+
+
+_SideItem = Annotated[
+    Annotated[str, Tag("<text>")] | Image,
+    Discriminator(lambda value: "<image>" if is_image(value) else "<text>"),
+]
+ComparisonInput = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Image
+    | Annotated[list[_SideItem], FAIL_FAST, Tag("<side>")]
+    | Annotated[list[Annotated[list[FiniteFloat], FAIL_FAST]], FAIL_FAST, Tag("<vectors>")],
+    Discriminator(_side_kind),
+]
+
+
+def texts_by_path(value: Any, *path: str) -> TextsByPath:
+    """Return the texts and images of the input at `path`; empty if the input is vectors."""
+    if isinstance(value, str | ImageInput):
+        return {path: value}
+    if _side_kind(value) == "<vectors>":
+        return {}
+    return {(*path, index): text for index, text in enumerate(value)}

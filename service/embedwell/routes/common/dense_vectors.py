@@ -12,14 +12,14 @@ from embedwell.http.request_context import RequestContext
 from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
-from embedwell.routes.common.array_format import EncodingFormat, OutputType
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
 from embedwell.routes.common.options import InputBody, ReadingBody
-from embedwell_models.outputs.names import DENSE
+from embedwell.routes.common.response_body import EncodingFormat, OutputType
+from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
 
 OutputName = Literal["dense", "sparse", "multi"]
-"""Kind of vectors, as in embedwell_models.outputs.names."""
+"""Kind of vectors, as in embedwell_models.output_names."""
 OutputNames = Annotated[list[OutputName], Field(min_length=1), FAIL_FAST]
 
 

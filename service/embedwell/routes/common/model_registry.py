@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from embedwell.errors import BadRequest, UnknownModel
-from embedwell.http.model_paths import model_in_path
+from embedwell.http.request_context import model_in_path
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.prompts import TASK_ROLES, Role
 from embedwell.settings.model_settings import served_task

@@ -14,9 +14,8 @@ from mteb.models.model_meta import ModelMeta, ScoringFunction
 from mteb.types import PromptType
 
 from embedwell.inputs.prompts import Role
-from embedwell.routes.common.array_format import OutputType
-from embedwell.tools.evaluation.scoring import Embed
-from embedwell.tools.evaluation.variants import Result, Variant, variants
+from embedwell.routes.common.response_body import OutputType
+from embedwell.tools.evaluation.scoring import Embed, Result, Variant, variants
 from embedwell_models.vectors import Floats
 
 _ROLES: dict[PromptType, Role] = {PromptType.query: "query", PromptType.document: "document"}

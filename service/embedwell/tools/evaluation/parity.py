@@ -1,6 +1,6 @@
 """Compare vectors with those of sentence-transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import click
@@ -61,6 +61,16 @@ def compare(texts: Sequence[str], vectors: Floats, reference: Floats) -> Parity:
         largest_length_difference=float(np.abs(our_lengths / lengths - 1).max()),
         worst_text=texts[int(cosines.argmin())],
     )
+
+
+def parity_lines(parity: Parity, model: str, precision: str, least_cosine: float) -> Iterator[str]:
+    """Format parity as lines of a table."""
+    yield f"model                {model}, {precision}"
+    yield f"texts                {parity.num_texts:,}"
+    yield f"least cosine         {parity.least_cosine:.8f} (wanted: {least_cosine})"
+    yield f"mean cosine          {parity.mean_cosine:.8f}"
+    yield f"largest difference   {parity.largest_difference:.1e} of a component"
+    yield f"                     {parity.largest_length_difference:.1e} of the length"
 
 
 def reference_vectors(model: str, texts: Sequence[str], prompt: str | None) -> Floats:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from embedwell.tools.evaluation.parity import Parity
-from embedwell.tools.evaluation.variants import Result
+from embedwell.tools.evaluation.scoring import Result
 
 if TYPE_CHECKING:  # loads matplotlib
     from embedwell.tools.plots.render import Picture
@@ -61,16 +60,6 @@ def _draw(results: Sequence[Result], output: Path, model: str) -> None:
 
     with picture_file(output, dark=False) as write:
         write(draw_costs(results, model), f"{model}: scores by bytes of a vector")
-
-
-def parity_lines(parity: Parity, model: str, precision: str, least_cosine: float) -> Iterator[str]:
-    """Format parity as lines of a table."""
-    yield f"model                {model}, {precision}"
-    yield f"texts                {parity.num_texts:,}"
-    yield f"least cosine         {parity.least_cosine:.8f} (wanted: {least_cosine})"
-    yield f"mean cosine          {parity.mean_cosine:.8f}"
-    yield f"largest difference   {parity.largest_difference:.1e} of a component"
-    yield f"                     {parity.largest_length_difference:.1e} of the length"
 
 
 def result_lines(results: Sequence[Result]) -> Iterator[str]:

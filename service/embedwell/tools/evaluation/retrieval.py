@@ -11,7 +11,7 @@ import numpy.typing as npt
 import orjson
 
 from embedwell.tools.evaluation.scoring import Inputs
-from embedwell.tools.plots.texts import read_utf8
+from embedwell.tools.texts import read_utf8
 from embedwell_models.vectors import Floats, normalize
 
 _DEPTH = 100  # documents to rank for a query

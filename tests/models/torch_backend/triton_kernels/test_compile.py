@@ -11,11 +11,10 @@ from triton.compiler import ASTSource
 
 from embedwell_models.torch_backend.triton_kernels import (
     attention,
-    gated,
+    linear,
     norm,
     pooling,
     rotary,
-    row_maximum,
 )
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -25,7 +24,7 @@ FLOATS = {"eps", "branch_eps", "scale", "softcap"}
 INTEGERS = {"window", "farthest", "relative"}
 ALWAYS_FLOAT32 = {
     (pooling.pooling_kernel, "out"),
-    (row_maximum.row_maximum_kernel, "out"),
+    (linear.row_maximum_kernel, "out"),
     (attention.attention_kernel, "slopes"),
 }
 NORM: dict[str, object] = {"width": 768, "block": 1024, "has_x": True, "keeps_total": True}
@@ -80,7 +79,7 @@ def test_small_kernels_compile(capability: int, dtype: str) -> None:
         assert compiled(norm.sum_and_norm_kernel, NORM | kinds, dtype, capability)
     for activation in ("gelu", "silu", "tanh"):
         constants: dict[str, object] = {"width": 3072, "block": 1024, "activation": activation}
-        assert compiled(gated.gated_kernel, constants, dtype, capability)
+        assert compiled(linear.gated_kernel, constants, dtype, capability)
     for interleaved in (False, True):
         constants = ROTARY | {"interleaved": interleaved}
         assert compiled(rotary.rotary_kernel, constants, dtype, capability)
@@ -94,10 +93,10 @@ def test_the_maximum_over_rows_compiles(capability: int, dtype: str) -> None:
     exact = dtype == "fp32"
     constants = {
         **{"width": 768, "outputs": 30522, "precision": "ieee" if exact else "tf32"},
-        **row_maximum.blocks(exact),
+        **linear.row_maximum_blocks(exact),
     }
     warps = 4 if exact else 8
-    kernel = row_maximum.row_maximum_kernel
+    kernel = linear.row_maximum_kernel
     assert compiled(kernel, constants, dtype, capability, num_warps=warps)
 
 

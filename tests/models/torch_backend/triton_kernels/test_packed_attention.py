@@ -17,14 +17,14 @@ from embedwell_models.torch_backend.attention import (
 )
 from embedwell_models.torch_backend.cuda_graphs import RECORDED_SHAPES
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.gpu_attention import (
+from embedwell_models.torch_backend.layer_builder import TorchLayers
+from embedwell_models.torch_backend.linear import TorchLinearFactory
+from embedwell_models.torch_backend.operators import (
     FlashAttention,
     PackedAttention,
     fastest_attention,
+    triton_operators,
 )
-from embedwell_models.torch_backend.layer_builder import TorchLayers
-from embedwell_models.torch_backend.linear import TorchLinearFactory
-from embedwell_models.torch_backend.operators import triton_operators
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.attention import attend
 from tests.models.families.checkpoint import Case, write

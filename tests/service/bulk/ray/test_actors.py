@@ -13,7 +13,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.local_model import LocalModel
 from embedwell.bulk.ray.actors import connect
 from tests.conftest import Folder

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from embedwell.bulk.errors import BulkError
+from embedwell.bulk import BulkError
 from embedwell.bulk.ray.resources import Resources, check_nodes, plan_actors
 
 pytestmark = pytest.mark.full

@@ -17,7 +17,7 @@ from embedwell.engine.wire.messages import Job, Result, pack_results, unpack_job
 from embedwell.engine.wire.shared_counters import SharedCounters
 from embedwell.errors import EngineUnavailable, ShuttingDown
 from embedwell_models.encoder.batch import FlatRows
-from embedwell_models.outputs.names import DENSE
+from embedwell_models.output_names import DENSE
 from tests.service.rig import running
 
 DESCRIPTION = {

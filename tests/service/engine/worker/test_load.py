@@ -15,7 +15,7 @@ from embedwell.settings.settings import Settings
 from embedwell_models.cpu_backend import library
 from embedwell_models.encoder.threads import process_thread_count, set_thread_count
 from tests.conftest import Folder
-from tests.service.static_model import write_static_model
+from tests.models.tiny import write_static_model
 
 ROOT = Path(__file__).parents[4]
 

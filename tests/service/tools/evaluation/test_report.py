@@ -5,7 +5,7 @@ import math
 import pytest
 
 from embedwell.tools.evaluation.report import report_results
-from embedwell.tools.evaluation.variants import Result, Variant
+from embedwell.tools.evaluation.scoring import Result, Variant
 
 
 @pytest.mark.parametrize(

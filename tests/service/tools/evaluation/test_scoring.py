@@ -1,16 +1,26 @@
-"""Texts that a score embeds, and how often."""
+"""Scores of tasks: the texts that are embedded, variants of vectors, and baselines."""
 
 from collections.abc import Sequence
 
 import click
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer  # type: ignore[import-untyped]
 
 from embedwell.inputs.prompts import Role
-from embedwell.tools.evaluation.pairs import Similarity
+from embedwell.routes.common.response_body import OutputType
+from embedwell.tools.evaluate import BASELINES as OFFERED
 from embedwell.tools.evaluation.retrieval import Retrieval
-from embedwell.tools.evaluation.scoring import score
-from embedwell_models.vectors import Floats
+from embedwell.tools.evaluation.scoring import (
+    BASELINES,
+    DIMENSIONS,
+    Baseline,
+    Variant,
+    score,
+    variants,
+)
+from embedwell.tools.evaluation.tasks import Similarity
+from embedwell_models.vectors import Floats, normalize
 
 pytestmark = pytest.mark.full
 
@@ -59,3 +69,74 @@ def test_each_side_has_the_vectors_of_its_texts() -> None:
 def test_more_dimensions_than_there_are_is_refused() -> None:
     with pytest.raises(click.ClickException, match="9 dimensions were requested"):
         list(score([PAIRS], Letters().embed, "float32", [4, 9]))
+
+
+TEXTS = ["the cat saw the dog", "A dog!", "the the", ""]
+
+
+def test_the_command_offers_all() -> None:
+    assert OFFERED == BASELINES
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("one-hot", {"binary": True}),
+        ("bag-of-words", {}),
+        ("n-grams", {"analyzer": "char_wb", "ngram_range": (3, 5)}),
+    ],
+)
+def test_products_are_those_of_counts_by_a_vocabulary(name: str, options: dict[str, bool]) -> None:
+    vectors = Baseline(name).embed(TEXTS)
+    counts = CountVectorizer(**options).fit_transform(TEXTS).toarray()
+    assert vectors.shape == (len(TEXTS), DIMENSIONS) and vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors @ vectors.T, counts @ counts.T)
+
+
+def test_a_text_has_the_same_vector_among_others() -> None:
+    baseline = Baseline("n-grams")
+    np.testing.assert_array_equal(baseline.embed(TEXTS)[1], baseline.embed(TEXTS[1:2])[0])
+
+
+VECTORS = np.random.default_rng(0).normal(size=(6, 40)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("output_type", "size"),
+    [("float32", 160), ("float16", 80), ("int8", 40), ("uint8", 40), ("binary", 5), ("ubinary", 5)],
+)
+def test_bytes_are_those_of_a_stored_vector(output_type: OutputType, size: int) -> None:
+    (variant,) = variants(40, (), [output_type])
+    assert variant.num_bytes == size
+    assert Variant(12, "binary").num_bytes == 2
+
+
+def test_every_pair_of_dimensions_and_types_is_a_variant() -> None:
+    assert variants(40, [], []) == [Variant(40, "float32")]
+    assert variants(40, [8, 16], ["int8", "binary"]) == [
+        Variant(8, "int8"),
+        Variant(8, "binary"),
+        Variant(16, "int8"),
+        Variant(16, "binary"),
+    ]
+
+
+def test_numbers_keep_their_directions() -> None:
+    exact = normalize(VECTORS[:, :24])
+    errors: dict[OutputType, float] = {
+        "float32": 1e-6,
+        "float16": 1e-3,
+        "int8": 5e-3,
+        "uint8": 5e-3,
+    }
+    for name, error in errors.items():
+        (variant,) = variants(40, [24], [name])
+        np.testing.assert_allclose(normalize(variant.apply(VECTORS)), exact, atol=error)
+
+
+@pytest.mark.parametrize("name", ["binary", "ubinary"])
+def test_the_cosine_of_bits_orders_as_the_hamming_distance(name: OutputType) -> None:
+    (variant,) = variants(40, [20], [name])
+    signs = variant.apply(VECTORS)
+    differ = (VECTORS[:, None, :20] > 0) != (VECTORS[None, :, :20] > 0)
+    np.testing.assert_array_equal(signs @ signs.T, 20 - 2 * differ.sum(axis=2))

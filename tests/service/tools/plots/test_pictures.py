@@ -15,12 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Annotation
 
-from embedwell.tools.plots.coloring import color_by_column
-from embedwell.tools.plots.heatmap import Panel, Scale, draw_panels
+from embedwell.tools.plots.heatmap import Panel, Scale, draw_panels, draw_similarity
 from embedwell.tools.plots.projection import Projection
 from embedwell.tools.plots.render import Picture, freeze_layout, render
-from embedwell.tools.plots.scatter import draw_map, place_labels
-from embedwell.tools.plots.similarity import draw_similarity
+from embedwell.tools.plots.scatter import color_by_column, draw_map, place_labels
 from embedwell.tools.plots.style import shorten, theme
 from tests.conftest import UNUSUAL_TEXTS
 

@@ -1,0 +1,1 @@
+"""Weights of ONNX files, whose graph is not run."""

@@ -1,7 +1,0 @@
-"""Names of the outputs of a text; see embedwell_models.outputs.text_outputs."""
-
-DENSE, SPARSE, MULTI = "dense", "sparse", "multi"
-SPARSE_QUERY = "sparse_query"
-"""Name of the sparse vector of a query, if queries are computed differently from documents."""
-LISTWISE = "listwise"
-"""Name of the vectors of the documents and of the query in a sequence of a listwise reranker."""

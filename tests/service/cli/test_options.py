@@ -1,0 +1,36 @@
+"""Packages that a command needs and that are not installed."""
+
+import sys
+
+import click
+import pytest
+
+from embedwell.cli.options import require, require_torch, require_tracing
+
+
+def test_the_message_names_what_pip_installs(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = "opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http"
+    for module in ("sklearn", "umap", *traces):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(click.ClickException) as raised:
+        require("numpy", "sklearn", "umap")
+    message = "sklearn, umap are not installed: pip install scikit-learn umap-learn"
+    assert raised.value.message == message
+    with pytest.raises(
+        click.ClickException,
+        match=r"pip install opentelemetry-sdk opentelemetry-exp",
+    ):
+        require_tracing()
+
+
+def test_a_module_of_a_package_that_is_not_installed_is_missing() -> None:
+    with pytest.raises(click.ClickException, match=r"no_such_package\.trace is not installed"):
+        require("no_such_package.trace")
+
+
+@pytest.mark.needs("torch")
+def test_torch_is_required_before_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_torch()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(click.ClickException, match="pip install torch"):
+        require_torch()

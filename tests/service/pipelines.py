@@ -1,0 +1,91 @@
+"""Readers, pipelines and comparisons of tests without a server."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from embedwell.engine.wire.shared_counters import SharedCounters
+from embedwell.inference.pipeline import Pipeline
+from embedwell.inference.vector_cache import CachedEngine, VectorCache
+from embedwell.inputs.image_reader import ImageReader
+from embedwell.inputs.request_tokenizer import RequestTokenizer
+from embedwell.limits.admission import Admission
+from embedwell.limits.work_queue import Comparisons, WorkQueue
+from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.formatted_pairs import PairEncoder
+from embedwell_models.tokenizer.listwise import ListwiseTokenizer
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, Token, TruncatedIds
+
+LONG = "many words " * 300
+
+
+class CountingTokenizer(Tokenizer):
+    """Counts the texts that it tokenizes and the calls, and records in which threads."""
+
+    read = calls = 0
+    threads: frozenset[str] = frozenset()
+
+    def encode_in_steps(
+        self, texts: Sequence[str], side: Side | None = None, count_limit: float = 0
+    ) -> Steps[list[TruncatedIds]]:
+        self.read += len(texts)
+        self.calls += 1
+        self.threads |= {threading.current_thread().name}
+        return super().encode_in_steps(texts, side, count_limit)
+
+    def encode_with_tokens(
+        self, text: str, prompt: str = "", side: Side | None = None, count_limit: float = 0
+    ) -> Steps[tuple[TruncatedIds, list[Token]]]:
+        self.read += 1
+        return super().encode_with_tokens(text, prompt, side, count_limit)
+
+
+def reader_with(  # noqa: PLR0913 - all but two by name
+    tokenizer: Tokenizer,
+    sentence: VectorRecipe | None = None,
+    *,
+    vocabulary_rows: int = 30522,
+    max_texts: int = 10,
+    max_tokens: int = 10_000,
+    lists: ListwiseTokenizer | None = None,
+    pairs: PairEncoder | None = None,
+    segment_offset: int = 0,
+) -> RequestTokenizer:
+    queue = WorkQueue(timeout=60, max_wait=60)
+    return RequestTokenizer(
+        tokenizer,
+        sentence or VectorRecipe(max_length=256),
+        queue,
+        vocabulary_rows=vocabulary_rows,
+        min_tokens=1,
+        max_texts=max_texts,
+        max_tokens=max_tokens,
+        auto_truncate=True,
+        lists=lists,
+        pairs=pairs,
+        segment_offset=segment_offset,
+        images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
+    )
+
+
+def pipeline_of(
+    reader: RequestTokenizer,
+    engine: CachedEngine,
+    admission: Admission | None = None,
+    *,
+    cache_bytes: int = 0,
+    **options: Any,
+) -> Pipeline:
+    """Create a pipeline with a second for each request. admission: admits all by default."""
+    admission = admission or Admission(1, lambda: 0.0, SharedCounters.private())
+    return Pipeline(reader, admission, VectorCache(engine, cache_bytes), 1, **options)
+
+
+def comparisons(rate: float = 0.0, max_wait: float = 60.0) -> Comparisons:
+    """Return comparisons in a queue.
+
+    rate: units of work per second, until it is measured; 0 if unknown.
+    """
+    return Comparisons(WorkQueue(60, max_wait, max_wait, threads=1, rate=rate))
