@@ -9,12 +9,12 @@ import torch
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape
-from embedwell_models.torch_backend.async_copy import HostCopy
 from embedwell_models.torch_backend.device import current_device
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.merged_attention import DecoderLayout, EncoderStates
 from embedwell_models.torch_backend.pooling import pool
+from embedwell_models.torch_backend.tensors import HostCopy
 from embedwell_models.vectors import Floats
 
 

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from embedwell_models.encoder.batch import Batch
 from embedwell_models.encoder.batch_shape import BatchShape, rounded_rows
-from embedwell_models.torch_backend.async_copy import to_device
 from embedwell_models.torch_backend.attention import AttentionOptions
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, Sum
 from embedwell_models.torch_backend.sequence_layout import PaddedGroup, SequenceLayout, padded
+from embedwell_models.torch_backend.tensors import to_device
 
 
 @dataclass(frozen=True)
