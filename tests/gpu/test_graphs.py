@@ -27,7 +27,7 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.vectors import normalize
 from tests.gpu.card import since_ampere
 from tests.models.families.checkpoint import Case, write
-from tests.models.torch_backend.graph_cases import CASES, RELATIVE_CASES
+from tests.models.torch_backend.encoders import CASES, RELATIVE_CASES
 
 pytestmark = [pytest.mark.gpu, since_ampere]
 

@@ -15,8 +15,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as Write
 from tests.models.model_files.chains import SENTENCES, WIDTH
-from tests.models.model_files.options import REFERENCE_MODES
-from tests.models.prompted import PROMPT, write
+from tests.models.model_files.options import PROMPT, REFERENCE_MODES, write_prompted
 
 EPSILON = 2.0**-23  # of float32
 SIZES = {  # which the kernels compute, and which torch does
@@ -45,7 +44,7 @@ def error(vectors: Any, exact: Any) -> float:
 def test_every_pooling_without_the_prompt_equals_sentence_transformers(
     tiny_bert: Write, modes: object, sizes: str
 ) -> None:
-    folder = write(tiny_bert, modes, SIZES[sizes])
+    folder = write_prompted(tiny_bert, modes, SIZES[sizes])
     ours, theirs, texts = load(folder), reference(folder), ["", *SENTENCES]
     exact = reference(folder).to(torch.float64)
     for prompt in (PROMPT, None):
@@ -57,7 +56,7 @@ def test_every_pooling_without_the_prompt_equals_sentence_transformers(
 
 
 def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> None:
-    folder = write(tiny_bert, "mean", SIZES["torch"])
+    folder = write_prompted(tiny_bert, "mean", SIZES["torch"])
     without = model_fingerprint.fingerprint(ModelDescription.read(folder))
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
     assert model_fingerprint.fingerprint(ModelDescription.read(folder)) != without
@@ -65,7 +64,7 @@ def test_the_fingerprint_is_not_that_of_the_whole_pooled(tiny_bert: Write) -> No
 
 def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
     card = {"prompts": {"query": PROMPT}, "default_prompt_name": "query"}
-    folder = write(tiny_bert, "mean", SIZES["torch"], card)
+    folder = write_prompted(tiny_bert, "mean", SIZES["torch"], card)
     expected = reference(folder).encode(SENTENCES)
     np.testing.assert_allclose(load(folder).embed(SENTENCES), expected, atol=1e-5)
 
@@ -75,7 +74,7 @@ def test_a_default_prompt_is_left_out_too(tiny_bert: Write) -> None:
 def test_a_prompt_has_the_length_that_sentence_transformers_finds(
     tiny_bert: Write, prompt: str, special: bool
 ) -> None:
-    folder = write(tiny_bert, "mean", SIZES["torch"])
+    folder = write_prompted(tiny_bert, "mean", SIZES["torch"])
     path = folder / "tokenizer.json"
     rust = tokenizers.Tokenizer.from_file(str(path))
     if not special:
@@ -88,7 +87,7 @@ def test_a_prompt_has_the_length_that_sentence_transformers_finds(
 
 
 def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert: Write) -> None:
-    folder = write(tiny_bert, "mean", SIZES["torch"])
+    folder = write_prompted(tiny_bert, "mean", SIZES["torch"])
     path = folder / "tokenizer.json"
     rust = tokenizers.Tokenizer.from_file(str(path))
     rust.post_processor = None
@@ -103,7 +102,7 @@ def test_an_added_token_that_is_not_special_at_the_prompts_end_counts(tiny_bert:
 def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_out(
     tiny_bert: Write,
 ) -> None:
-    folder = write(tiny_bert, "mean", SIZES["torch"])
+    folder = write_prompted(tiny_bert, "mean", SIZES["torch"])
     path = folder / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
     ours = load(folder)
@@ -124,7 +123,7 @@ def test_of_a_text_that_is_cut_at_the_left_what_is_left_of_the_prompt_is_left_ou
 def test_a_text_is_the_same_bits_alone_and_beside_others_with_other_prompts(
     tiny_bert: Write, sizes: str
 ) -> None:
-    ours = load(write(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))
+    ours = load(write_prompted(tiny_bert, ["mean", "max", "weightedmean"], SIZES[sizes]))
     rows = [[2, *range(9, 9 + count), 3] for count in (1, 4, 12, 30)]
     prompt_token_counts = [1, 4, 0, 17]
     together = ours.encode(rows, prompt_token_counts=prompt_token_counts)

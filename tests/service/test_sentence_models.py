@@ -10,8 +10,7 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.tokenizer.tokens import Side
 from embedwell_models.vectors import Floats
 from tests.conftest import Folder as WriteModel
-from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
-from tests.models.prompted import PROMPT, write
+from tests.models.model_files.options import NORMALIZE, POOLING, PROMPT, TRANSFORMER, write_prompted
 from tests.models.tiny import unframed, write_static_model
 from tests.service.local_server import local_server
 from tests.service.responses import error
@@ -32,7 +31,7 @@ def embed(server: HttpServer, **body: object) -> Floats:
 
 
 def test_the_prompt_is_excluded_from_the_pooling(tiny_bert: WriteModel) -> None:
-    folder = write(tiny_bert, "mean", {"hidden_size": 48})
+    folder = write_prompted(tiny_bert, "mean", {"hidden_size": 48})
     embedder = load(folder)
     ids = [2, 50, 60, 3]
     with local_server(folder) as server:

@@ -150,9 +150,6 @@ class Doc2VecEncoder(SequentialEncoder):
         texts = zip(batch.split(batch.ids), batch.prompt_token_counts, strict=True)
         return np.stack([self.infer(ids[count:]) for ids, count in texts])
 
-    def warm(self) -> None:
-        """Do nothing: no code is compiled."""
-
     def infer(self, ids: Integers) -> Floats:
         """Infer the vector of a text from its words: (D,)."""
         ids = ids[ids < self.config.num_vectors]

@@ -118,6 +118,3 @@ class OwnLayersEncoder(SequentialEncoder, ABC):
         layout = SequenceLayout(rows.lengths, self.device, skipped=rows.prompt_counts)
         vectors: Floats = pool(rows.states, layout, poolings).cpu().numpy()
         return vectors
-
-    def warm(self) -> None:
-        """Do nothing: no code is compiled."""

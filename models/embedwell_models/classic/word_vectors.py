@@ -144,9 +144,6 @@ class WordVectorEncoder(SequentialEncoder):
             pooled *= self._rescaling(words, weights, lengths, poolings)
         return pooled
 
-    def warm(self) -> None:
-        """Do nothing: a look-up needs no preparation."""
-
     def _words(self, batch: Batch) -> _Words:
         size = self.config.vocab_size
         text = np.repeat(np.arange(len(batch.lengths)), batch.lengths)

@@ -39,6 +39,7 @@ from embedwell_models.cpu_backend.relative_positions import (
 )
 from embedwell_models.cpu_backend.rope_cache import RopeCache, distinct_rotations
 from embedwell_models.encoder.batch import Batch
+from embedwell_models.encoder.encoder import SequentialEncoder
 from embedwell_models.encoder.pooling import POOLINGS, pool_batch
 from embedwell_models.encoder.threads import process_thread_count
 from embedwell_models.positions.schemes import Disentangled
@@ -310,14 +311,12 @@ def _rotation(tables: Floats) -> Rotation:
     return Rotation(cos.ctypes.data, sin.ctypes.data)
 
 
-class LayerByLayerEncoder:
+class LayerByLayerEncoder(SequentialEncoder):
     """Encoder that packs each layer's weights before it computes the layer.
 
     A forward pass takes as long as loading the model, and not the memory of all layers in float32:
     a model in another precision is calibrated with it, and compared with float32.
     """
-
-    max_concurrent_batches, prefetch_depth = 1, 0
 
     def __init__(self, inputs: InputTables, weights: Weights, isa: str, packing: Packing) -> None:
         """weights: of a model whose layers do not read the embeddings, see `has_input_gates`."""
@@ -344,9 +343,6 @@ class LayerByLayerEncoder:
     def vectors(self, batch: Batch, poolings: Sequence[str]) -> Floats:
         """Pool the last hidden states, concatenating the poolings: (B, poolings * D)."""
         return pool_batch(self.states(batch, len(self._layers.layers)), batch, poolings)
-
-    def warm(self) -> None:
-        """Do nothing: the kernels need no preparation."""
 
 
 def _no_tables(config: EncoderConfig) -> InputTables:

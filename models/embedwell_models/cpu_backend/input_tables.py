@@ -36,7 +36,7 @@ class InputTables:
     @classmethod
     def of(cls, config: EncoderConfig, weights: Weights) -> "InputTables":
         """Choose the tables among the tensors of a checkpoint."""
-        positions, padding = _positions(config, weights)
+        positions, padding = position_table(config, weights)
         # Without pairs, every token belongs to the first segment.
         nothing = np.zeros((1, config.embedding_size), dtype=np.float32)
         segments = weights.get("segment_table", nothing)
@@ -82,8 +82,12 @@ class InputTables:
         return rows
 
 
-def _positions(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, int]:
-    # The table, and the id of a padding token whose row comes first.
+def position_table(config: EncoderConfig, weights: Weights) -> tuple[Floats | None, int]:
+    """Return the vectors that are added at each position (P, E); None for none.
+
+    The second result is the id of a padding token that has no position, whose row comes first: (1 +
+    P, E); -1 for none.
+    """
     match config.input_positions:
         case schemes.Sinusoidal() if "position_table" in weights:
             # Some checkpoints contain the table, rounded or trained further.

@@ -35,9 +35,6 @@ class TableEncoder(SequentialEncoder):
         """Pool the rows, concatenating the poolings: (B, poolings * D)."""
         return pool_batch(self.states(batch, 0), batch, poolings)
 
-    def warm(self) -> None:
-        """Do nothing: a look-up needs no preparation."""
-
 
 @dataclass(frozen=True)
 class TableEncoderFactory:

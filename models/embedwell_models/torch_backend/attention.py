@@ -67,7 +67,7 @@ def padded_attention(
     rows, heads, size = query.shape
     output = query.new_zeros(rows, heads * size)
     for group in layout.groups:
-        padded = (_pad(query, group), _pad(key, group), _pad(value, group))
+        padded = map(group.pad, (query, key, value))
         attended = _GroupAttention(options, layout, group).attend(*padded)
         flat = attended.transpose(1, 2).reshape(-1, heads * size)
         output.index_copy_(0, group.targets, flat.index_select(0, group.slots))
@@ -82,18 +82,12 @@ def attend_from_first(
     output: (T, H * Dh), changed in place. heads: queries, keys and values, (T, H, Dh) each.
     """
     for group in layout.groups:
-        query, key, value = (_pad(each, group) for each in heads)
+        query, key, value = map(group.pad, heads)
         # With a single query, the bits of torch's own attention depend on the batch.
         scores = text_products(query[:, :, :1], key.mT) * scale + group.mask
         attended = text_products(scores.softmax(dim=-1), value)
         firsts = group.rows.view(group.count, group.length)[:, 0]
         output.index_copy_(0, firsts, attended.flatten(1))
-
-
-def _pad(x: Tensor, group: PaddedGroup) -> Tensor:
-    # (T, H, Dh) -> (N, H, length, Dh)
-    padded = x.index_select(0, group.rows).view(group.count, group.length, *x.shape[1:])
-    return padded.transpose(1, 2)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import torch_linear_factory
 from embedwell_models.torch_backend.norm import Norm, build_norm, identity
 from embedwell_models.torch_backend.pooling import pool
-from embedwell_models.torch_backend.position_hooks import set_angles
-from embedwell_models.torch_backend.position_tensors import input_position_hooks
+from embedwell_models.torch_backend.position_hooks import input_position_hooks, set_angles
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import HostCopy, Tensors, to_tensors
 from embedwell_models.vectors import Doubles, Floats
@@ -41,7 +40,7 @@ class InputEmbeddings:
         self.config, self.device = config, device
         self.tokens = weights["token_table"].to(device)
         self.norm = build_norm(config, weights, "norm", device)
-        self.positions = input_position_hooks(config, weights, device)
+        self.positions = input_position_hooks(config, arrays, device)
         # (segments, D). Without pairs, every token belongs to the first segment.
         self.segments = weights.get("segment_table", self.tokens.new_zeros(1, 1)).to(device)
         self._project = _projection(weights, device)

@@ -50,7 +50,7 @@ from embedwell_models.torch_backend.operators import (
     PackedAttention,
     operators_for,
 )
-from embedwell_models.torch_backend.position_tensors import layer_position_hooks
+from embedwell_models.torch_backend.position_hooks import layer_position_hooks
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.tensors import Tensors, to_tensors
 

@@ -37,12 +37,8 @@ class TensorKernelLinearFactory(LinearFactory):
     def gated(
         self, gate: WeightAndBias, up: WeightAndBias, activation: str, *, name: str = ""
     ) -> Linear:
-        (gate_weight, gate_bias), (up_weight, up_bias) = gate, up
-        arrays = (
-            (gate_weight.numpy(), gate_bias.numpy()),
-            (up_weight.numpy(), up_bias.numpy()),
-        )
-        return _KernelLinear(self._kernels.gated(*arrays, activation, name=name))
+        of_gate, of_up = ((weight.numpy(), bias.numpy()) for weight, bias in (gate, up))
+        return _KernelLinear(self._kernels.gated(of_gate, of_up, activation, name=name))
 
     def row_maximum(self, weight: Tensor, bias: Tensor, *, name: str = "") -> RowMaximum:
         return _KernelRowMaximum(self._kernels.row_maximum(weight.numpy(), bias.numpy(), name=name))

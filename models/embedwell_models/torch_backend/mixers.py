@@ -16,7 +16,7 @@ from torch import Tensor
 from embedwell_models.config.layer_spec import DeltaNetSpec
 from embedwell_models.torch_backend.linear import Linear, OutputLinear
 from embedwell_models.torch_backend.norm import Norm, Sum
-from embedwell_models.torch_backend.sequence_layout import PaddedGroup, SequenceLayout
+from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 
 _CHUNK = 64  # tokens whose products are computed at once
 _EPS = 1e-6  # added to the square of the length of a query or key
@@ -106,8 +106,8 @@ class DeltaNet:
             self.strength(x).float(),
         )
         output = value.new_zeros(len(x), spec.heads, spec.size)
-        for group in layout.groups:
-            rows = self._by_text([_pad(part, group) for part in parts])
+        for group in layout.groups:  # no token reads the padding, which is after the last one
+            rows = self._by_text([*map(group.pad, parts)])
             flat = rows.transpose(1, 2).flatten(0, 1)
             output.index_copy_(0, group.targets, flat.index_select(0, group.slots))
         return output
@@ -132,12 +132,6 @@ class DeltaNet:
         heads = x.reshape(len(x), -1, size)
         unit: Tensor = F.rms_norm(heads, (size,), eps=_EPS / size) * size**-0.5
         return unit.repeat_interleave(self.spec.heads // self.spec.key_heads, dim=1)
-
-
-def _pad(x: Tensor, group: PaddedGroup) -> Tensor:
-    # (T, H, ...) -> (N, H, P, ...). No token reads the padding, which is after the last one.
-    padded = x.index_select(0, group.rows).view(group.count, group.length, *x.shape[1:])
-    return padded.transpose(1, 2)
 
 
 def gated_delta_rule(

@@ -34,6 +34,11 @@ class PaddedGroup:
     targets: Tensor
     mask: Tensor
 
+    def pad(self, x: Tensor) -> Tensor:
+        """Read the rows of the group: (T, H, ...) -> (N, H, P, ...)."""
+        padded = x.index_select(0, self.rows).view(self.count, self.length, *x.shape[1:])
+        return padded.transpose(1, 2)
+
 
 R = TypeVar("R")
 

@@ -62,7 +62,9 @@ class RouteCalls:
             memory.grow(_BODY_COPIES * len(body))
             return RouteResponse(context.id, 200, await self._call(context, body))
         except Exception as error:
-            failure = self._failure(error, context)
+            failure = to_service_error(error)
+            if isinstance(failure, InternalError):
+                log.error("request %s of a batch failed", context.id, exc_info=error)
         if failure.status in TEMPORARY:
             raise failure
         response = respond(failure, context.id, path)
@@ -85,12 +87,6 @@ class RouteCalls:
                 "a batch returns JSON only; leave out options that need a binary response"
             )
         return b"".join(part["body"] for part in parts)
-
-    def _failure(self, error: Exception, context: RequestContext) -> ServiceError:
-        failure = to_service_error(error)
-        if isinstance(failure, InternalError):
-            log.error("request %s of a batch failed", context.id, exc_info=error)
-        return failure
 
 
 _TOGETHER_BYTES = 32 << 20  # memory for the requests that are computed at once

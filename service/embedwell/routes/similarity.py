@@ -33,7 +33,12 @@ from embedwell.routes.common.body import (
     texts_by_path,
 )
 from embedwell.routes.common.model_registry import ModelRegistry
-from embedwell.routes.common.options import OPTION_FIELDS, InputBody, ReadingBody
+from embedwell.routes.common.options import (
+    OPTION_FIELDS,
+    InputBody,
+    ReadingBody,
+    refuse_beside_parameters,
+)
 from embedwell.routes.common.response_body import Matrix, as_lists
 from embedwell.routes.common.response_types import (
     Input,
@@ -96,11 +101,7 @@ class SimilarityRequest(InputBody):
         """Build the options from `parameters` or the request's own fields; raises BadRequest."""
         if self.parameters is None:
             return super().input_options(count_dropped)
-        if repeated := sorted(self.model_fields_set & OPTION_FIELDS):
-            raise BadRequest(
-                f"give {repeated[0]} either in parameters or beside it, not in both",
-                param=repeated[0],
-            )
+        refuse_beside_parameters(self, OPTION_FIELDS)
         return self.parameters.input_options(count_dropped)
 
     @property

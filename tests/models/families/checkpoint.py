@@ -29,6 +29,9 @@ from embedwell_models.torch_backend.linear import LinearFactory, OneDnnLinearFac
 
 CPU = torch.device("cpu")
 LENGTHS = (3, 40, 1, 17, 16, 33)
+SPECIAL = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
+"""Special tokens of a small ModernBERT."""
+
 SIZES = {
     "vocab_size": 99,
     "hidden_size": 64,

@@ -15,9 +15,8 @@ from embedwell_models import Embedder, families, model_fingerprint
 from embedwell_models.checkpoint import weights
 from embedwell_models.errors import ModelError
 from embedwell_models.model_description import ModelDescription
-from tests.models.families.checkpoint import SIZES, Case, write
+from tests.models.families.checkpoint import SIZES, SPECIAL, Case, write
 from tests.models.families.files import edit
-from tests.models.families.special import SPECIAL
 from tests.models.tiny import VOCABULARY, write_tokenizer
 
 TASKS = ["retrieval", "text-matching", "clustering"]

@@ -10,6 +10,7 @@ from embedwell_models import families
 from embedwell_models.errors import ModelError
 from embedwell_models.positions.schemes import Rotary
 from tests.models.families.checkpoint import (
+    SPECIAL,
     Case,
     assert_equal_states,
     assert_same_bits,
@@ -18,7 +19,6 @@ from tests.models.families.checkpoint import (
     write,
 )
 from tests.models.families.files import assert_refused, change, edit, loaded
-from tests.models.families.special import SPECIAL
 
 LAYERS = ["sliding_attention", "sliding_attention", "full_attention"]
 SCALED = {

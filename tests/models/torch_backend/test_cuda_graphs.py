@@ -26,7 +26,7 @@ from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from tests.models.families.checkpoint import CPU, Case, write
 from tests.models.kernel import by_kernel
 from tests.models.meta import META, OnDevice, ToHost
-from tests.models.torch_backend.graph_cases import CASES, DYNAMIC
+from tests.models.torch_backend.encoders import CASES, DYNAMIC
 
 OPERATORS = Operators(by_kernel)
 SMALL = [BatchShape(16, 2, 16), BatchShape(16, 4, 16), BatchShape(64, 4, 16), BatchShape(64, 4, 64)]

@@ -18,7 +18,7 @@ from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
 from tests.models.kalm_reranker import write_kalm_reranker
 from tests.models.meta import META
-from tests.models.torch_backend.graph_cases import CASES, DYNAMIC
+from tests.models.torch_backend.encoders import CASES, DYNAMIC
 
 FLASH = Operators(partial(fastest_attention, has_flash=True, has_triton=False))
 

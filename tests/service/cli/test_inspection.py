@@ -13,9 +13,8 @@ from embedwell_models.embedder import Embedder
 from embedwell_models.model_description import ModelDescription
 from tests.conftest import Folder as WriteModel
 from tests.models.colqwen2 import write_colqwen2
-from tests.models.families.checkpoint import Case, write
+from tests.models.families.checkpoint import SPECIAL, Case, write
 from tests.models.families.every import every_family
-from tests.models.families.special import SPECIAL
 from tests.models.listwise_reranker import write_listwise_reranker
 from tests.models.model_files.options import NORMALIZE, POOLING, TRANSFORMER
 from tests.models.tiny import write_tokenizer

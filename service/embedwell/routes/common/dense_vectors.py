@@ -13,7 +13,7 @@ from embedwell.inference.pipeline import ItemResult
 from embedwell.inference.served_model import ServedModel
 from embedwell.inputs.input_row import InputRow
 from embedwell.routes.common.body import FAIL_FAST, Inputs, TrueByDefault, examples, input_list
-from embedwell.routes.common.options import InputBody, ReadingBody
+from embedwell.routes.common.options import InputBody, ReadingBody, refuse_beside_parameters
 from embedwell.routes.common.response_body import EncodingFormat, OutputType
 from embedwell_models.output_names import DENSE
 from embedwell_models.vectors import Floats, truncate_and_normalize
@@ -68,11 +68,7 @@ class EmbedRequest(InputBody):
         if self.parameters is None:
             return self
         names = self.parameters.model_fields_set
-        if repeated := sorted(self.model_fields_set & names):
-            raise BadRequest(
-                f"give {repeated[0]} either in parameters or beside it, not in both",
-                param=repeated[0],
-            )
+        refuse_beside_parameters(self, names)
         fields = {name: getattr(self.parameters, name) for name in names}
         return self.model_copy(update={**fields, "parameters": None})
 

@@ -1,5 +1,6 @@
 """Request fields for prompts, truncation and long inputs, and the options that they select."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -122,6 +123,16 @@ class InputBody(ReadingBody):
 
 OPTION_FIELDS = frozenset(ReadingBody.model_fields)
 """The fields that a route hands on from its own body to an EmbedRequest, if they are set."""
+
+
+def refuse_beside_parameters(body: Body, names: Collection[str]) -> None:
+    """Raise BadRequest if a body with `parameters` has one of these fields beside it."""
+    if repeated := sorted(body.model_fields_set.intersection(names)):
+        raise BadRequest(
+            f"give {repeated[0]} either in parameters or beside it, not in both", param=repeated[0]
+        )
+
+
 TruncateWord = Literal["NONE", "START", "END"]
 """Values of `truncate` in Cohere's and NIM's APIs."""
 

@@ -28,8 +28,8 @@ from embedwell_models.torch_backend.operators import (
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
 from embedwell_models.torch_backend.triton_kernels.attention import attend
 from tests.models.families.checkpoint import Case, write
-from tests.models.torch_backend.graph_cases import CASES as GRAPH_CASES
-from tests.models.torch_backend.graph_cases import RELATIVE_CASES
+from tests.models.torch_backend.encoders import CASES as GRAPH_CASES
+from tests.models.torch_backend.encoders import RELATIVE_CASES
 from tests.models.torch_backend.heads import CPU, PLAIN, RULES, WINDOWS, heads_of
 
 pytestmark = pytest.mark.interpreter
