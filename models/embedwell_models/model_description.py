@@ -50,7 +50,7 @@ from embedwell_models.model_files.sparse import TOKEN_VECTORS, Splade
 from embedwell_models.model_files.vector_modules import WithoutWeights
 from embedwell_models.output_names import DENSE, MULTI, SPARSE, SPARSE_QUERY
 from embedwell_models.positions.schemes import Buckets
-from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.formats import AnyPairFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.vectors import Floats
 
@@ -112,8 +112,11 @@ class ModelDescription:
         refuse_changed_weights(encoder)
         spec = _layout(path, entries[0], tasks).with_adapter(adapter)
         classifier = _classifier(path, entries, spec, pooling, rerank_format)
-        if classifier:
-            config = replace(spec.config, two_segments=has_second_segment(encoder, spec.config))
+        if classifier is None:
+            spec = replace(spec, decoder=None)
+        else:
+            segments = spec.decoder is not None or has_second_segment(encoder, spec.config)
+            config = replace(spec.config, two_segments=segments)
             spec = replace(spec.without(classifier.head.tensor_names), config=config)
         multi_vector = MultiVectorOptions.read(path, entries, spec)
         if multi_vector:
@@ -176,7 +179,7 @@ class ModelDescription:
         return page_format is None or page_format.special_tokens
 
     @property
-    def pair_format(self) -> PairFormat | SeparateFormat | None:
+    def pair_format(self) -> AnyPairFormat | None:
         """Format in which a language model that reranks reads pairs; None for other models."""
         return self.classifier.pair_format if self.classifier else None
 

@@ -12,6 +12,7 @@ from embedwell.inputs.request_tokenizer import RequestTokenizer
 from embedwell.limits.admission import Admission
 from embedwell.limits.work_queue import Comparisons, WorkQueue
 from embedwell_models.model_files.sentence import VectorRecipe
+from embedwell_models.tokenizer.formatted_pairs import PairEncoder
 from embedwell_models.tokenizer.listwise import ListwiseTokenizer
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
@@ -49,6 +50,8 @@ def reader_with(  # noqa: PLR0913 - all but two by name
     max_texts: int = 10,
     max_tokens: int = 10_000,
     lists: ListwiseTokenizer | None = None,
+    pairs: PairEncoder | None = None,
+    segment_offset: int = 0,
 ) -> RequestTokenizer:
     queue = WorkQueue(timeout=60, max_wait=60)
     return RequestTokenizer(
@@ -61,6 +64,8 @@ def reader_with(  # noqa: PLR0913 - all but two by name
         max_tokens=max_tokens,
         auto_truncate=True,
         lists=lists,
+        pairs=pairs,
+        segment_offset=segment_offset,
         images=ImageReader(queue, max_pixels=100, max_texts=max_texts, max_tokens=max_tokens),
     )
 

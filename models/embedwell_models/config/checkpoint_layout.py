@@ -91,7 +91,8 @@ class CheckpointLayout:
     layer has those of them that LayerSpec.has names. Several names separated by '|' split the rows
     into parts, which are equal unless there are fewer heads of keys and values.
     unused: patterns of the names of tensors that inference does not need.
-    skipped_layers: numbers of layers in the checkpoint that are not computed.
+    skipped_layers: numbers of layers in the checkpoint that are not computed. first_layer: number
+    that is added to those of its layers.
     prefixes: removed from the start of the names that have one, as in checkpoints saved with a task
     head; `tensors` are without them.
     by_head: whether a fused query, key and value are interleaved by head.
@@ -109,6 +110,7 @@ class CheckpointLayout:
     adapters: set for a checkpoint whose matrices have the names of torch's parametrizations; None
     for other checkpoints.
     latents: trained vectors that each token attends to after the layers; None without.
+    decoder: the decoder that reads the encoder's states; None without.
     bidirectional_code: name of the model's own code by which a decoder's tokens see the whole text;
     "" if no name decides it.
     unread_keys: keys of config.json that nothing reads, and that are not known to change nothing.
@@ -118,6 +120,7 @@ class CheckpointLayout:
     tensors: Mapping[str, str]
     unused: tuple[str, ...] = ()
     skipped_layers: range = range(0)
+    first_layer: int = 0
     prefixes: tuple[str, ...] = ()
     by_head: bool = False
     transposed: tuple[str, ...] = ()
@@ -132,6 +135,7 @@ class CheckpointLayout:
     image_tokens: "ImageTokenSpec | None" = None
     adapters: Adapters | None = None
     latents: "LatentSpec | None" = None
+    decoder: "DecoderSpec | None" = None
     bidirectional_code: str = ""
     unread_keys: tuple[str, ...] = ()
 
@@ -195,7 +199,8 @@ class CheckpointLayout:
         if key.startswith(_OF_LAYER) and number in self.skipped_layers:
             return []
         if key in self.tensors:
-            return [part.format(number) for part in split(self.tensors[key])]
+            index = number + self.first_layer
+            return [part.format(index) for part in split(self.tensors[key])]
         if self._is_unused(key):
             return []
         raise ModelError(f"unknown tensor {name!r} in the checkpoint: {self._advice(name)}")
@@ -219,7 +224,8 @@ class CheckpointLayout:
         for theirs, joined in self.tensors.items():
             parts = split(joined)
             if {ours, pattern} & {*parts}:
-                return theirs.replace("{}", number[1] if number else "0"), len(parts)
+                layer = int(number[1]) - self.first_layer if number else 0
+                return theirs.replace("{}", str(layer)), len(parts)
         return ours, 1
 
     def _advice(self, name: str) -> str:
@@ -252,6 +258,18 @@ class CheckpointLayout:
     def _strip(self, name: str) -> str:
         prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
         return name.removeprefix(prefix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderSpec:
+    """The decoder of a checkpoint, which has the encoder's table of tokens.
+
+    layout: its layers, of which each attends to the encoder's states, too. chunk_size: number of
+    consecutive states of which the decoder reads the mean.
+    """
+
+    layout: CheckpointLayout
+    chunk_size: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,6 +97,11 @@ class EncoderConfig:
         return min(1, self.num_layers)
 
     @property
+    def num_ids(self) -> int:
+        """Number of ids in rows: those of a second segment, or of later subwords, are apart."""
+        return self.vocab_size * (2 if self.two_segments or self.subwords else 1)
+
+    @property
     def num_vectors(self) -> int:
         """Number of ids that have a vector; these are the first ids."""
         return self.vocab_size if self.unknown_id is None else self.unknown_id

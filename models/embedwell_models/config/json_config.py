@@ -69,7 +69,8 @@ _KEYS: Mapping[_Kind, str] = {
     "sliding_window_pattern num_latents_value cross_dim_head latent_dim "
     "embed_dim width head_width pt_hw_seq_len "
     "truncate_dim block_size num_random_blocks d_head "
-    "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim",
+    "linear_key_head_dim linear_value_head_dim linear_conv_kernel_dim "
+    "query_max_length document_max_length encoder_chunk_size",
     _COUNT: "num_hidden_layers num_layers n_layers n_layer num_hidden_groups num_decoder_layers "
     "num_attention_heads num_heads n_heads n_head encoder_attention_heads encoder_layers "
     "num_key_value_heads num_global_key_value_heads "

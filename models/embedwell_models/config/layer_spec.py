@@ -8,6 +8,8 @@ from embedwell_models.positions.schemes import Rotary, Scheme
 
 FUSED_MATRICES: Mapping[str, tuple[str, ...]] = {  # our fused matrix -> the checkpoint's
     "qkv": ("query", "key", "value"),
+    "query": ("query",),
+    "key_value": ("key", "value"),
     "first_qkv": ("first_query", "first_key", "first_value"),
     "attention_gate": ("attention_gate",),
     "output": ("output",),
@@ -40,13 +42,15 @@ class AttentionSpec:
     kv_heads: number of key and value heads, each shared by several query heads. head_size: number
     of features of a head.
     positions: scheme of the positions. window: number of visible tokens on each side; None for the
-    whole text.
+    whole text. window_after: the same after the token; None if it does not differ.
     scale: factor of scores, usually 1 / sqrt(head_size). softcap: scores become softcap *
     tanh(scores / softcap). normed_values: whether each value head is normalised, without a weight.
     gated: whether results are multiplied by the sigmoid of a linear projection (Qiu et al. 2025,
     arXiv 2505.06708).
     global_first: whether all tokens see the first token, which sees all of them by matrices of its
     own, as in classifiers of Longformer.
+    merged: whether tokens also attend to the states of an encoder, by the same matrices and without
+    positions (T5Gemma 2).
 
     Raises ValueError if kv_heads do not divide heads, and for features that the scheme cannot pair.
     """
@@ -56,11 +60,13 @@ class AttentionSpec:
     head_size: int
     positions: Scheme = field(default_factory=Scheme)
     window: int | None = None
+    window_after: int | None = None
     scale: float
     softcap: float = 0.0
     normed_values: bool = False
     gated: bool = False
     global_first: bool = False
+    merged: bool = False
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -53,7 +53,8 @@ def _mixer_fits(layer: LayerSpec, usual: AttentionSpec, weights: Weights) -> boo
     by_head = all(len(weights[name]) == size for name in names if name in weights)
     fits = size % 32 == attention.heads * size % 64 == 0 and by_head
     same = (attention.scale, attention.softcap) == (usual.scale, usual.softcap)
-    return fits and same and not attention.global_first
+    even = attention.window_after in (None, attention.window)
+    return fits and same and even and not attention.global_first
 
 
 def _delta_net_fits(spec: DeltaNetSpec) -> bool:

@@ -67,6 +67,7 @@ from embedwell_models.families import (
     siglip,
     static,
     t5,
+    t5gemma2,
     xlnet,
     xmod,
 )
@@ -120,6 +121,7 @@ ALL: Sequence[Family] = (  # in the order of the documentation
     *qwen3_5.FAMILIES,
     *gemma.FAMILIES,
     *cost_wise_gemma.FAMILIES,
+    *t5gemma2.FAMILIES,
     *embedding_gemma2.FAMILIES,
     *gpt2.FAMILIES,
     *gpt_neo.FAMILIES,

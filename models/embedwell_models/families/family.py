@@ -88,6 +88,8 @@ class Family:
     files have none; "" if the tokenizer joins two texts.
     reads_lists: whether its rerankers read a query and all documents as one sequence
     (`model_files.classifier`).
+    decodes_queries: whether its rerankers read a document with an encoder, and the query with a
+    decoder (`model_files.classifier`).
     default_segments: number of segments if config.json does not state it.
     tokenizer_override: the part of tokenizer.json that the family's tokenizer class overrides, or
     nothing; None if transformers has no class with the name of a model_type, so that a folder that
@@ -123,6 +125,7 @@ class Family:
     published_pooling: str = ""
     rerank_format: str = ""
     reads_lists: bool = False
+    decodes_queries: bool = False
     default_segments: int = 2
     tokenizer_override: TokenizerOverride | None = None
     tokenizer_classes: tuple[str, ...] = ()

@@ -59,12 +59,22 @@ def gemma3(options: JsonConfig) -> CheckpointLayout:
 
     In EmbeddingGemma (Vera et al. 2025, arXiv 2509.20354), half of the window is on each side.
     """
-    options.require("attn_logit_softcapping", None)
-    every, width = options.get("sliding_window_pattern", 6), sliding_window(options)
-    causal = is_causal(options, "Gemma3|Gemma3Text")
+    causal, width = is_causal(options, "Gemma3|Gemma3Text"), sliding_window(options)
     if options.get("use_bidirectional_attention", False):
         options.require("is_causal", True)
         causal, width = False, width and width // 2
+    return of_gemma3(options, causal, width)
+
+
+def of_gemma3(
+    options: JsonConfig, causal: bool, width: int | None, **local: Any
+) -> CheckpointLayout:
+    """Build the spec of a Gemma 3. causal: whether a token attends to earlier tokens only.
+
+    width: the window, see `layer_windows`. local: fields of AttentionSpec for layers with a window.
+    """
+    options.require("attn_logit_softcapping", None)
+    every = options.get("sliding_window_pattern", 6)
     return _spec(
         options,
         SANDWICH | qwen.NORMS,
@@ -72,7 +82,7 @@ def gemma3(options: JsonConfig) -> CheckpointLayout:
         causal=causal,
         windows=layer_windows(options, causal, width, lambda layer: (layer + 1) % every > 0),
         positions=_rotary(options, "full_attention", 1_000_000.0),
-        local={"positions": _rotary(options, "sliding_attention", 10_000.0)},
+        local={"positions": _rotary(options, "sliding_attention", 10_000.0), **local},
     )
 
 

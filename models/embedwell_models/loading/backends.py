@@ -201,7 +201,8 @@ def _kernels_compute(
     layout: CheckpointLayout, weights: Weights, cpu_features: frozenset[str]
 ) -> bool:
     is_compiled = library.best_isa("float32", cpu_features) is not None
-    return is_compiled and kernels_support(layout.config, weights)
+    alone = layout.decoder is None
+    return is_compiled and alone and kernels_support(layout.config, weights)
 
 
 def why_torch_of_own_layers(description: ModelDescription) -> str | None:

@@ -53,8 +53,8 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
     encoder, *modules = description.checkpoints()
     images, family = description.images, families.named(description.spec.config.family)
     yield from _encoder_sizes(description.spec, weights.headers(encoder), family)
-    if tokens := description.image_tokens:
-        yield from _encoder_sizes(tokens.encoder, weights.headers(encoder), family)
+    for layout in _beside_encoder(description):
+        yield from _encoder_sizes(layout, weights.headers(encoder), family)
     if images:
         headers = weights.headers(description.image_encoder)
         yield from _encoder_sizes(images.encoder, headers, family)
@@ -72,6 +72,14 @@ def _sizes(description: ModelDescription) -> Iterator[tuple[int, bool]]:
         yield sum(prod(header.shape) for header in weights.headers(path).values()), False
     if images and images.projection:
         yield images.projection.width * images.encoder.config.hidden_size, False
+
+
+def _beside_encoder(description: ModelDescription) -> Iterator[CheckpointLayout]:
+    # Layers in the files of the encoder that are not the encoder's.
+    if tokens := description.image_tokens:
+        yield tokens.encoder
+    if decoder := description.spec.decoder:
+        yield decoder.layout
 
 
 def _encoder_sizes(

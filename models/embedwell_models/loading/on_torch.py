@@ -22,7 +22,11 @@ from embedwell_models.torch_backend.device_heads import (
     device_latent_encoder,
 )
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
-from embedwell_models.torch_backend.encoder_factory import AddHead, TorchEncoderFactory
+from embedwell_models.torch_backend.encoder_factory import (
+    AddHead,
+    DecoderWeights,
+    TorchEncoderFactory,
+)
 from embedwell_models.torch_backend.image_tokens import ImageTokenEncoder
 from embedwell_models.torch_backend.linear_adapters import device_linear
 from embedwell_models.torch_backend.splade import DeviceSpladeEncoder, TorchSpladeHead
@@ -66,13 +70,20 @@ class TorchBackend:
             latent_encoder=device_latent_encoder if on_gpu else StateFunctionEncoder,
         )
         parts = weights, inputs, calibration, add_head, self.cpu_features
-        return TorchEncoderFactory(*parts, graphs=graphs)
+        decoder = _decoder_weights(description)
+        return TorchEncoderFactory(*parts, graphs=graphs, decoder=decoder)
 
     def image_encoders(self, weights: Weights, inputs: Inputs) -> TorchEncoderFactory:
         assert isinstance(inputs, InputEmbeddings)
         return TorchEncoderFactory(
             weights, inputs, Calibration(lambda _: None), None, self.cpu_features
         )
+
+
+def _decoder_weights(description: ModelDescription) -> DecoderWeights | None:
+    if (decoder := description.spec.decoder) is None:
+        return None
+    return DecoderWeights(decoder, weights.load(description.encoder, decoder.layout))
 
 
 def load_texts_with_images(  # noqa: PLR0913, PLR0917 - the parts of one model

@@ -370,7 +370,6 @@ class TokenIdEmbedder:
 
     def _batch(self, ids: Rows, prompt_token_counts: Sequence[int] = ()) -> Batch:
         batch, config = Batch.of(ids, prompt_token_counts), self.config
-        segments = 2 if config.two_segments or config.subwords else 1
-        batch.check_bounds(config.vocab_size * segments, config.max_tokens, config.min_tokens)
+        batch.check_bounds(config.num_ids, config.max_tokens, config.min_tokens)
         id = self.multi_vector.unattended_id if self.multi_vector else None
         return batch if id is None else batch.without_attention_to_trailing(id)

@@ -16,17 +16,25 @@ from embedwell_models.model_files.heads import (
     CLASS_SUFFIXES,
     ClassificationHead,
     classification_head,
+    decoder_head,
     listwise_head,
     next_token_head,
 )
 from embedwell_models.model_files.modules import ModuleEntry
-from embedwell_models.model_files.rerank_formats import AUTO, CHOICES, FORMATS, JINA, PAIR
+from embedwell_models.model_files.rerank_formats import (
+    AUTO,
+    CHOICES,
+    FORMATS,
+    JINA,
+    PAIR,
+    read_decoder_format,
+)
 from embedwell_models.model_files.transformer import (
     ChatTemplateOptions,
     Output,
     TransformerOptions,
 )
-from embedwell_models.tokenizer.formats import PairFormat, SeparateFormat
+from embedwell_models.tokenizer.formats import AnyPairFormat, PairFormat, SeparateFormat
 from embedwell_models.tokenizer.listwise import ListwiseFormat, ListwiseTokenizer
 from embedwell_models.tokenizer.loading import loader
 from embedwell_models.tokenizer.loading.tokenizer_class import returns_segments
@@ -87,7 +95,7 @@ class ClassifierOptions:
     activation: Activation
     multi_label: bool = False
     output: Output = "logits"
-    pair_format: PairFormat | SeparateFormat | None = None
+    pair_format: AnyPairFormat | None = None
     listwise: ListwiseOptions | None = None
 
     @property
@@ -117,8 +125,16 @@ class ClassifierOptions:
         if rerank_format not in CHOICES:
             raise ModelError(f"rerank_format {rerank_format!r} is not one of {CHOICES}")
         path = entries[0].path
-        if families.named(config.family).reads_lists:
-            return _listwise(folder, path, config, rerank_format)
+        family = families.named(config.family)
+        if (family.reads_lists or family.decodes_queries) and rerank_format != AUTO:
+            raise ModelError(
+                f"{folder}: the model reads texts in a format of its own; leave rerank_format "
+                f"{AUTO!r}"
+            )
+        if family.reads_lists:
+            return _listwise(folder, path, config)
+        if family.decodes_queries:
+            return _encoder_decoder(folder, path, config)
         options = JsonConfig(folder / path / "config.json")
         read = _head(folder, entries, options, config, rerank_format)
         if read is None:
@@ -134,13 +150,18 @@ class ClassifierOptions:
         )
 
 
-def _listwise(
-    folder: Path, path: str, config: EncoderConfig, rerank_format: str
-) -> ClassifierOptions:
-    if rerank_format != AUTO:
-        raise ModelError(
-            f"{folder}: the model reads lists in a format of its own; leave rerank_format {AUTO!r}"
-        )
+def _encoder_decoder(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
+    options = JsonConfig(folder / path / "config.json")
+    return ClassifierOptions(
+        _RELEVANCE,
+        decoder_head(folder, path, config),
+        _activation(folder, options, 1),
+        output="next_token",
+        pair_format=read_decoder_format(folder / path),
+    )
+
+
+def _listwise(folder: Path, path: str, config: EncoderConfig) -> ClassifierOptions:
     return ClassifierOptions(
         _RELEVANCE,
         listwise_head(path, config.hidden_size),

@@ -1,6 +1,6 @@
 """Heads of classifiers and rerankers as modules: of labels, of the next token, and of lists."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,20 +85,16 @@ def next_token_head(
     path = entries[0].path
     options = JsonConfig(folder / path / "config.json")
     ids = _answer_ids(folder, entries, rerank_format)
-    if ids is None:
-        return None
-    if beyond := [id for id in ids if id is not None and not 0 <= id < config.vocab_size]:
-        raise ModelError(f"{options.path}: the model has no tokens {beyond}")
-    true_id, false_id = ids
-    module = LogitScore(
-        path=path,
-        inputs=config.hidden_size,
-        vocabulary=config.vocab_size,
-        tensors=_tables(options, config),
-        true_id=true_id,
-        false_id=false_id,
-    )
-    return ClassificationHead("lasttoken", (module,))
+    return None if ids is None else _logit_score(options, path, config, ids, _tables)
+
+
+def decoder_head(folder: Path, path: str, config: EncoderConfig) -> ClassificationHead:
+    """Return the head of a decoder that reads the states of an encoder: yes against no.
+
+    path: the encoder's folder, relative to the model's. Raises ModelError for missing tokens.
+    """
+    options, ids = JsonConfig(folder / path / "config.json"), _ids_of(folder / path, _ANSWERS)
+    return _logit_score(options, path, config, ids, _decoder_tables)
 
 
 def listwise_head(path: str, width: int) -> ClassificationHead:
@@ -114,6 +110,27 @@ def listwise_head(path: str, width: int) -> ClassificationHead:
             _dense(LinearLayer("projector.2", bias=False), path, inner, _LIST_WIDTH),
         ),
     )
+
+
+def _logit_score(
+    options: JsonConfig,
+    path: str,
+    config: EncoderConfig,
+    ids: tuple[int, int | None],
+    tables: Callable[[JsonConfig, EncoderConfig], tuple[str, ...]],
+) -> ClassificationHead:
+    if beyond := [id for id in ids if id is not None and not 0 <= id < config.vocab_size]:
+        raise ModelError(f"{options.path}: the model has no tokens {beyond}")
+    true_id, false_id = ids
+    module = LogitScore(
+        path=path,
+        inputs=config.hidden_size,
+        vocabulary=config.vocab_size,
+        tensors=tables(options, config),
+        true_id=true_id,
+        false_id=false_id,
+    )
+    return ClassificationHead("lasttoken", (module,))
 
 
 def _module(layer: LinearLayer | NormLayer, path: str, width: int) -> Dense | LayerNorm:
@@ -180,3 +197,9 @@ def _tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
         raise options.unsupported("final_logit_softcapping", logits.softcap, None)
     tied = options.get("tie_word_embeddings", logits.tied)
     return (_OUTPUT_TABLE, *_TOKEN_TABLES) if tied else (_OUTPUT_TABLE,)
+
+
+def _decoder_tables(options: JsonConfig, config: EncoderConfig) -> tuple[str, ...]:
+    options.nested("decoder").require("final_logit_softcapping", None)
+    inside = (f"model.encoder.{part}embed_tokens.weight" for part in ("text_model.", ""))
+    return ("lm_head.out_proj.weight", *inside)

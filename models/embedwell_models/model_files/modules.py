@@ -44,9 +44,12 @@ _ROUTER_PARAMETERS = {"default_route", "allow_empty_key", "route_mappings"}
 _TASK_ROUTES = {"retrieval.query": QUERY, "retrieval.passage": DOCUMENT}
 """Jina's tasks -> routes, whose modules differ in some models."""
 _POOLINGS = {"Transformer": ("Pooling", SPLADE_POOLING), WORDS: ("Pooling",)}
+_KALM = "KaLMCrossEncoderModule"
+"""Class of remote code that reads pairs with an encoder and a decoder."""
 _FORMER_NAMES = {
     **{"MLMTransformer": "Transformer", "MultiModalTransformer": "Transformer"},
     "Asym": ROUTER,
+    _KALM: "Transformer",
 }
 _PACKAGE = "sentence_transformers."
 _ALIASES = {  # classes of remote code and of another package that this package implements
@@ -240,7 +243,7 @@ def _through(folder: Path, listed: Sequence[ModuleEntry], route: str) -> tuple[M
 
 def _entry(path: Path, kind: str, module_path: str) -> ModuleEntry:
     kind = _ALIASES.get(kind, kind)
-    custom = kind in _CUSTOM
+    custom = kind in _CUSTOM or kind.rpartition(".")[2] == _KALM
     if not custom and not kind.startswith(_PACKAGE):
         raise ModelError(f"{path}: modules {[kind]} are not supported: remote code is not run")
     relative = PurePosixPath(module_path)

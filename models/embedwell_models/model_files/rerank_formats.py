@@ -1,13 +1,23 @@
 """Formats of rerankers that are language models, for models whose files do not contain them.
 
-They read a query with one document, or with a list of documents, as one sequence.
+They read a query with one document, or with a list of documents, as one sequence; a decoder reads
+the query alone.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from embedwell_models.tokenizer.formats import PairFormat, PromptSlot, Segments, SeparateFormat
+from embedwell_models.config.json_config import JsonConfig
+from embedwell_models.families.t5gemma2 import OPTIONS_FILE
+from embedwell_models.tokenizer.formats import (
+    DecoderFormat,
+    PairFormat,
+    PromptSlot,
+    Segments,
+    SeparateFormat,
+)
 from embedwell_models.tokenizer.listwise import ListwiseFormat
 
 AUTO = "auto"
@@ -44,11 +54,11 @@ class RerankFormat:
         return PairFormat(default, instructed)
 
 
-_QWEN3_SYSTEM = (
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
-    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
-    "<|im_start|>user\n"
+_SYSTEM = (
+    "Judge whether the Document meets the requirements based on the Query and the Instruct "
+    'provided. Note that the answer can only be "yes" or "no".'
 )
+_QWEN3_SYSTEM = f"<|im_start|>system\n{_SYSTEM}<|im_end|>\n<|im_start|>user\n"
 _MXBAI_SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 _MXBAI_INSTRUCTION = "instruction: {instruction}\n"
 _MXBAI = (
@@ -113,6 +123,32 @@ JINA = ListwiseFormat(  # Wang et al. 2025, arXiv 2509.25085
     max_document=2048,
     max_documents=125,
 )
+
+
+def read_decoder_format(encoder: Path) -> DecoderFormat:
+    """Read the format of a model whose encoder reads documents, and whose decoder reads queries.
+
+    A folder without the file of options has the defaults of the authors' code. Raises ModelError
+    for an option that is not known.
+    """
+    options = JsonConfig.optional(encoder / OPTIONS_FILE)
+    lengths = {"query_max_length": 512, "document_max_length": 1024}
+    options.refuse_unknown({*lengths, "encoder_chunk_size", "system_instruction"})
+    system = options.get("system_instruction", _SYSTEM)
+    max_query, max_document = (options.get(key, default) for key, default in lengths.items())
+    return DecoderFormat(  # Zhao et al. 2026, arXiv 2606.22807
+        document="<Document>: ",
+        prompt=(
+            f"<bos><start_of_turn>user\n{system}\n\n<Instruct>: ",
+            PromptSlot.INSTRUCTION,
+            "\n<Query>: ",
+            PromptSlot.QUERY,
+            "<end_of_turn>\n<start_of_turn>model\n\n\n\n",
+        ),
+        instruction="Given a query, retrieve documents that answer the query.",
+        max_query=max_query,
+        max_document=max_document,
+    )
 
 
 def _segments(text: str) -> Segments:

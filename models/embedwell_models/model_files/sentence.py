@@ -41,7 +41,7 @@ from embedwell_models.model_files.vector_modules import (
     Truncate,
     projection_modules,
 )
-from embedwell_models.tokenizer.formats import TextFormat
+from embedwell_models.tokenizer.formats import DecoderFormat, TextFormat
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side
 

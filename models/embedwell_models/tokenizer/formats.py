@@ -12,6 +12,7 @@ class PromptSlot(Enum):
     INSTRUCTION = "instruction"
 
 
+_MAX_PROMPT = 512  # tokens of an instruction, and of the text around it and the query
 Segments = tuple[str | PromptSlot, ...]
 """Literal texts and slots in order; the query and the document have one slot each."""
 
@@ -60,6 +61,38 @@ class SeparateFormat:
     document: str
     separator: str
     instruction: str
+
+
+@dataclass(frozen=True)
+class DecoderFormat:
+    """The parts of a pair that an encoder and a decoder read, see `decoder_pairs`.
+
+    document: text before a document, which the encoder reads. prompt: what the decoder reads, with
+    slots for an instruction and the query. instruction: the default one. max_query, max_document:
+    number of tokens that are read of a query, and of a document with the text before it.
+    """
+
+    document: str
+    prompt: Segments
+    instruction: str
+    max_query: int
+    max_document: int
+
+    @property
+    def max_length(self) -> int:
+        """Maximum number of tokens of a pair."""
+        return self.max_document + self.max_query + _MAX_PROMPT
+
+    def text(self, query: str, instruction: str) -> str:
+        """Return the text that the decoder reads."""
+        parts = {PromptSlot.QUERY: query, PromptSlot.INSTRUCTION: instruction}
+        return "".join(
+            parts[part] if isinstance(part, PromptSlot) else part for part in self.prompt
+        )
+
+
+AnyPairFormat = PairFormat | SeparateFormat | DecoderFormat
+"""Format in which a model reads pairs."""
 
 
 def around(segments: Segments, query: str) -> tuple[str, str]:

@@ -5,15 +5,18 @@ from copy import copy
 from dataclasses import dataclass
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.errors import InstructionTooLongError, ModelError, UnpairedTextError
+from embedwell_models.errors import InstructionTooLongError, ModelError
+from embedwell_models.tokenizer.decoder_pairs import DecoderPairTokenizer
 from embedwell_models.tokenizer.formats import (
+    AnyPairFormat,
+    DecoderFormat,
     PairFormat,
     PromptSlot,
     Segments,
     SeparateFormat,
     around,
 )
-from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer
+from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, PairTokenizer, cut_after, second_text
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
 from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
@@ -124,7 +127,7 @@ class FormattedPairTokenizer:
         return self._tokenizer.encode([text], side)[0].ids
 
     def _clean(self, pair: Pair, index: int) -> tuple[str, str]:
-        return self._format.clean(pair[0]), self._format.clean(_paired(pair, index))
+        return self._format.clean(pair[0]), self._format.clean(second_text(pair, index))
 
     def _cut(
         self, query: str, document: str, side: Side, count_limit: float, max_second: int | None
@@ -247,19 +250,21 @@ class SeparatePairTokenizer:
         """
         side = side or self._tokenizer.side
         queries = [self._format.query + query for query, _ in pairs]
-        documents = [self._format.document + _paired(pair, at) for at, pair in enumerate(pairs)]
+        documents = [self._format.document + second_text(pair, at) for at, pair in enumerate(pairs)]
         texts = list(dict.fromkeys([*queries, *documents]))
         rows = yield from self._tokenizer.encode_in_steps(texts, "right", count_limit)
         row_of = dict(zip(texts, rows, strict=True))
         joined = []
         for query, document in zip(queries, documents, strict=True):
-            first = yield from self._cut(
-                query, row_of[query], self._query, self._limit * 3 // 4, side
+            first = yield from cut_after(
+                self._tokenizer, self._query, query, row_of[query], self._limit * 3 // 4, side
             )
             room = self._document_room(first.ids)
             if max_second is not None:
                 room = min(room, len(self._document) + max_second)
-            second = yield from self._cut(document, row_of[document], self._document, room, side)
+            second = yield from cut_after(
+                self._tokenizer, self._document, document, row_of[document], room, side
+            )
             joined.append(
                 TruncatedIds(self._join(first.ids, second.ids), first.dropped + second.dropped)
             )
@@ -295,32 +300,21 @@ class SeparatePairTokenizer:
     def _join(self, query: Sequence[int], document: Sequence[int]) -> list[int]:
         return [self._start, *query, *self._separator, *document, *self._end]
 
-    def _cut(
-        self, text: str, row: TruncatedIds, prefix: Sequence[int], count: int, side: Side
-    ) -> Steps[TruncatedIds]:
-        """Cut the ids of a text to `count`, but not its prefix."""
-        length = common_length(prefix, row.ids)
-        if side == "left" and row.dropped:  # the row lacks the end of the text
-            (row,) = yield from self._tokenizer.encode_in_steps([text], "left")
-            before, ids = prefix, row.ids
-        else:
-            before, ids = row.ids[:length], row.ids[length:]
-        remaining = cut(ids, max(count - len(before), 0), side)
-        return TruncatedIds([*before, *remaining], row.dropped + len(ids) - len(remaining))
 
-
-PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer
+PairEncoder = PairTokenizer | FormattedPairTokenizer | SeparatePairTokenizer | DecoderPairTokenizer
 """Tokenizer of pairs for a model."""
 
 
 def pair_encoder(
-    tokenizer: Tokenizer, config: EncoderConfig, pair_format: PairFormat | SeparateFormat | None
+    tokenizer: Tokenizer, config: EncoderConfig, pair_format: AnyPairFormat | None
 ) -> PairEncoder:
     """Return the tokenizer of pairs for a model; raises ModelError if it cannot read pairs."""
     if pair_format is None:
         return PairTokenizer(tokenizer, config)
     if isinstance(pair_format, SeparateFormat):
         return SeparatePairTokenizer(tokenizer, pair_format)
+    if isinstance(pair_format, DecoderFormat):
+        return DecoderPairTokenizer(tokenizer, pair_format, config.vocab_size)
     return FormattedPairTokenizer(tokenizer, pair_format)
 
 
@@ -329,9 +323,3 @@ def _no_room(tokenizer: Tokenizer) -> ModelError:
         f"a length of {tokenizer.max_length} tokens leaves no room for a query and a document in "
         "the format of the model"
     )
-
-
-def _paired(pair: Pair, index: int) -> str:
-    if pair[1] is None:
-        raise UnpairedTextError(index)
-    return pair[1]

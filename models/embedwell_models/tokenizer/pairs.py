@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from copy import copy
 
 from embedwell_models.config.encoder_config import EncoderConfig
-from embedwell_models.errors import ModelError
+from embedwell_models.errors import ModelError, UnpairedTextError
 from embedwell_models.tokenizer.steps import Steps
 from embedwell_models.tokenizer.tokenizer import Tokenizer
-from embedwell_models.tokenizer.tokens import Side, TruncatedIds, cut, parts
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
 
 Pair = tuple[str, str | None]
 """Two texts, or a single text."""
@@ -138,3 +138,29 @@ def truncated_lengths(first: int, second: int, room: int, first_is_longer: bool)
     else:
         shorter, longer = room // 2, room // 2 + room % 2
     return (longer, shorter) if first_is_longer else (shorter, longer)
+
+
+def cut_after(  # noqa: PLR0913, PLR0917 - the parts of one text
+    tokenizer: Tokenizer,
+    prefix: Sequence[int],
+    text: str,
+    row: TruncatedIds,
+    count: int,
+    side: Side,
+) -> Steps[TruncatedIds]:
+    """Cut the ids of a text to `count`, but not its prefix. row: ids, truncated on the right."""
+    length = common_length(prefix, row.ids)
+    if side == "left" and row.dropped:  # the row lacks the end of the text
+        (row,) = yield from tokenizer.encode_in_steps([text], "left")
+        before, ids = prefix, row.ids
+    else:
+        before, ids = row.ids[:length], row.ids[length:]
+    remaining = cut(ids, max(count - len(before), 0), side)
+    return TruncatedIds([*before, *remaining], row.dropped + len(ids) - len(remaining))
+
+
+def second_text(pair: Pair, index: int) -> str:
+    """Return the second text of a pair; raises UnpairedTextError. index: of the pair."""
+    if pair[1] is None:
+        raise UnpairedTextError(index)
+    return pair[1]

@@ -25,8 +25,14 @@ class AttentionOptions:
     scale: float
     causal: bool = False
     window: int | None = None
+    window_after: int | None = None
     softcap: float = 0.0
     global_first: bool = False
+
+    @property
+    def after(self) -> int | None:
+        """Number of visible tokens after a token; None for the whole sequence."""
+        return self.window if self.window_after is None else self.window_after
 
     @property
     def unmasked(self) -> bool:
@@ -110,9 +116,10 @@ class _GroupAttention:
 
     def _visible_keys(self, queries: range) -> range:
         options, length = self.options, self.group.length
-        window = length if options.window is None else options.window
-        first = 0 if options.global_first else max(queries.start - window, 0)
-        last = queries.stop if options.causal else queries.stop + window
+        before = length if options.window is None else options.window
+        after = length if options.after is None else options.after
+        first = 0 if options.global_first else max(queries.start - before, 0)
+        last = queries.stop if options.causal else queries.stop + after
         return range(first, min(last, length))
 
     def _mask(self, query: Tensor, key: Tensor, queries: range, keys: range) -> Tensor:
@@ -124,7 +131,8 @@ class _GroupAttention:
         def compute(_: SequenceLayout) -> tuple[Tensor, Tensor]:
             return self._distance_mask(queries, keys, query)
 
-        cache_key = (options.positions.cache_key, options.window, length, query.dtype)
+        window = options.window, options.after
+        cache_key = (options.positions.cache_key, window, length, query.dtype)
         cacheable = length <= _BLOCK
         index, mask = self.layout.cached(cache_key, compute) if cacheable else compute(self.layout)
         relative = self._cached_hook(options.positions.relative_features)
@@ -146,8 +154,8 @@ class _GroupAttention:
         mask = zeros if bias is None else bias[:, index].to(like.dtype)
         if options.causal:
             mask.masked_fill_(distances > 0, float("-inf"))
-        if options.window is not None:
-            outside = distances.abs() > options.window
+        if options.window is not None and options.after is not None:
+            outside = (distances < -options.window) | (distances > options.after)
             if options.global_first:
                 outside[:, 0] = False
             mask.masked_fill_(outside, float("-inf"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from embedwell_models.checkpoint.weights import Weights, shapes_of
-from embedwell_models.config.checkpoint_layout import CheckpointLayout
+from embedwell_models.config.checkpoint_layout import CheckpointLayout, DecoderSpec
 from embedwell_models.cpu_backend import library
 from embedwell_models.cpu_backend.encoder_factory import (
     build_in_kernels,
@@ -30,6 +30,7 @@ from embedwell_models.torch_backend.cuda_graphs import (
 )
 from embedwell_models.torch_backend.device import is_ampere_or_newer
 from embedwell_models.torch_backend.encoder import InputEmbeddings, TorchEncoder
+from embedwell_models.torch_backend.encoder_decoder import EncoderDecoder
 from embedwell_models.torch_backend.layer_builder import TorchLayers
 from embedwell_models.torch_backend.linear import (
     LinearFactory,
@@ -41,6 +42,15 @@ from embedwell_models.torch_backend.operators import Operators, operators_for
 
 log = logging.getLogger(__name__)
 
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """A decoder that reads the encoder's states, and its tensors."""
+
+    spec: DecoderSpec
+    weights: Weights
+
+
 AddHead = Callable[[Encoder, LinearFactory], Encoder]
 """Function that adds a head of linear layers in the same precision to an encoder."""
 
@@ -51,7 +61,8 @@ class TorchEncoderFactory:
 
     calibration: on the reference sentences, for int8 and int4. add_head: None for no head.
     cpu_features: CPU features that may be used, see embedwell_models.cpu_backend.library.
-    graphs: filled by an encoder on a GPU that is warm; None to record none.
+    graphs: filled by an encoder on a GPU that is warm; None to record none. decoder: None for an
+    encoder alone.
     """
 
     weights: Weights
@@ -60,6 +71,7 @@ class TorchEncoderFactory:
     add_head: AddHead | None
     cpu_features: frozenset[str]
     graphs: RecordedShapes | None = None
+    decoder: DecoderWeights | None = None
 
     @property
     def device(self) -> torch.device:
@@ -110,6 +122,10 @@ class TorchEncoderFactory:
     def _encoder(self, linear: LinearFactory) -> TorchEncoder:
         embeddings, device, graphs = self.embeddings, self.device, self.graphs
         layers = TorchLayers(embeddings.config, self.weights, linear, device)
+        if self.decoder is not None:
+            spec, weights = self.decoder.spec, self.decoder.weights
+            decoder = TorchLayers(spec.layout.config, weights, linear, device)
+            return EncoderDecoder(embeddings, layers, decoder, spec.chunk_size)
         if graphs is None or device.type != "cuda":
             return TorchEncoder(embeddings, layers)
         plan = layers.plan(RECORDED_SHAPES)
@@ -140,7 +156,8 @@ def expected_plan(layout: CheckpointLayout, operators: Operators, dtype: str) ->
     meta = torch.device("meta")
     tensors = {name: torch.empty(shape, device=meta) for name, shape in shapes_of(layout).items()}
     linear = TorchLinearFactory(meta, getattr(torch, dtype))
-    return TorchLayers(layout.config, tensors, linear, meta, operators).plan(RECORDED_SHAPES)
+    plan = TorchLayers(layout.config, tensors, linear, meta, operators).plan(RECORDED_SHAPES)
+    return plan if layout.decoder is None else replace(plan, shapes=(), no_graphs="a decoder")
 
 
 def half_precision(device: torch.device) -> str:

@@ -34,6 +34,7 @@ from embedwell_models.torch_backend.layers import (
     input_gates,
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
+from embedwell_models.torch_backend.merged_attention import MergedAttention
 from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import (
     AllHeadsNorm,
@@ -228,14 +229,17 @@ class _Builder:
     def unbiased(self, name: str, weight: Tensor, activation: str = "none") -> Linear:
         return self.linear_factory(weight, weight.new_zeros(len(weight)), activation, name=name)
 
-    def mixer(self, name: str, spec: Mixer | None) -> Attention | ShortConvolution | DeltaNet:
+    def mixer(
+        self, name: str, spec: Mixer | None
+    ) -> Attention | MergedAttention | ShortConvolution | DeltaNet:
         match spec:
             case ConvolutionSpec():
                 return self.convolution(f"{name}.convolution")
             case DeltaNetSpec():
                 return self.delta_net(f"{name}.delta", spec)
             case AttentionSpec():
-                return self.attention(name, spec)
+                of_kind = self.merged_attention if spec.merged else self.attention
+                return of_kind(name, spec)
         raise ValueError(f"layers of {self.config.family} have no mixer that torch computes")
 
     def convolution(self, name: str) -> ShortConvolution:
@@ -291,6 +295,17 @@ class _Builder:
             gate=self.attention_gate(name) if spec.gated else None,
         )
 
+    def merged_attention(self, name: str, spec: AttentionSpec) -> MergedAttention:
+        return MergedAttention(
+            query=self.linear(name, "query"),
+            key_value=self.linear(name, "key_value"),
+            output=self.last(self.linear(name, "output")),
+            query_norm=self.norm(f"{name}.query_norm"),
+            key_norm=self.norm(f"{name}.key_norm"),
+            heads=(spec.heads, spec.kv_heads),
+            options=self.options(name, spec),
+        )
+
     def attention_gate(self, layer: str) -> Linear:
         parts = fused_weight_and_bias(self.weights, layer, "attention_gate")
         return self.linear_factory(*parts, name=f"{layer}.qkv")  # which has the same input
@@ -305,6 +320,7 @@ class _Builder:
             scale=spec.scale,
             causal=self.config.causal,
             window=spec.window,
+            window_after=spec.window_after,
             softcap=spec.softcap,
             global_first=spec.global_first,
         )

@@ -18,6 +18,7 @@ from embedwell_models.torch_backend.attention import (
     attend_from_first,
 )
 from embedwell_models.torch_backend.linear import Linear, LinearFactory, OutputLinear
+from embedwell_models.torch_backend.merged_attention import MergedAttention
 from embedwell_models.torch_backend.mixers import DeltaNet, ShortConvolution
 from embedwell_models.torch_backend.norm import Norm, Sum, SumAndNorm, build_norm, identity
 from embedwell_models.torch_backend.sequence_layout import SequenceLayout
@@ -132,7 +133,7 @@ class Layer(ABC):
     states and a branch goes to the norm that follows, maybe that of the next layer.
     """
 
-    attention: Attention | ShortConvolution | DeltaNet
+    attention: Attention | MergedAttention | ShortConvolution | DeltaNet
     attention_norm: Norm
     ffn: FeedForward | AdaptedFeedForward | MixtureOfExperts
     ffn_norm: Norm

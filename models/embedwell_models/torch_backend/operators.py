@@ -52,11 +52,12 @@ class FlashAttention:
         if layout.limits_keys:
             return self.limited(query, key, value, layout, options)
         window = -1 if options.window is None else options.window
+        after = -1 if options.after is None else options.after
         # With a maximum of one token the kernel takes another path. That path may split the keys,
         # so that the bits of a text depend on its batch, and it reads no rows after the sequences.
         max_queries = max(layout.shape.max_length, 2)
         # If no sequence is longer than the window, the kernel also takes another path.
-        max_keys = max(max_queries, window + 1)
+        max_keys = max(max_queries, window + 1, after + 1)
         ends = layout.cu_seqlens
         output = self.kernel(
             *(query, key, value, ends, ends, max_queries, max_keys),
@@ -65,7 +66,7 @@ class FlashAttention:
             return_debug_mask=False,
             scale=options.scale,
             window_size_left=window,
-            window_size_right=0 if options.causal else window,
+            window_size_right=0 if options.causal else after,
         )[0]
         return output.flatten(1)
 
@@ -108,7 +109,8 @@ def fastest_attention(
     others: AttentionFunction = padded_attention
     if options.global_first:
         return others
-    if has_triton and options.positions.has_packed_scores and head_size <= _LARGEST_HEAD:
+    packs = options.positions.has_packed_scores and options.after == options.window
+    if has_triton and packs and head_size <= _LARGEST_HEAD:
         from embedwell_models.torch_backend.triton_kernels.attention import attend
 
         others = PackedAttention(attend)

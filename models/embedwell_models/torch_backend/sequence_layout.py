@@ -180,7 +180,7 @@ class SequenceLayout:
         """Groups of sequences by padded length, for padded attention."""
         members = defaultdict(list)
         for index, length in enumerate(self.host_lengths):
-            members[_padded(length, self._device)].append(index)
+            members[padded(length, self._device)].append(index)
         return [self._group(*group) for group in members.items()]
 
     def _group(self, length: int, members: list[int]) -> PaddedGroup:
@@ -200,7 +200,8 @@ class SequenceLayout:
         return PaddedGroup(len(members), length, rows, slots, targets, mask)
 
 
-def _padded(length: int, device: torch.device) -> int:
+def padded(length: int, device: torch.device) -> int:
+    """Return the length to which a sequence is padded for attention."""
     # Depends only on the length of the sequence. On a GPU every distinct length costs a dozen
     # kernel launches in each layer, so there are few distinct lengths.
     step = 8 if device.type == "cpu" else 16 if length <= 64 else 64

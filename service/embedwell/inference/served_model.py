@@ -157,12 +157,13 @@ def _words(description: ModelDescription, tokenizer: Tokenizer) -> NeighborTable
 def _reader(
     settings: Settings, model: ModelDescription, tokenizer: Tokenizer, queue: WorkQueue, index: int
 ) -> RequestTokenizer:
+    config = model.spec.config
     return RequestTokenizer(
         tokenizer,
         model.sentence,
         queue,
-        vocabulary_rows=model.spec.config.vocab_size,
-        min_tokens=model.spec.config.min_tokens,
+        vocabulary_rows=config.vocab_size,
+        min_tokens=config.min_tokens,
         max_texts=settings.max_texts,
         max_tokens=settings.max_tokens,
         auto_truncate=settings.auto_truncate,
@@ -177,10 +178,11 @@ def _reader(
             max_texts=settings.max_texts,
             max_tokens=settings.max_tokens,
         ),
-        pairs=pair_encoder(tokenizer, model.spec.config, model.pair_format)
+        pairs=pair_encoder(tokenizer, config, model.pair_format)
         if model.classifier and not model.listwise
         else None,
         lists=model.listwise.tokenizer(tokenizer) if model.listwise else None,
+        segment_offset=config.vocab_size if config.two_segments else 0,
         model=index,
     )
 

@@ -61,6 +61,7 @@ class RequestTokenizer:
         images: ImageReader,
         pairs: PairEncoder | None = None,
         lists: ListwiseTokenizer | None = None,
+        segment_offset: int = 0,
         model: int = 0,
     ) -> None:
         """queue: tokenizes long requests.
@@ -71,6 +72,7 @@ class RequestTokenizer:
         images: prepares the images among the inputs.
         pairs: tokenizes text pairs, for a model that reads pairs.
         lists: tokenizes lists of documents, for a model that reads these.
+        segment_offset: number that is added to the ids of the second segment of a pair.
         model: index of the model among those that are served.
         """
         self._tokenizer, self._sentence, self._model = tokenizer, sentence, model
@@ -86,9 +88,8 @@ class RequestTokenizer:
             auto_truncate=auto_truncate,
         )
         self.max_length, self.in_vocabulary = tokenizer.max_length, tokenizer.in_vocabulary
-        self._pairs = (
-            None if pairs is None else PairRowTokenizer(pairs, self._row_tokenizer, max_tokens)
-        )
+        of_pairs = self._row_tokenizer.for_pairs(segment_offset)
+        self._pairs = None if pairs is None else PairRowTokenizer(pairs, of_pairs, max_tokens)
         self._lists = (
             None if lists is None else ListwiseReader(lists, self._row_tokenizer, max_tokens)
         )

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -53,6 +54,7 @@ class RowTokenizer:
         self.max_length = tokenizer.max_length
         self._last_id = min(tokenizer.max_id, vocabulary_rows - 1)
         self._ids_beyond_table = tokenizer.max_id > self._last_id
+        self._segment_offset = 0
         self._max_tokens, self._auto_truncate = max_tokens, auto_truncate
         self._windows = WindowSplitter(tokenizer, max_tokens)
         self._chunks = ChunkReader(tokenizer)
@@ -66,6 +68,12 @@ class RowTokenizer:
         """
         with tokenization_errors(first_index):  # a text that cannot be split is alone in its group
             return (yield from self._read(inputs, prompt, options, first_index))
+
+    def for_pairs(self, segment_offset: int) -> "RowTokenizer":
+        """Return a tokenizer that checks rows of pairs, see RequestTokenizer."""
+        tokenizer = copy(self)
+        tokenizer._segment_offset = segment_offset
+        return tokenizer
 
     def read_partial(
         self, inputs: Sequence[TextOrImage], prompt: str, options: InputOptions, first_index: int
@@ -284,7 +292,10 @@ class RowTokenizer:
 
     def _check_ids_in_table(self, row: InputRow, index: int) -> InputRow:
         # The tokenizers of a few broken models have more ids than the embedding table has rows.
-        if self._ids_beyond_table and (unknown := row.ids[row.ids > self._last_id]).size:
+        if not self._ids_beyond_table:
+            return row
+        ids = row.ids - self._segment_offset
+        if (unknown := ids[ids > self._last_id]).size:
             raise BadRequest(
                 f"input {index}: the token {self._tokenizer.name(unknown[0])!r} has id "
                 f"{unknown[0]}, but the model's table ends at {self._last_id}",

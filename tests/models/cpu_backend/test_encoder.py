@@ -387,6 +387,7 @@ def with_feed_forward(config: EncoderConfig, **different: Any) -> EncoderConfig:
         shape(heads=4),
         shape(head_size=96, heads=1),
         modern(local={"softcap": 30.0}),
+        modern(local={"window_after": 1}),
         shape(embedding_size=32, norm="rms"),
         shape(positions=Rotary(dim=32, scaling=Scaling(kind="dynamic", original=8))),
         *(mixture(shape(**other)) for other in ({"arrangement": "pre"}, {"gated": True})),

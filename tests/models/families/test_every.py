@@ -105,7 +105,7 @@ def test_there_is_a_case_for_every_family() -> None:
         "jina_clip",
     }  # which transformers lacks
     # Encoders of their own: see their tests.
-    others |= {"canine", "funnel", "mobilebert"}
+    others |= {"canine", "funnel", "mobilebert", "t5gemma2"}
     others |= {"jina_embeddings_v5"}  # adapters in files of their own: see its test
     twins = {"new": "gte", "camembert": "roberta", "xlm-roberta": "roberta"}
     known = {case.model_type for case in EVERY}

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from embedwell_models.checkpoint import weights
 from embedwell_models.loading.footprint import Footprint
 from embedwell_models.model_description import ModelDescription
 from tests.models.families.checkpoint import SPECIAL, Case, write
+from tests.models.kalm_reranker import write_kalm_reranker
 from tests.models.tiny import write_tokenizer
 
 CASES = [
@@ -42,6 +43,15 @@ def test_parameters_are_those_that_are_loaded(case: Case, tmp_path: Path) -> Non
         "int8": matrices + 4 * others,
         "int4": matrices // 2 + 4 * others,
     }
+
+
+def test_the_parameters_of_a_decoder_count_but_not_those_for_images(tmp_path: Path) -> None:
+    folder = write_kalm_reranker(tmp_path)
+    sizes = {name: tensor.size for name, tensor in load_file(folder / "model.safetensors").items()}
+    images = sum(sizes[name] for name in sizes if "vision" in name or "multi_modal" in name)
+    beside_table = sizes["model.encoder.embed_tokens.eoi_embedding"]
+    footprint = Footprint.of(ModelDescription.read(folder))
+    assert footprint.parameters == sum(sizes.values()) - images - beside_table
 
 
 def test_a_table_counts_as_it_is_loaded(tmp_path: Path) -> None:

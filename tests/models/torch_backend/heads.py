@@ -42,6 +42,7 @@ RULES = {
     "bias": AttentionOptions(Slanted(), SCALE),
     "causal": AttentionOptions(PositionHooks(), SCALE, causal=True),
     "window": AttentionOptions(PositionHooks(), SCALE, window=3),
+    "uneven": AttentionOptions(PositionHooks(), SCALE, window=2, window_after=4),
     "first": AttentionOptions(PositionHooks(), SCALE, window=3, global_first=True),
     "itself": AttentionOptions(PositionHooks(), SCALE, window=0),
     "softcap": AttentionOptions(PositionHooks(), 2.0, softcap=1.5),

@@ -45,7 +45,8 @@ def _naive(query: Tensor, key: Tensor, value: Tensor, options: AttentionOptions)
     if content is not None:
         scores += content[0] * options.scale
     window = length if options.window is None else options.window
-    seen = (distances.abs() <= window) & (distances <= (0 if options.causal else window))
+    after = window if options.window_after is None else options.window_after
+    seen = (distances >= -window) & (distances <= (0 if options.causal else after))
     seen[:, 0] |= options.global_first
     mixed = scores.masked_fill(~seen, -math.inf).softmax(dim=-1) @ value
     return mixed.transpose(0, 1).flatten(1)

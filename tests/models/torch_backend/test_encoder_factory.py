@@ -16,6 +16,7 @@ from embedwell_models.torch_backend.linear import TorchLinearFactory
 from embedwell_models.torch_backend.operators import Operators, fastest_attention
 from tests.models.families.checkpoint import Case, write
 from tests.models.families.every import every_family
+from tests.models.kalm_reranker import write_kalm_reranker
 from tests.models.meta import META
 from tests.models.torch_backend.encoders import CASES, DYNAMIC
 
@@ -61,6 +62,12 @@ def test_the_reason_is_known_where_nothing_is_recorded(
 ) -> None:
     plan = plan_of(case, tmp_path, dtype)
     assert (plan.no_graphs, plan.shapes) == (reason, [])
+
+
+def test_passes_with_a_decoder_are_not_recorded(tmp_path: Path) -> None:
+    spec = families.read(write_kalm_reranker(tmp_path))
+    plan = expected_plan(spec, FLASH, "bfloat16")
+    assert (plan.attention, plan.no_graphs, plan.shapes) == ({"flash": 3}, "a decoder", ())
 
 
 def test_what_is_slow_is_not_silent(caplog: pytest.LogCaptureFixture) -> None:

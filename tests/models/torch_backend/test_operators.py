@@ -20,6 +20,7 @@ from tests.models.torch_backend.heads import (
     CPU,
     HEADS,
     PLAIN,
+    RULES,
     SCALE,
     SIZE,
     WINDOWS,
@@ -28,7 +29,9 @@ from tests.models.torch_backend.heads import (
     heads_of,
 )
 
-every_window = pytest.mark.parametrize("options", WINDOWS.values(), ids=WINDOWS)
+UNEVEN = RULES["uneven"]
+FLASH = {**WINDOWS, "uneven": UNEVEN}
+every_window = pytest.mark.parametrize("options", FLASH.values(), ids=FLASH)
 
 
 @every_window
@@ -97,6 +100,11 @@ def test_what_the_kernel_does_not_compute_is_left_to_the_blocks(
 @pytest.mark.parametrize("options", [PLAIN, AttentionOptions(Contents(), SCALE)])
 def test_without_kernels_everything_is_left_to_the_blocks(options: AttentionOptions) -> None:
     chosen = fastest_attention(options, 64, torch.float16, has_flash=False, has_triton=False)
+    assert chosen is padded_attention
+
+
+def test_the_kernel_of_triton_has_equal_windows_on_both_sides() -> None:
+    chosen = fastest_attention(UNEVEN, 64, torch.float32, has_flash=True, has_triton=True)
     assert chosen is padded_attention
 
 

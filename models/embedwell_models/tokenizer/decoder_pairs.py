@@ -1,0 +1,128 @@
+"""Token ids of a document for an encoder, and of a query in a prompt for a decoder.
+
+A row of ids is the document with the text before it, then the prompt in the second segment: each of
+its ids plus the size of the vocabulary. The query is cut and decoded before it is put into the
+prompt, as in the code of KaLM-Reranker.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+
+from embedwell_models.errors import InstructionTooLongError, ModelError
+from embedwell_models.tokenizer.formats import DecoderFormat
+from embedwell_models.tokenizer.pairs import MIN_ROOM, Pair, cut_after, second_text
+from embedwell_models.tokenizer.steps import Steps
+from embedwell_models.tokenizer.tokenizer import Tokenizer
+from embedwell_models.tokenizer.tokens import Side, TruncatedIds, common_length, cut, parts
+
+
+class DecoderPairTokenizer:
+    """Tokenizer of pairs for a model whose encoder reads documents, and its decoder queries."""
+
+    def __init__(self, tokenizer: Tokenizer, pair_format: DecoderFormat, vocab_size: int) -> None:
+        """tokenizer: a tokenizer that adds no special tokens, because the format has them.
+
+        Raises ModelError if the format leaves no room for a pair.
+        """
+        self._tokenizer, self._format, self._vocab_size = tokenizer, pair_format, vocab_size
+        self._max_length = tokenizer.max_length
+        self._before_document = self._ids(pair_format.document)
+        self._use(pair_format.instruction)
+        if self._room < MIN_ROOM:
+            raise ModelError(
+                f"a length of {tokenizer.max_length} tokens leaves no room for a query and a "
+                "document in the format of the model"
+            )
+
+    @property
+    def characters(self) -> int:
+        """Number of characters that the format adds to each pair."""
+        return len(self._format.document) + len(self._format.text("", self._instruction))
+
+    @property
+    def min_length(self) -> int:
+        """Minimum length of a pair that is cut: a token of each text, and those of the format."""
+        return self._max_length - self._room + MIN_ROOM
+
+    def with_max_length(self, max_length: int) -> "DecoderPairTokenizer":
+        """Return a tokenizer of shorter pairs. max_length: at most the model's."""
+        tokenizer = copy(self)
+        tokenizer._max_length = max_length
+        tokenizer._room -= self._max_length - max_length
+        return tokenizer
+
+    def with_instruction(self, instruction: str) -> "DecoderPairTokenizer":
+        """Return a tokenizer for pairs with an instruction in place of the format's.
+
+        Raises InstructionTooLongError.
+        """
+        tokenizer = copy(self)
+        tokenizer._use(instruction)
+        if tokenizer._room < self._room // 2:
+            raise InstructionTooLongError
+        return tokenizer
+
+    def encode(
+        self,
+        pairs: Sequence[Pair],
+        side: Side | None = None,
+        count_limit: float = 0,
+        max_second: int | None = None,
+    ) -> Steps[list[TruncatedIds]]:
+        """Return the ids of each pair, in steps; for the arguments see PairTokenizer.encode.
+
+        Raises UnpairedTextError for a text alone, and UnsplittableTextError.
+        """
+        side, before = side or self._tokenizer.side, self._before_document
+        documents = [self._format.document + second_text(pair, at) for at, pair in enumerate(pairs)]
+        prompts = dict[str, TruncatedIds]()
+        for query in dict.fromkeys(query for query, _ in pairs):
+            prompts[query] = yield from self._prompt(query, side, self._room - 1)
+        texts = list(dict.fromkeys(documents))
+        rows = yield from self._tokenizer.encode_in_steps(texts, "right", count_limit)
+        row_of, joined = dict(zip(texts, rows, strict=True)), []
+        for (query, _), text in zip(pairs, documents, strict=True):
+            prompt = prompts[query]
+            room = self._document_room(prompt)
+            if max_second is not None:
+                room = min(room, len(before) + max_second)
+            row = yield from cut_after(self._tokenizer, before, text, row_of[text], room, side)
+            ids = self._join(row.ids, prompt.ids)
+            joined.append(TruncatedIds(ids, prompt.dropped + row.dropped))
+        return joined
+
+    def windows(self, first: str, second: str, max_tokens: int) -> Steps[list[list[int]]]:
+        """Split the document into parts that fit beside the query; see PairTokenizer.windows."""
+        prompt = yield from self._prompt(first, "right", max(self._room // 2, 1))
+        limit = max_tokens + len(self._before_document)
+        text = self._format.document + second
+        ids = yield from self._tokenizer.ids_without_special(text, limit)
+        before = ids[: common_length(self._before_document, ids)]
+        ids = ids[len(before) :]
+        size = max(self._document_room(prompt) - len(before), 1)
+        windows = parts(len(ids), size)
+        return [self._join([*before, *ids[part]], prompt.ids) for part in windows]
+
+    def _use(self, instruction: str) -> None:
+        self._instruction = instruction
+        taken = len(self._before_document) + len(self._ids(self._format.text("", instruction)))
+        self._room = self._max_length - taken
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer.encode([text], "right")[0].ids
+
+    def _prompt(self, query: str, side: Side, max_query: int) -> Steps[TruncatedIds]:
+        (row,) = yield from self._tokenizer.encode_in_steps([query], side)
+        remaining = cut(row.ids, min(max_query, self._format.max_query), side)
+        (text,) = self._tokenizer.decode([remaining], skip_special=False)
+        ids = self._ids(self._format.text(text, self._instruction))
+        return TruncatedIds(ids, row.dropped + len(row.ids) - len(remaining))
+
+    def _document_room(self, prompt: TruncatedIds) -> int:
+        return max(min(self._format.max_document, self._max_length - len(prompt.ids)), 0)
+
+    def _join(self, document: Sequence[int], prompt: Sequence[int]) -> list[int]:
+        # A token that the table lacks is in neither segment, so that its row is refused.
+        size = self._vocab_size
+        first = [id if id < size else id + size for id in document]
+        return [*first, *(id + size for id in prompt)]
