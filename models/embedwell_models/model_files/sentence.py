@@ -145,9 +145,13 @@ class VectorRecipe:
         path: the encoder's folder, relative to the model's.
         """
         options = TransformerOptions.read(folder, path, encoder, classifier.output)
-        listwise = classifier.listwise
+        listwise, pairs, length = classifier.listwise, classifier.pair_format, options.max_length
+        if listwise:
+            length = listwise.format.max_document
+        elif isinstance(pairs, DecoderFormat):
+            length = pairs.max_length
         return cls(
-            max_length=listwise.format.max_document if listwise else options.max_length,
+            max_length=length,
             pooling=(classifier.head.pooling,),
             modules=classifier.head.modules,
             lowercase=options.lowercase,
