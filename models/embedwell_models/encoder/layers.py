@@ -35,7 +35,7 @@ class LinearFactory(Protocol):
     def __call__(
         self, weight: Floats, bias: Floats, activation: str = "none", *, name: str = ""
     ) -> Linear:
-        """Build a layer. activation: a name of `config.activations`."""
+        """Build a layer. activation: a value of `ACTIVATIONS`."""
         ...
 
 

@@ -180,7 +180,7 @@ FAMILIES = (
             *("drop_path_rate", "patch_dropout", "fused_layer_norm", "x_attention"),
             *("use_text_flash_attn", "use_vision_xformers", "proj_bias"),
             "js_config",  # of transformers.js
-            "matryoshka_dimensions",  # read by model_files.matryoshka
+            "matryoshka_dimensions",  # read by model_files.card
         ),
         rows=(
             Row(

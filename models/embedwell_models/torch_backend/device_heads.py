@@ -148,7 +148,7 @@ def load_transform(folder: Path, module: Module, device: torch.device) -> Transf
 
 
 def linear(pair: WeightAndBias, device: torch.device, activation: str = "none") -> Transform:
-    """Build a linear layer in float32 on a device. activation: a name of `config.activations`."""
+    """Build a linear layer in float32 on a device. activation: a value of `ACTIVATIONS`."""
     return torch_linear_factory(device, torch.float32)(*pair_to_tensors(pair), activation)
 
 
