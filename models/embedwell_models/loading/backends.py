@@ -15,35 +15,31 @@ from embedwell_models.checkpoint import weights
 from embedwell_models.checkpoint.weights import Weights
 from embedwell_models.config.checkpoint_layout import CheckpointLayout
 from embedwell_models.cpu_backend import library
+from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
+from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
+from embedwell_models.cpu_backend.input_tables import InputTables
 from embedwell_models.cpu_backend.linear import KernelLinearFactory
 from embedwell_models.cpu_backend.prepack import Packing
+from embedwell_models.cpu_backend.quantization import Calibration
 from embedwell_models.cpu_backend.support import kernels_support
-from embedwell_models.cpu_backend.table_encoder import is_table
-from embedwell_models.encoder.batch_shape import PassPlan
+from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory, is_table
+from embedwell_models.encoder.batch_shape import PassPlan, RecordedShapes
 from embedwell_models.encoder.device import (
     Device,
     has_gpu_file,
     may_be_gpu,
     torch_is_installed,
 )
+from embedwell_models.encoder.encoder import Inputs
 from embedwell_models.encoder.layers import Linear, LinearFactory
 from embedwell_models.errors import TORCH_MISSING, ModelError
+from embedwell_models.loading.state_heads import head_of_states
 from embedwell_models.model_description import ModelDescription
 from embedwell_models.tables.stored import is_part
 from embedwell_models.vectors import Floats
 
 if TYPE_CHECKING:
     from embedwell_models.loading.on_torch import TorchBackend
-
-
-from embedwell_models.cpu_backend.encoder_factory import KernelEncoderFactory
-from embedwell_models.cpu_backend.heads import KernelLatentAttention, KernelSpladeHead
-from embedwell_models.cpu_backend.input_tables import InputTables
-from embedwell_models.cpu_backend.quantization import Calibration
-from embedwell_models.cpu_backend.table_encoder import TableEncoderFactory
-from embedwell_models.encoder.batch_shape import RecordedShapes
-from embedwell_models.encoder.encoder import Inputs
-from embedwell_models.loading.state_heads import head_of_states
 
 log = logging.getLogger(__name__)
 
